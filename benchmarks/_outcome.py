@@ -1,4 +1,5 @@
-"""How a benchmark ends: progress on standard error, its figures as one JSON object on standard output, and its limits."""
+"""How a benchmark ends: progress on standard error, its figures as one JSON object on standard
+output, and its limits."""
 
 import json
 import sys

@@ -63,9 +63,15 @@ def even_slices(gaps: GapCounts) -> GapSlices | None:
     )
 
 
-def server_edge(requests: RequestColumns, *, start_time: float, generated: float = 0.0) -> ServerEdge:
-    """Counters of a server that served these requests alone. `generated`: output tokens before them."""
-    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {START_TIME: start_time, "generation_tokens_total": generated}
+def server_edge(
+    requests: RequestColumns, *, start_time: float, generated: float = 0.0
+) -> ServerEdge:
+    """Counters of a server that served these requests alone. `generated`: output tokens before
+    them."""
+    before = dict.fromkeys(ENGINE.counter_series, 0.0) | {
+        START_TIME: start_time,
+        "generation_tokens_total": generated,
+    }
     prompt_tokens, count = float(sum(requests.input_tokens)), float(len(requests.ok))
     rises = {
         "prompt_tokens_total": prompt_tokens,

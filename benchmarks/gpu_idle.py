@@ -1,11 +1,13 @@
-"""How long a GPU is held without a request: a BenchmarkRun against server and Jobs by hand, on the same server and stages.
+"""How long a GPU is held without a request: a BenchmarkRun against server and Jobs by hand, on the
+same server and stages.
 
-Idle is every second from the server's first healthy answer to the request that deletes it in which it has no request in
-flight, seen on the wire and not told by anybody; warm-up and canary are requests too, and are reported beside it.
+Idle is every second from the server's first healthy answer to the request that deletes it in which
+it has no request in flight, seen on the wire and not told by anybody; warm-up and canary are
+requests too, and are reported beside it.
 
-Needs the embedded cluster with the operator installed (KUBECONFIG, DEVCLUSTER_DIR) and root. Progress goes to standard error;
-the last line on standard output is one JSON object. Exits 1 when a limit is not kept, 2 when something went wrong.
-"""
+Needs the embedded cluster with the operator installed (KUBECONFIG, DEVCLUSTER_DIR) and root.
+Progress goes to standard error; the last line on standard output is one JSON object. Exits 1 when a
+limit is not kept, 2 when something went wrong."""
 
 import argparse
 import asyncio
@@ -23,7 +25,11 @@ from gpu_idle_kit.wire import node_pid
 from runs_kit.cluster import Cluster
 
 LEAST_RATIO = 20.0
-LIMITS_SECONDS = {"ready_to_first_seconds": 1.0, "between_stages_seconds": 0.3, "last_to_deleted_seconds": 1.0}
+LIMITS_SECONDS = {
+    "ready_to_first_seconds": 1.0,
+    "between_stages_seconds": 0.3,
+    "last_to_deleted_seconds": 1.0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,12 @@ class Figures:
 def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--server", choices=sorted(SERVERS), default="vllm", help="what serves (default: %(default)s)")
+    parser.add_argument(
+        "--server",
+        choices=sorted(SERVERS),
+        default="vllm",
+        help="what serves (default: %(default)s)",
+    )
     server = SERVERS[parser.parse_args().server]
     try:
         figures = asyncio.run(_measure(server))
@@ -81,7 +92,9 @@ async def _measure(server: ServerKind) -> Figures:
 
 
 def _print_arm(name: str, watched: arms.Watched) -> None:
-    for line in report.lines(name, watched.seen(), exchanges=watched.exchanges, records=watched.records):
+    for line in report.lines(
+        name, watched.seen(), exchanges=watched.exchanges, records=watched.records
+    ):
         say(line)
     say(f"load average {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
 

@@ -1,9 +1,9 @@
-"""What judging costs: a stage of 10,000 requests through every rule and into its row, beside reading its record; and how a
-run of 64 such stages, judged in a thread, holds up the event loop.
+"""What judging costs: a stage of 10,000 requests through every rule and into its row, beside
+reading its record; and how a run of 64 such stages, judged in a thread, holds up the event loop.
 
-Reading is what can't be avoided: unpacking and checking the record that the client sent. Progress goes to standard error;
-the last line on standard output is one JSON object. Exits 1 when a limit is not kept.
-"""
+Reading is what can't be avoided: unpacking and checking the record that the client sent. Progress
+goes to standard error; the last line on standard output is one JSON object. Exits 1 when a limit is
+not kept."""
 
 import asyncio
 import multiprocessing
@@ -40,7 +40,8 @@ MAX_RUN_MB = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed. Of a stage in CPU time, of several rounds the quickest: what else the machine does only adds."""
+    """What is printed. Of a stage in CPU time, of several rounds the quickest: what else the
+    machine does only adds."""
 
     judge_ms: float
     """Every rule over the stage, the shapes that rules share included."""
@@ -99,7 +100,9 @@ def main() -> int:
 
 def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
     stages = [stage for cell in cells(_spec(_RATES, repeats=REPEATS)) for stage in cell.stage_ids]
-    copies = (one.model_copy(update={"stage_id": stage, "sequence": n}) for n, stage in enumerate(stages))
+    copies = (
+        one.model_copy(update={"stage_id": stage, "sequence": n}) for n, stage in enumerate(stages)
+    )
     return tuple(seal(copy)[1] for copy in copies)
 
 
@@ -157,7 +160,12 @@ def _resident_mb() -> float:
 
 def _spec(rates: list[str], *, repeats: int = 1) -> BenchmarkRunSpec:
     data = {"random": {"inputTokens": 512, "outputTokens": TOKENS}}
-    workload = {"name": "chat", "dataset": data, "load": {"requestRates": rates}, "requests": REQUESTS}
+    workload = {
+        "name": "chat",
+        "dataset": data,
+        "load": {"requestRates": rates},
+        "requests": REQUESTS,
+    }
     return BenchmarkRunSpec.model_validate(
         {
             "model": {"name": "tiny"},
@@ -178,11 +186,18 @@ def _record() -> StageRecord:
     queues = [draw.randrange(300) for _ in range(REQUESTS)]
     requests = columns(starts_us, ttfts, e2els, tokens=(512, TOKENS), queue_us=queues)
     gaps = gap_counts(max(1, int(draw.gauss(12_000, 900))) for _ in range(REQUESTS * (TOKENS - 1)))
-    client = ClientFigures(cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500)
-    began, lasted = 1_000_000_000, max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))
+    client = ClientFigures(
+        cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500
+    )
+    began, lasted = (
+        1_000_000_000,
+        max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True)),
+    )
     edge = server_edge(requests, start_time=1.0)
     stage = f"chat/rate={RATE:g}/r1"
-    return stage_record(stage, 0, requests, gaps, edge, began_us=began, ended_us=began + lasted, client=client)
+    return stage_record(
+        stage, 0, requests, gaps, edge, began_us=began, ended_us=began + lasted, client=client
+    )
 
 
 def _samples() -> list[Sample]:

@@ -1,10 +1,11 @@
-"""What the proxy of a disaggregated server adds to the time to first token, at 50 requests a second.
+"""What the proxy of a disaggregated server adds to the time to first token, at 50 requests a
+second.
 
-Both servers are simulated; the proxy is the real one. Its own metric is held against what a client sees that asks the two
-servers itself, in the same run. Where it may (root), it runs ahead of all else on the machine, whose work is not the question.
-Progress goes to standard error; the last line on standard output is one JSON object
-(`proxy_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
-"""
+Both servers are simulated; the proxy is the real one. Its own metric is held against what a client
+sees that asks the two servers itself, in the same run. Where it may (root), it runs ahead of all
+else on the machine, whose work is not the question. Progress goes to standard error; the last line
+on standard output is one JSON object (`proxy_kit.figures.Figures`). Exits 1 when a limit is not
+kept, 2 when something went wrong."""
 
 import argparse
 import asyncio
@@ -26,14 +27,21 @@ REAL_TIME_PRIORITY = 5
 def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--rate", type=float, default=RATE, help="requests a second (default: %(default)s)")
-    parser.add_argument("--seconds", type=float, default=SECONDS, help="for so long (default: %(default)s)")
+    parser.add_argument(
+        "--rate", type=float, default=RATE, help="requests a second (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=SECONDS, help="for so long (default: %(default)s)"
+    )
     given = parser.parse_args()
     try:
         # Before all processes of ordinary priority; what is started from here inherits it.
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REAL_TIME_PRIORITY))
     except PermissionError:
-        say("real-time priority is not permitted: the work of other processes will show in the figures")
+        say(
+            "real-time priority is not permitted: the work of other processes will show in the "
+            "figures"
+        )
     try:
         found = asyncio.run(_measure(rate=given.rate, seconds=given.seconds))
     except (Failed, NotStarted, TimeoutError, OSError, aiohttp.ClientError) as error:
@@ -43,7 +51,10 @@ def main() -> int:
 
 
 async def _measure(*, rate: float, seconds: float) -> Figures:
-    async with split_server() as split, aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+    async with (
+        split_server() as split,
+        aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http,
+    ):
         await asyncio.wait_for(_ready(http, split), READY_SECONDS)
         await warm_up(http, split)
         say(f"{rate:g} requests a second for {seconds:g} s, load {os.getloadavg()[0]:.1f}")

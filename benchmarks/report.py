@@ -1,9 +1,10 @@
-"""What the HTML report of a large run costs: its size, and how long a browser takes to open it beside a small one.
+"""What the HTML report of a large run costs: its size, and how long a browser takes to open it
+beside a small one.
 
-The run is simulated: 200 stages, with a comparison. Needs the extra `report`, Chromium and playwright. Progress goes to
-standard error; the last line on standard output is one JSON object. Exits 1 when a limit is not kept. With `--screenshots DIR`
-each section is photographed, too: light, dark, and on a phone.
-"""
+The run is simulated: 200 stages, with a comparison. Needs the extra `report`, Chromium and
+playwright. Progress goes to standard error; the last line on standard output is one JSON object.
+Exits 1 when a limit is not kept. With `--screenshots DIR` each section is photographed, too: light,
+dark, and on a phone."""
 
 import argparse
 import statistics
@@ -30,7 +31,8 @@ ROUNDS = 5
 MAX_BYTES = 5_000_000
 MAX_OPEN_MS = 2_000.0
 MAX_RATIO = 10.0
-"""The large run has 67 times as many stages; a page that a browser works on for each would be far above, on any machine."""
+"""The large run has 67 times as many stages; a page that a browser works on for each would be far
+above, on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +52,19 @@ class Figures:
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
-        return beyond(self, below={"page_bytes": MAX_BYTES, "open_ms": MAX_OPEN_MS}, at_most={"ratio": MAX_RATIO})
+        return beyond(
+            self,
+            below={"page_bytes": MAX_BYTES, "open_ms": MAX_OPEN_MS},
+            at_most={"ratio": MAX_RATIO},
+        )
 
 
 def main() -> int:
     """Build both pages, open them in turn, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder")
+    parser.add_argument(
+        "--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder"
+    )
     screenshots = parser.parse_args().screenshots
     large, small = _large(), simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
     began = time.perf_counter()
@@ -87,8 +95,12 @@ def _large() -> SimulatedRun:
         {"metric": "TTFT", "maxMilliseconds": 200},
         {"metric": "E2EL", "percentile": "95", "maxMilliseconds": 1500},
     ]
-    run = simulated_run("nightly", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, objectives=limits)
-    before = simulated_run("last-week", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, slowness=1.1)
+    run = simulated_run(
+        "nightly", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, objectives=limits
+    )
+    before = simulated_run(
+        "last-week", rates=RATES, workloads=WORKLOADS, repeats=4, requests=400, slowness=1.1
+    )
     return held_against(run, before)
 
 
@@ -104,7 +116,9 @@ def _open_ms(browser: Browser, file: Path) -> float:
     try:
         began = time.perf_counter()
         tab.goto(file.as_uri(), wait_until="load")
-        tab.evaluate("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+        tab.evaluate(
+            "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))"
+        )
         return 1000 * (time.perf_counter() - began)
     finally:
         tab.close()

@@ -1,11 +1,11 @@
 """How much load do several client processes carry, and is what they tell of it true.
 
-First one process meets rates that rise until the judge calls it saturated. Then several send 1.6 times that rate (with eight
-and more: six times), and their TTFT is held against the log of the simulated server. Server and client share this machine;
-where it may (root), the client runs ahead of the server in both cases, as if it had the cores of another node. Needs the vLLM
-for CPUs that `python3 devcluster vllm` installs. Progress goes to standard error; the last line on standard output is one JSON
-object. Exits 1 when a limit is not kept.
-"""
+First one process meets rates that rise until the judge calls it saturated. Then several send 1.6
+times that rate (with eight and more: six times), and their TTFT is held against the log of the
+simulated server. Server and client share this machine; where it may (root), the client runs ahead
+of the server in both cases, as if it had the cores of another node. Needs the vLLM for CPUs that
+`python3 devcluster vllm` installs. Progress goes to standard error; the last line on standard
+output is one JSON object. Exits 1 when a limit is not kept."""
 
 import argparse
 import asyncio
@@ -43,16 +43,18 @@ class Figures:
     asked_rate: int
     achieved_rate: float
     ttft_error_percent: float | None
-    """Of the mean, by which the client tells too much, without the requests that met a slow core; None: its requests are not those
-    of the server's log, or none is left."""
+    """Of the mean, by which the client tells too much, without the requests that met a slow core;
+    None: its requests are not those of the server's log, or none is left."""
     timed_requests_percent: float
     """Share of the several's requests that met no slow core, of which that error is."""
     alone_ttft_error_percent: float | None
     """Of one process at the rate at which it is called saturated."""
     called_saturated: Severity | None
-    """How badly the judge thinks of the several. Suspect is told, not limited: a server without a core left has the same signs."""
+    """How badly the judge thinks of the several. Suspect is told, not limited: a server without a
+    core left has the same signs."""
     host_slowed: bool
-    """Whether the host slowed the cores meanwhile. Then a client is late indeed, and may be called saturated."""
+    """Whether the host slowed the cores meanwhile. Then a client is late indeed, and may be called
+    saturated."""
     start_skew_us: int
     clock_error_us: int
     cores_a_process: float
@@ -68,7 +70,10 @@ class Figures:
         if self.achieved_rate < MIN_ACHIEVED_SHARE * self.asked_rate:
             yield f"{self.achieved_rate} of {self.asked_rate} requests/s were sent"
         if self.called_saturated == "Invalid" and not self.host_slowed:
-            yield f"{self.processes} processes are called saturated at {self.asked_rate} requests/s: Invalid"
+            yield (
+                f"{self.processes} processes are called saturated at {self.asked_rate} "
+                "requests/s: Invalid"
+            )
         if self.start_skew_us + self.clock_error_us > MAX_SKEW_US:
             yield f"they begin {self.start_skew_us} us apart, give or take {self.clock_error_us}"
         if self.failed:
@@ -78,7 +83,9 @@ class Figures:
 def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)")
+    parser.add_argument(
+        "--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)"
+    )
     processes = parser.parse_args().processes
     with watched(every_core=_may_run_ahead()) as machine:
         figures = asyncio.run(_measure(processes, machine))
@@ -112,7 +119,9 @@ async def _measure(processes: int, machine: Machine) -> Figures:
         ttft_error_percent=None if off is None else round(off, 2),
         timed_requests_percent=round(100 * sum(timed) / len(timed), 1) if timed else 0.0,
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),
-        called_saturated=next((f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None),
+        called_saturated=next(
+            (f.severity for f in together.judged.findings if f.code == "ClientSaturated"), None
+        ),
         host_slowed=machine.slowed(record),
         start_skew_us=shards.start_skew_us if shards is not None else 0,
         clock_error_us=shards.clock_error_us if shards is not None else 0,
@@ -143,7 +152,9 @@ def _experiment(name: str, rates: Sequence[int], *, processes: int) -> Experimen
 def _may_run_ahead() -> bool:
     usual = os.sched_getscheduler(0), os.sched_getparam(0)
     try:
-        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO)))
+        os.sched_setscheduler(
+            0, os.SCHED_FIFO, os.sched_param(os.sched_get_priority_min(os.SCHED_FIFO))
+        )
     except PermissionError:
         say("not allowed to run the client ahead of the server: that one's work will show")
         return False

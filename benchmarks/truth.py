@@ -1,10 +1,11 @@
-"""Does the product say what is true: coverage of its intervals, errors of its gates and searches, mistakes by dose, clean stages, timings.
+"""Does the product say what is true: coverage of its intervals, errors of its gates and searches,
+mistakes by dose, clean stages, timings.
 
-Queues, gates and searches are simulated, at idle priority beside the rest. The rest is measured: servers are simulated and log their
-own truth; the client, its load engine, the rules and the comparison are the real ones. Needs the vLLM for CPUs that
-`python3 devcluster vllm` installs, and root. What is assumed and how each figure is estimated: docs/truth.md. Progress goes to
-standard error; the last line on standard output is one JSON object. Exits 1 when a limit is not kept.
-"""
+Queues, gates and searches are simulated, at idle priority beside the rest. The rest is measured:
+servers are simulated and log their own truth; the client, its load engine, the rules and the
+comparison are the real ones. Needs the vLLM for CPUs that `python3 devcluster vllm` installs, and
+root. What is assumed and how each figure is estimated: docs/truth.md. Progress goes to standard
+error; the last line on standard output is one JSON object. Exits 1 when a limit is not kept."""
 
 import argparse
 import asyncio
@@ -31,7 +32,8 @@ CLEAN_STAGES, MAX_CLEAN_STAGES = 300, 700
 PAIRS = 600
 REAL_SERVERS = 10
 LANES = 4
-"""Experiments at a time: each client and its server want most of a core while they start, little when they measure."""
+"""Experiments at a time: each client and its server want most of a core while they start, little
+when they measure."""
 
 DOSES = sum(len(mistake.tried) for mistake in doses.MISTAKES)
 
@@ -84,7 +86,8 @@ class Lab:
 
     @property
     def lanes_timed(self) -> int:
-        """For those whose client and servers run ahead of all processes: they wait more than they work."""
+        """For those whose client and servers run ahead of all processes: they wait more than they
+        work."""
         return self.lanes + 1
 
     @property
@@ -93,10 +96,14 @@ class Lab:
         return self.lanes // 2
 
     async def measured(
-        self, experiments: Sequence[Experiment], *, lanes: int | None = None, whole: Collection[str] = ()
+        self,
+        experiments: Sequence[Experiment],
+        *,
+        lanes: int | None = None,
+        whole: Collection[str] = (),
     ) -> list[tuple[Experiment, Outcome]]:
-        """Those that could be run; without the stages in which the machine itself stood still, but for these names. One of which
-        no stage is left is run once more."""
+        """Those that could be run; without the stages in which the machine itself stood still, but
+        for these names. One of which no stage is left is run once more."""
         found = await self._measured(experiments, lanes or self.lanes, whole)
         lost = [experiment for experiment, outcome in found if not outcome.records]
         kept = [(experiment, outcome) for experiment, outcome in found if outcome.records]
@@ -163,11 +170,18 @@ async def _mistakes(lab: Lab) -> Found:
         told = {finding.code: finding.severity for finding in outcome.judged.findings}
         missed: dict[str, str] = {c: s for c, s in experiment.expected.items() if told.get(c) != s}
         evidence = {
-            k: v for f in outcome.judged.findings if f.code in experiment.expected for k, v in f.evidence.items()
+            k: v
+            for f in outcome.judged.findings
+            if f.code in experiment.expected
+            for k, v in f.evidence.items()
         }
-        missed |= {name: word for name, word in experiment.evidence.items() if evidence.get(name) != word}
+        missed |= {
+            name: word for name, word in experiment.evidence.items() if evidence.get(name) != word
+        }
         found += not missed
-        _say(f"  {'MISSED ' + str(missed) if missed else 'found'}: {experiment.name}; it says {told}")
+        _say(
+            f"  {'MISSED ' + str(missed) if missed else 'found'}: {experiment.name}; it says {told}"
+        )
     return {"mistakes_injected": len(chosen), "mistakes_found": found}
 
 
@@ -175,8 +189,8 @@ async def _doses(lab: Lab) -> Found:
     truths: dict[tuple[str, int], doses.Truth] = {}
     seen: dict[doses.Dose, list[doses.Seen]] = {}
     chosen = [mistake for mistake in doses.MISTAKES if lab.named in mistake.name]
-    # What runs beside any comes first, and the references with it: the others are held against them. A median of several stages
-    # bears one in which the machine stood still.
+    # What runs beside any comes first, and the references with it: the others are held against
+    # them. A median of several stages bears one in which the machine stood still.
     both = (doses.SLOW, doses.FAST)
     groups: Sequence[tuple[doses.Beside, Collection[doses.Place], int]] = (
         ("any", (doses.SLOW,), lab.lanes),
@@ -185,7 +199,9 @@ async def _doses(lab: Lab) -> Found:
         ("alike", both, lab.lanes),
         ("none", both, 1),
     )
-    whole = {each.experiment(place, dose).name for each in doses.REFERENCES for place, dose in each.tried}
+    whole = {
+        each.experiment(place, dose).name for each in doses.REFERENCES for place, dose in each.tried
+    }
     for beside, places, lanes in groups:
         tried = {
             mistake.experiment(place, dose).name: (mistake, place, dose)
@@ -196,7 +212,8 @@ async def _doses(lab: Lab) -> Found:
         }
         experiments = [mistake.experiment(place, dose) for mistake, place, dose in tried.values()]
         ended = [
-            (*tried[each.name], outcome) for each, outcome in await lab.measured(experiments, lanes=lanes, whole=whole)
+            (*tried[each.name], outcome)
+            for each, outcome in await lab.measured(experiments, lanes=lanes, whole=whole)
         ]
         for mistake, place, _, outcome in ended:
             if mistake in doses.REFERENCES:
@@ -204,7 +221,9 @@ async def _doses(lab: Lab) -> Found:
         for mistake, place, dose, outcome in ended:
             if mistake not in doses.REFERENCES:
                 truth = truths[place.name, mistake.prompt_tokens]
-                seen[mistake.name, place.name, dose] = list(doses.seen(mistake, outcome, truth, lab.machine.slowed))
+                seen[mistake.name, place.name, dose] = list(
+                    doses.seen(mistake, outcome, truth, lab.machine.slowed)
+                )
     found = doses.tally(seen, say=_say)
     return {"doses": sum(map(bool, seen.values())), **asdict(found)}
 
@@ -241,8 +260,13 @@ def _timing(clean: Sequence[Outcome], forgiven: timing.Forgiven, slow: timing.Sl
     tails = [error for error in ranked if error.figure.startswith("p99")]
     others = [error for error in ranked if not error.figure.startswith("p99")]
     beyond = sum(error.percent > LIMITS["max_timing_error_percent"][1] for error in others)
-    _say(f"{beyond} of {len(others)} timings are beyond the limit; the worst: {others[:5]}; worst p99: {tails[0]}")
-    timed = len({(id(outcome), error.stage) for outcome in clean for error in timing.errors(outcome)})
+    _say(
+        f"{beyond} of {len(others)} timings are beyond the limit; the worst: {others[:5]}; worst "
+        f"p99: {tails[0]}"
+    )
+    timed = len(
+        {(id(outcome), error.stage) for outcome in clean for error in timing.errors(outcome)}
+    )
     kept = [keep for record in _records(clean) for keep in timing.undisturbed(record, slow(record))]
     return {
         "timed_requests_percent": 100 * fmean(kept),
@@ -257,7 +281,9 @@ async def _arms(lab: Lab) -> Found:
     """The servers that `_pairs` compares."""
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
     lanes = lab.lanes + 1  # Twenty in four rounds.
-    async for experiment, outcome in measure_all(list(pairs.real_arms(REAL_SERVERS)), lanes=lanes, say=_say):
+    async for experiment, outcome in measure_all(
+        list(pairs.real_arms(REAL_SERVERS)), lanes=lanes, say=_say
+    ):
         arms[experiment.name[0]].append(outcome)
     if any(len(arm) != REAL_SERVERS for arm in arms.values()):
         raise Failed("a server of the pairs could not be measured")
@@ -288,9 +314,13 @@ PARTS = tuple(dict.fromkeys((*SIMULATED, *MEASURED)))
 def main() -> int:
     """Measure, print, and compare with the limits."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
-    parser.add_argument("--only", choices=PARTS, action="append", help="this part; more than once: these")
+    parser.add_argument(
+        "--only", choices=PARTS, action="append", help="this part; more than once: these"
+    )
     parser.add_argument("--named", default="", help="only mistakes whose name holds this")
-    parser.add_argument("--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)")
+    parser.add_argument(
+        "--lanes", type=int, default=LANES, help="experiments at a time (default: %(default)s)"
+    )
     arguments = parser.parse_args()
     chosen = arguments.only or PARTS
     measures = any(part in MEASURED for part in chosen)
@@ -298,7 +328,10 @@ def main() -> int:
         own_network()
     with watched(every_core=measures) as machine:
         found = asyncio.run(_measure(chosen, arguments.lanes, machine, arguments.named))
-    figures = {name: round(value, 2) if isinstance(value, float) else value for name, value in found.items()}
+    figures = {
+        name: round(value, 2) if isinstance(value, float) else value
+        for name, value in found.items()
+    }
     print(json.dumps(figures), flush=True)
     beyond = [] if arguments.named else list(_beyond(figures))
     for line in beyond:
@@ -307,7 +340,8 @@ def main() -> int:
 
 
 async def _measure(chosen: Sequence[str], lanes: int, machine: Machine, named: str) -> Found:
-    """The simulated parts one after the other beside the measured ones, of which each has the machine's time for itself."""
+    """The simulated parts one after the other beside the measured ones, of which each has the
+    machine's time for itself."""
     lab = Lab(lanes, machine, named, arms=asyncio.get_running_loop().create_future())
 
     async def in_turn(parts: Mapping[str, Callable[[Lab], Awaitable[Found]]]) -> dict[str, Figure]:
@@ -330,7 +364,9 @@ def _beyond(figures: Found) -> Iterator[str]:
         if not isinstance(value, int | float) or not least <= value <= most:
             yield f"{name} is {value}, not within {least} to {most}"
     yield from (
-        f"{name} is {figures[name]}" for name, words in WORDS.items() if figures.get(name, words[0]) not in words
+        f"{name} is {figures[name]}"
+        for name, words in WORDS.items()
+        if figures.get(name, words[0]) not in words
     )
 
 
@@ -349,29 +385,43 @@ def _records(outcomes: Iterable[Outcome]) -> Iterator[StageRecord]:
     return (record for outcome in outcomes for record in outcome.records)
 
 
-def _blamed(clean: Iterable[Outcome], severity: str, slowed: Callable[[StageRecord], bool]) -> Iterator[int]:
-    """Where the host slowed the cores the client was late indeed, and to be called so is not wrong."""
+def _blamed(
+    clean: Iterable[Outcome], severity: str, slowed: Callable[[StageRecord], bool]
+) -> Iterator[int]:
+    """Where the host slowed the cores the client was late indeed, and to be called so is not
+    wrong."""
     for outcome in clean:
         others = (finding for finding in outcome.judged.findings if finding.code not in doses.LATE)
         for finding in chain(_called_late(outcome.only(lambda record: not slowed(record))), others):
             if finding.severity == severity:
-                _say(f"  blamed: {finding.code} {finding.worst_stage} x{finding.count} {finding.evidence}")
+                _say(
+                    f"  blamed: {finding.code} {finding.worst_stage} x{finding.count} "
+                    f"{finding.evidence}"
+                )
                 yield finding.count
 
 
-def _late_where_slowed(clean: Iterable[Outcome], slowed: Callable[[StageRecord], bool]) -> Iterator[int]:
+def _late_where_slowed(
+    clean: Iterable[Outcome], slowed: Callable[[StageRecord], bool]
+) -> Iterator[int]:
     for outcome in clean:
         yield from (finding.count for finding in _called_late(outcome.only(slowed)))
 
 
 def _called_late(outcome: Outcome) -> Iterator[Finding]:
     if outcome.records:
-        yield from (each for each in outcome.judged.findings if each.code in doses.LATE and each.severity != "Note")
+        yield from (
+            each
+            for each in outcome.judged.findings
+            if each.code in doses.LATE and each.severity != "Note"
+        )
 
 
 def _say(what: str) -> None:
     load = os.getloadavg()[0]
-    print(f"{time.monotonic() - _BEGAN:7.1f} s  load {load:4.1f}  {what}", file=sys.stderr, flush=True)
+    print(
+        f"{time.monotonic() - _BEGAN:7.1f} s  load {load:4.1f}  {what}", file=sys.stderr, flush=True
+    )
 
 
 _BEGAN = time.monotonic()

@@ -1,4 +1,5 @@
-"""`api/codes.py`: a code for each page of docs/findings. Imports nothing of benchrun, which imports what is written here."""
+"""`api/codes.py`: a code for each page of docs/findings. Imports nothing of benchrun, which imports
+what is written here."""
 
 import re
 from pathlib import Path
@@ -15,7 +16,9 @@ class Code(StrEnum):
 
 %s
 
-FIXED: frozenset[Code] = frozenset({%s})
+FIXED: frozenset[Code] = frozenset(
+    {%s}
+)
 """Their severity is fixed: no spec changes it."""
 '''
 
@@ -23,11 +26,15 @@ FIXED: frozenset[Code] = frozenset({%s})
 def codes_text() -> str:
     """The module; a page whose lead says "the severity is fixed" makes its code a fixed one."""
     pages = {
-        page.stem: page.read_text(encoding="utf-8") for page in sorted(PAGES.glob("*.md")) if page.stem != "README"
+        page.stem: page.read_text(encoding="utf-8")
+        for page in sorted(PAGES.glob("*.md"))
+        if page.stem != "README"
     }
     members = "".join(f'    {_constant(code)} = "{code}"\n' for code in pages)
     fixed = (
-        f"Code.{_constant(code)}" for code, text in pages.items() if "the severity is fixed" in text.split("\n\n")[1]
+        f"Code.{_constant(code)}"
+        for code, text in pages.items()
+        if "the severity is fixed" in text.split("\n\n")[1]
     )
     return _MODULE % (members, ", ".join(fixed))
 

@@ -1,7 +1,8 @@
-"""`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages of findings, or says that it
-is out of date.
+"""`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages
+of findings, or says that it is out of date.
 
-Codes are written first, then the rules: everything else imports them, and is therefore imported where it is rendered."""
+Codes are written first, then the rules: everything else imports them, and is therefore imported
+where it is rendered."""
 
 import argparse
 import difflib
@@ -87,7 +88,12 @@ def _definition_text(definition: dict[str, Any]) -> str:
     """A CustomResourceDefinition as YAML; the same models always give the same bytes."""
     # A node without children takes one line: most of the file would be indentation otherwise.
     body = yaml.dump(
-        definition, Dumper=_Dumper, default_flow_style=None, sort_keys=False, width=200, allow_unicode=True
+        definition,
+        Dumper=_Dumper,
+        default_flow_style=None,
+        sort_keys=False,
+        width=200,
+        allow_unicode=True,
     )
     return f"# Generated from operator/benchrun/api by: {COMMAND}\n{body}"
 
@@ -110,7 +116,10 @@ def findings_page() -> str:
     """Every finding with its severity and a line, from the findings' pages."""
     from benchrun.cli.commands.explain import pages
 
-    rows = [f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n" for page in pages()]
+    rows = [
+        f"| [{page.code}]({page.code}.md) | {page.severity} | {page.summary} |\n"
+        for page in pages()
+    ]
     return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
@@ -118,7 +127,9 @@ def exports_page() -> str:
     """The page of exports as it is, its table from what every format says of itself."""
     from benchrun.report.export.formats import FORMATS
 
-    before, begin, rest = (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+    before, begin, rest = (
+        (ROOT / EXPORTS_FILE).read_text(encoding="utf-8").partition("<!-- formats -->\n")
+    )
     _, end, after = rest.partition("<!-- end of formats -->\n")
     rows = [f"| `{name}` | {each.summary} |\n" for name, each in sorted(FORMATS.items())]
     return before + begin + _EXPORTS + "".join(rows) + "\n" + end + after
@@ -140,13 +151,18 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them differs."""
+    """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them
+    differs."""
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="only check that they are up to date")
-    parser.add_argument("root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)")
+    parser.add_argument(
+        "root", nargs="?", type=Path, default=Path(), help="root of the repository (default: here)"
+    )
     options = parser.parse_args(arguments)
     stale = [
-        name for name, render in GENERATED.items() if _differs(options.root / name, render(), write=not options.check)
+        name
+        for name, render in GENERATED.items()
+        if _differs(options.root / name, render(), write=not options.check)
     ]
     if stale and options.check:
         print(f"out of date: {', '.join(stale)}; run: {COMMAND}", file=sys.stderr)
@@ -163,7 +179,9 @@ def _differs(path: Path, text: str, *, write: bool) -> bool:
         path.write_text(text, encoding="utf-8")
     else:
         sys.stderr.writelines(
-            difflib.unified_diff(old.splitlines(True), text.splitlines(True), str(path), "generated", n=1)
+            difflib.unified_diff(
+                old.splitlines(True), text.splitlines(True), str(path), "generated", n=1
+            )
         )
     return True
 

@@ -1,8 +1,8 @@
 """What libraries cost that could do parts of benchrun, as a table: python -m dev.libraries FOLDER
 
-Each is installed into a folder of its own below FOLDER and imported after what its process imports anyway. Packages that are
-installed there anyway do not count. scipy's agreement with our statistics stands below the table.
-"""
+Each is installed into a folder of its own below FOLDER and imported after what its process imports
+anyway. Packages that are installed there anyway do not count. scipy's agreement with our statistics
+stands below the table."""
 
 import re
 import subprocess
@@ -17,7 +17,10 @@ from benchrun_client.contract import student_p_value
 from scipy import stats
 
 LOCKED = Path(__file__).parents[1] / "requirements/operator.txt"
-COMMAND_HAS = "annotated-types markdown-it-py mdurl pydantic pydantic-core pygments pyyaml rich typing-extensions"
+COMMAND_HAS = (
+    "annotated-types markdown-it-py mdurl pydantic pydantic-core pygments pyyaml rich "
+    "typing-extensions"
+)
 COMMAND, CLIENT = "benchrun.cli.__main__", "benchrun_client.record_server"
 LIBRARIES = """benchrun.judge_process.messages scipy scipy.special scipy.stats
 benchrun.runtime.main pydantic-settings pydantic_settings
@@ -50,27 +53,51 @@ print(resident() - before, 1000 * (time.process_time() - start), before)
 def main() -> None:
     locked = set(re.findall(r"^([a-z0-9-]+)==", LOCKED.read_text(encoding="utf-8"), re.MULTILINE))
     there = {COMMAND: set(COMMAND_HAS.split()), CLIENT: {"prometheus-client"}}  # vLLM has it
-    print("| process | library | MB on disk | MiB resident | ms of CPU to import |\n|---|---|---|---|---|")
+    print(
+        "| process | library | MB on disk | MiB resident | ms of CPU to import "
+        "|\n|---|---|---|---|---|"
+    )
     for process, name, *modules in map(str.split, LIBRARIES.splitlines()):
         folder = Path(sys.argv[1]) / name
         if not folder.exists():
             options = ["-m", "pip", "install", "-q", "--no-compile", "--target", str(folder)]
             subprocess.run([sys.executable, *options, name], check=True)
-        found = {each.metadata["Name"].lower().replace("_", "-"): each for each in distributions(path=[str(folder)])}
+        found = {
+            each.metadata["Name"].lower().replace("_", "-"): each
+            for each in distributions(path=[str(folder)])
+        }
         files = [
-            Path(str(f.locate())) for each in found.keys() - there.get(process, locked) for f in found[each].files or ()
+            Path(str(f.locate()))
+            for each in found.keys() - there.get(process, locked)
+            for f in found[each].files or ()
         ]
         size = sum(file.stat().st_size for file in files if file.is_file()) / 1e6
         command = [sys.executable, "-c", CHILD, str(folder), process, *modules]
         runs = [map(float, subprocess.check_output(command, text=True).split()) for _ in range(3)]
         memory, time, before = map(median, zip(*runs, strict=True))
-        row = f"{process} ({before:.0f} MiB) | {name} {found[name].version} | {size:.1f} | {memory:.1f} | {time:.0f}"
+        row = (
+            f"{process} ({before:.0f} MiB) | {name} {found[name].version} | {size:.1f} | "
+            f"{memory:.1f} | {time:.0f}"
+        )
         print(f"| {row} |", flush=True)
-    ts, confidences, freedoms = (0.01, 1.0, 5.0, 20.0), (0.01, 0.3, 0.9, 0.999), (1.5, 3.0, 8.0, 100.0, 1e4)
+    ts, confidences, freedoms = (
+        (0.01, 1.0, 5.0, 20.0),
+        (0.01, 0.3, 0.9, 0.999),
+        (1.5, 3.0, 8.0, 100.0, 1e4),
+    )
     p = max(abs(student_p_value(t, d) - 2 * stats.t.sf(t, d)) for t, d in product(ts, freedoms))
-    f = max(abs(fisher_p_value(t, a, b) - stats.f.sf(t, a, b)) for t, a, b in product(ts, freedoms, freedoms))
-    t = max(abs(student_quantile(c, d) / stats.t.ppf((1 + c) / 2, d) - 1) for c, d in product(confidences, freedoms))
-    print(f"differences to scipy: p-values of t {p:.0e} and F {f:.0e}; quantiles of t {t:.0e} (relative)")
+    f = max(
+        abs(fisher_p_value(t, a, b) - stats.f.sf(t, a, b))
+        for t, a, b in product(ts, freedoms, freedoms)
+    )
+    t = max(
+        abs(student_quantile(c, d) / stats.t.ppf((1 + c) / 2, d) - 1)
+        for c, d in product(confidences, freedoms)
+    )
+    print(
+        f"differences to scipy: p-values of t {p:.0e} and F {f:.0e}; quantiles of t {t:.0e} "
+        "(relative)"
+    )
 
 
 if __name__ == "__main__":

@@ -1,4 +1,5 @@
-"""The reference pages of runs and sweeps, written from the schemas that the API server checks by."""
+"""The reference pages of runs and sweeps, written from the schemas that the API server checks
+by."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,15 +14,29 @@ _TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|-
 
 def reference_text() -> str:
     """The page of runs as Markdown; the same models always give the same bytes."""
-    name = "A name has at most 40 characters and is a DNS label, since names of children are made from it."
+    name = (
+        "A name has at most 40 characters and is a DNS label, since names of children are made "
+        "from it."
+    )
     intro = _intro(KIND, SHORT_NAME, name)
     instead = "a new measurement is a new object"
-    return _page(intro, RUN.printer_columns(), RUN.spec_schema(), RUN.status_schema(), MUTABLE_FIELDS, instead)
+    return _page(
+        intro,
+        RUN.printer_columns(),
+        RUN.spec_schema(),
+        RUN.status_schema(),
+        MUTABLE_FIELDS,
+        instead,
+    )
 
 
 def sweep_reference_text() -> str:
-    """The page of sweeps. The template, and models in the matrix, are described once: on the page of runs."""
-    name = f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are named after it."
+    """The page of sweeps. The template, and models in the matrix, are described once: on the page
+    of runs."""
+    name = (
+        f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are "
+        "named after it."
+    )
     intro = _intro(sweep.KIND, sweep.SHORT_NAME, f"{name}\nHow to use it: [sweeps](../sweeps.md).")
     spec = SWEEP.spec_schema()
     template = spec["properties"]["template"]["description"].removesuffix(".")
@@ -29,7 +44,9 @@ def sweep_reference_text() -> str:
     described = {"type": "object", "description": f"{template}. {fields}"}
     spec = {**spec, "properties": {**spec["properties"], "template": described}}
     columns, status = SWEEP.printer_columns(), SWEEP.status_schema()
-    return _page(intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep")
+    return _page(
+        intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep"
+    )
 
 
 def _intro(kind: str, short: str, name: str) -> str:
@@ -44,17 +61,31 @@ a map. A field whose default is a dash is simply absent when it is left out."""
 
 
 def _page(
-    intro: str, columns: list[dict[str, Any]], spec: Schema, status: Schema, mutable: Sequence[str], instead: str
+    intro: str,
+    columns: list[dict[str, Any]],
+    spec: Schema,
+    status: Schema,
+    mutable: Sequence[str],
+    instead: str,
 ) -> str:
     """The page of a kind. `instead`: what to do where a field can't be changed."""
     shown = [
-        f"| {column['name']} | `{column['jsonPath']}` | {'`-o wide`' if column.get('priority') else 'always'} |"
+        f"| {column['name']} | `{column['jsonPath']}` | "
+        f"{'`-o wide`' if column.get('priority') else 'always'} |"
         for column in columns
     ]
     may_change = ", ".join(f"`{name}`" for name in mutable)
     parts = [
         intro,
-        "\n".join(["## Columns of `kubectl get`", "", "| Column | Field | Shown |", "|---|---|---|", *shown]),
+        "\n".join(
+            [
+                "## Columns of `kubectl get`",
+                "",
+                "| Column | Field | Shown |",
+                "|---|---|---|",
+                *shown,
+            ]
+        ),
         f"## `spec`\n\n{spec['description']} Once written only {may_change} may change; {instead}.",
         _rules("spec", [rule for rule in spec[VALIDATIONS] if "immutable" not in rule["message"]]),
         *_sections(spec, path="spec"),
@@ -68,7 +99,9 @@ def _sections(schema: Schema, *, path: str) -> Iterator[str]:
     """One section for all plain fields, then one for each that has fields of its own."""
     required = schema.get("required", ())
     plain = {name: child for name, child in schema["properties"].items() if not _fields_of(child)}
-    rows = [_row(f"{path}.{name}", child, required=name in required) for name, child in plain.items()]
+    rows = [
+        _row(f"{path}.{name}", child, required=name in required) for name, child in plain.items()
+    ]
     yield "\n".join([_TABLE_HEAD, *rows])
     for name, child in schema["properties"].items():
         if name not in plain:
@@ -106,7 +139,9 @@ def _rules(path: str, rules: list[dict[str, str]]) -> str:
 
 
 def _row(path: str, schema: Schema, *, required: bool) -> str:
-    default = "**required**" if required else _code(schema["default"]) if "default" in schema else "-"
+    default = (
+        "**required**" if required else _code(schema["default"]) if "default" in schema else "-"
+    )
     cells = (f"`{path}`", _type(schema), default, _bounds(schema), schema.get("description", ""))
     return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 

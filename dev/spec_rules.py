@@ -1,8 +1,7 @@
 """`api/spec_rules.py`: the rules of the spec, which are written in CEL, as Python functions.
 
-CEL is read by Python's own parser once its signs, words and names are Python's: as much of the language as our rules use. Tests hold
-every rule against Google's CEL.
-"""
+CEL is read by Python's own parser once its signs, words and names are Python's: as much of the
+language as our rules use. Tests hold every rule against Google's CEL."""
 
 import ast
 import re
@@ -18,10 +17,11 @@ from typing import Any, NamedTuple, TypeGuard
 from zlib import crc32
 
 MODULE = "benchrun.api.spec_rules"
-WIDTH = 128
+WIDTH = 98
 WORTH = 60  # Characters that a function for a shared part must save.
 _HEAD = '''\
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`, by the
+checksum of its CEL."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -32,15 +32,34 @@ from typing import Any
 '''
 _TOKEN = re.compile(r"'[^']*'|[A-Za-z_]\w*|[=!<>]=|&&|\|\||\S|\s")
 _CAPITAL = re.compile("(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
-_WORDS = {"&&": " and ", "||": " or ", "!": " not ", "true": "True", "false": "False", "from": "from_"}
+_WORDS = {
+    "&&": " and ",
+    "||": " or ",
+    "!": " not ",
+    "true": "True",
+    "false": "False",
+    "from": "from_",
+}
 _BUILT_IN = {"size": "len", "double": "float", "int": "int", "sum": "sum", "max": "max"}
-_FUNCTIONS = {*_BUILT_IN, "split", "matches", "indexOf", "format", "all", "exists", "exists_one", "filter", "map"}
+_FUNCTIONS = {
+    *_BUILT_IN,
+    "split",
+    "matches",
+    "indexOf",
+    "format",
+    "all",
+    "exists",
+    "exists_one",
+    "filter",
+    "map",
+}
 _GLOBALS = {*_BUILT_IN.values(), "all", "any", "re"}
 
 
 @cache
 def spec_rules_text() -> str:
-    """The module. What several rules have in common is a function of the name that the API's modules give it."""
+    """The module. What several rules have in common is a function of the name that the API's
+    modules give it."""
     # Rules that have no function yet must not be in the way of making one.
     stub = ModuleType(MODULE)
     vars(stub)["RULE_FUNCTIONS"] = defaultdict(lambda: lambda value: True)
@@ -66,7 +85,8 @@ def translated(cel: str) -> ast.expr:
 
 
 def _rules(schema: Any) -> Iterator[str]:
-    """CEL of every rule and message below, but for those about change: in Python there is only the new object."""
+    """CEL of every rule and message below, but for those about change: in Python there is only the
+    new object."""
     if isinstance(schema, list):
         for each in schema:
             yield from _rules(each)
@@ -82,7 +102,8 @@ def _rules(schema: Any) -> Iterator[str]:
 
 
 def _python(tokens: Iterator[str]) -> str:
-    """Python for the tokens up to the end of their brackets: `test ? yes : no` is `yes if test else no`."""
+    """Python for the tokens up to the end of their brackets: `test ? yes : no` is `yes if test else
+    no`."""
     done = part = test = ""
     for token in tokens:
         if token in ("(", "["):
@@ -96,7 +117,9 @@ def _python(tokens: Iterator[str]) -> str:
         elif token in (":", ","):
             done, part = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},", ""
         else:
-            part += _WORDS.get(token) or (token if token in _FUNCTIONS else _CAPITAL.sub("_", token).lower())
+            part += _WORDS.get(token) or (
+                token if token in _FUNCTIONS else _CAPITAL.sub("_", token).lower()
+            )
     return done + part
 
 
@@ -110,7 +133,9 @@ class _ToPython(ast.NodeTransformer):
                 return ast.Compare(field, [ast.IsNot()], [ast.Constant(None)])
             case ast.Call(func=ast.Name(id=name), args=arguments):
                 return _call(_BUILT_IN[name], *arguments)
-            case ast.Call(func=ast.Attribute(value=items, attr=name), args=[ast.Name(id=each), body]):
+            case ast.Call(
+                func=ast.Attribute(value=items, attr=name), args=[ast.Name(id=each), body]
+            ):
                 return _over(name, items, ast.Name(each, ast.Store()), body)
             case ast.Call(func=ast.Attribute(value=of, attr=name), args=arguments):
                 return _method(name, of, arguments)
@@ -126,7 +151,9 @@ class _ToPython(ast.NodeTransformer):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         self.generic_visit(node)
         match node:
-            case ast.UnaryOp(op=ast.Not(), operand=ast.Compare(left=left, ops=[ast.IsNot()], comparators=right)):
+            case ast.UnaryOp(
+                op=ast.Not(), operand=ast.Compare(left=left, ops=[ast.IsNot()], comparators=right)
+            ):
                 return ast.Compare(left, [ast.Is()], right)
         return node
 
@@ -147,22 +174,27 @@ def _over(macro: str, items: ast.expr, each: ast.Name, body: ast.expr) -> ast.ex
 
 def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
     match name, of, arguments:
-        case "size", ast.ListComp(ast.Name(id=kept), [ast.comprehension(iter=flags, ifs=[ast.Name(id=test)])]), _ if (
-            kept == test
-        ):
+        case "size", ast.ListComp(
+            ast.Name(id=kept), [ast.comprehension(iter=flags, ifs=[ast.Name(id=test)])]
+        ), _ if kept == test:
             return _how_many(flags)
         case "matches", _, [pattern]:
             return _call("re.search", pattern, of)
         case "indexOf", _, [item]:
             found = ast.Compare(item, [ast.In()], [of])
-            return ast.IfExp(found, ast.Call(ast.Attribute(of, "index", ast.Load()), [item], []), ast.Constant(-1))
+            return ast.IfExp(
+                found,
+                ast.Call(ast.Attribute(of, "index", ast.Load()), [item], []),
+                ast.Constant(-1),
+            )
         case "split", _, _:
             return ast.Call(ast.Attribute(of, name, ast.Load()), arguments, [])
         case "format", ast.Constant(value=str(text)), [ast.List(elts=values)]:
             pieces: list[ast.expr] = [ast.Constant(piece) for piece in re.split("%[ds]", text)]
             filled = [ast.FormattedValue(value, -1) for value in values]
             return ast.JoinedStr(
-                [part for pair in zip(pieces, filled, strict=False) for part in pair] + pieces[len(filled) :]
+                [part for pair in zip(pieces, filled, strict=False) for part in pair]
+                + pieces[len(filled) :]
             )
     return _call(_BUILT_IN[name], of, *arguments)
 
@@ -172,11 +204,15 @@ def _how_many(flags: ast.expr) -> ast.expr:
     match flags:
         case ast.List(elts=elts):
             fields = [
-                each.left for each in elts if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot)
+                each.left
+                for each in elts
+                if isinstance(each, ast.Compare) and isinstance(each.ops[0], ast.IsNot)
             ]
             if len(fields) == len(elts):
                 count = ast.Attribute(ast.List(fields, ast.Load()), "count", ast.Load())
-                return ast.BinOp(ast.Constant(len(fields)), ast.Sub(), ast.Call(count, [ast.Constant(None)], []))
+                return ast.BinOp(
+                    ast.Constant(len(fields)), ast.Sub(), ast.Call(count, [ast.Constant(None)], [])
+                )
     return _call("sum", flags)
 
 
@@ -226,7 +262,11 @@ def _named_parts() -> Iterator[tuple[str, _Part]]:
         for name, cel in vars(module).items():
             if isinstance(cel, str) and name.isupper() and len(cel) >= 20:
                 # Of a pattern: whether a text has it; of a template: with the object itself.
-                test = f"self.matches({cel})" if cel[0] == cel[-1] == "'" else cel.replace("{0}", "self")
+                test = (
+                    f"self.matches({cel})"
+                    if cel[0] == cel[-1] == "'"
+                    else cel.replace("{0}", "self")
+                )
                 try:
                     yield "_" + name.strip("_").lower(), _part(translated(test))
                 except (SyntaxError, KeyError):
@@ -254,7 +294,8 @@ def _may_be_shared(node: ast.AST) -> TypeGuard[ast.expr]:
 
 
 def _part(node: ast.expr) -> _Part:
-    """The part with a parameter for each variable that it does not bind: for what all that it reads of the variable begins with."""
+    """The part with a parameter for each variable that it does not bind: for what all that it reads
+    of the variable begins with."""
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     paths: dict[str, list[list[str]]] = {}
@@ -271,7 +312,10 @@ def _part(node: ast.expr) -> _Part:
 
 
 def _common(paths: Sequence[Sequence[str]]) -> list[str]:
-    return [steps[0] for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*paths, strict=False))]
+    return [
+        steps[0]
+        for steps in takewhile(lambda steps: len(set(steps)) == 1, zip(*paths, strict=False))
+    ]
 
 
 class _Paths(ast.NodeVisitor):
@@ -305,7 +349,11 @@ class _Renamed(ast.NodeTransformer):
 
     def visit(self, node: ast.AST) -> Any:
         """The parameter in place of the path."""
-        return ast.Name(self._parameter, ast.Load()) if ast.dump(node) == self._path else self.generic_visit(node)
+        return (
+            ast.Name(self._parameter, ast.Load())
+            if ast.dump(node) == self._path
+            else self.generic_visit(node)
+        )
 
 
 # ---- Text
@@ -338,5 +386,7 @@ def _text(node: ast.expr) -> str:
 def _wrapped(head: str, body: str) -> list[str]:
     """Lines that break outside strings."""
     text = re.sub(r"'[^']*'", lambda found: found[0].replace(" ", "\0"), head + body)
-    lines = textwrap.wrap(text, WIDTH, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False)
+    lines = textwrap.wrap(
+        text, WIDTH, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False
+    )
     return [line.replace("\0", " ") for line in lines]

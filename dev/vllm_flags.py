@@ -1,4 +1,5 @@
-"""Writes the flags of `vllm serve` down: `python dev/vllm_flags.py FOLDER`, with the Python that has the vLLM in question.
+"""Writes the flags of `vllm serve` down: `python dev/vllm_flags.py FOLDER`, with the Python that
+has the vLLM in question.
 
 The file, named by the version, is what `benchrun check` holds server arguments against.
 """
@@ -17,7 +18,10 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 def described(action: argparse.Action) -> dict[str, object]:
     """One flag: its names, whether it takes a value, and which."""
     takes = {0: "nothing", None: "one", "?": "maybe"}.get(action.nargs, "many")
-    told: dict[str, object] = {"names": sorted(action.option_strings, key=len, reverse=True), "takes": takes}
+    told: dict[str, object] = {
+        "names": sorted(action.option_strings, key=len, reverse=True),
+        "takes": takes,
+    }
     if action.choices:
         told["choices"] = [str(choice) for choice in action.choices]
     if takes == "one" and _takes_json(action):
@@ -48,8 +52,12 @@ def main(folder: Path) -> None:
     release = version("vllm").partition("+")[0]
     parser = make_arg_parser(FlexibleArgumentParser(prog="vllm serve"))
     flags = [described(action) for action in parser._actions if action.option_strings]
-    lines = ",\n".join(json.dumps(flag) for flag in sorted(flags, key=lambda flag: str(flag["names"])))
-    (folder / f"{release}.json").write_text(f'{{"version": "{release}", "flags": [\n{lines}\n]}}\n', encoding="utf-8")
+    lines = ",\n".join(
+        json.dumps(flag) for flag in sorted(flags, key=lambda flag: str(flag["names"]))
+    )
+    (folder / f"{release}.json").write_text(
+        f'{{"version": "{release}", "flags": [\n{lines}\n]}}\n', encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -1,9 +1,12 @@
-"""Entry point of both `python3 devcluster ...` and `python3 -m devcluster ...`, from the repository's root."""
+"""Entry point of both `python3 devcluster ...` and `python3 -m devcluster ...`, from the
+repository's root."""
 
 import sys
 from pathlib import Path
 
-if not __package__:  # started as a folder: Python put the folder on the path, not the folder the package lies in
+if (
+    not __package__
+):  # started as a folder: Python put the folder on the path, not the folder the package lies in
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from devcluster.commands import main

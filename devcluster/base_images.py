@@ -1,8 +1,8 @@
 """Two base images without a registry, made of Debian packages.
 
-docker.io/library/python:3.11-slim lets an ordinary `FROM python:3.11-slim` build. docker.io/vllm/vllm-openai:dev is
-what vLLM on a CPU needs around it; vLLM itself is on the node (configs.container_mounts), being 6 GB.
-"""
+docker.io/library/python:3.11-slim lets an ordinary `FROM python:3.11-slim` build.
+docker.io/vllm/vllm-openai:dev is what vLLM on a CPU needs around it; vLLM itself is on the node
+(configs.container_mounts), being 6 GB."""
 
 import hashlib
 import tempfile
@@ -24,15 +24,17 @@ PYTHON_OPTIONS = (
     "--env=LANG=C.UTF-8",
     '--cmd=["python3"]',
 )
-# Of no use in an image: package lists, documentation, and files debootstrap copies from the machine.
+# Of no use in an image: package lists, documentation, and files debootstrap copies from the
+# machine.
 LEFT_OUT = (
     *("etc/resolv.conf", "etc/hostname", "var/cache/apt", "var/lib/apt/lists", "var/log"),
     *("usr/share/doc", "usr/share/man", "usr/share/info", "usr/share/locale"),
 )
 
 VLLM_COMMAND = '#!/bin/sh\nexec python3 -m vllm.entrypoints.cli.main "$@"\n'
-# g++: torch compiles at run time unless told --enforce-eager. USER and HOME: a user id that is in no password file has
-# neither, and libraries that ask for them fail. The entry point is that of the image this one stands for.
+# g++: torch compiles at run time unless told --enforce-eager. USER and HOME: a user id that is in
+# no password file has neither, and libraries that ask for them fail. The entry point is that of the
+# image this one stands for.
 VLLM_DOCKERFILE = """\
 FROM python:3.11-slim
 RUN apt-get update \\
@@ -69,8 +71,9 @@ def _make_python(settings: Settings, recipe: str) -> None:
     with tempfile.TemporaryDirectory(dir=settings.cache / "images") as folder:
         root = Path(folder)
         _debootstrap(root, log)
-        # The official image's Python is in /usr/local and pip may write there. Debian's is in /usr and refuses pip
-        # (PEP 668). A virtual environment AT /usr/local has the same paths as the official image.
+        # The official image's Python is in /usr/local and pip may write there. Debian's is in /usr
+        # and refuses pip (PEP 668). A virtual environment AT /usr/local has the same paths as the
+        # official image.
         run("chroot", root, "/usr/bin/python3", "-m", "venv", "/usr/local")
         for path in LEFT_OUT:
             run("rm", "-rf", "--one-file-system", root / path)
@@ -78,13 +81,21 @@ def _make_python(settings: Settings, recipe: str) -> None:
         (root / "var/cache/apt/archives/partial").mkdir(parents=True)
         (root / "var/lib/apt/lists/partial").mkdir(parents=True)
         root.chmod(0o755)  # a temporary folder is its maker's alone, and this one becomes "/"
-        images.commit_folder(settings, root, tag=PYTHON_IMAGE, options=[*PYTHON_OPTIONS, f"--label={LABEL}={recipe}"])
+        images.commit_folder(
+            settings, root, tag=PYTHON_IMAGE, options=[*PYTHON_OPTIONS, f"--label={LABEL}={recipe}"]
+        )
     say(f"built {PYTHON_IMAGE}")
 
 
 def _debootstrap(root: Path, log: Path) -> None:
     mirror = package_index.debian_mirror(RELEASE)
-    command = ("debootstrap", "--variant=minbase", f"--include={PYTHON_PACKAGES}", RELEASE, str(root))
+    command = (
+        "debootstrap",
+        "--variant=minbase",
+        f"--include={PYTHON_PACKAGES}",
+        RELEASE,
+        str(root),
+    )
     try:
         log.write_text(run(*command, *([mirror] if mirror else [])))
     except DevclusterError as error:
@@ -97,4 +108,6 @@ def _make_vllm(settings: Settings, recipe: str) -> None:
         context = Path(folder)
         (context / "Dockerfile").write_text(VLLM_DOCKERFILE)
         (context / "vllm").write_text(VLLM_COMMAND)
-        images.build(settings, images.Build(tag=VLLM_IMAGE, context=context, labels=(f"{LABEL}={recipe}",)))
+        images.build(
+            settings, images.Build(tag=VLLM_IMAGE, context=context, labels=(f"{LABEL}={recipe}",))
+        )

@@ -18,14 +18,20 @@ def branches(settings: Settings, mounted: Path = MOUNTED) -> list[Path]:
     if (mounted / "cgroup.controllers").exists():
         return [mounted / settings.cgroup]
     # A hierarchy of v1 has a file "tasks"; "unified", where v2 is mounted beside v1, has none.
-    found = [entry / settings.cgroup for entry in sorted(mounted.glob("*")) if (entry / "tasks").exists()]
+    found = [
+        entry / settings.cgroup for entry in sorted(mounted.glob("*")) if (entry / "tasks").exists()
+    ]
     if not found:
-        raise DevclusterError(f"no cgroups under {mounted}; mount them, or run on a machine or container that has them")
+        raise DevclusterError(
+            f"no cgroups under {mounted}; mount them, or run on a machine or container that has "
+            "them"
+        )
     return found
 
 
 def make(settings: Settings) -> None:
-    """Make the branches; a symbolic link between two hierarchies (cpu, cpuacct) makes one of them twice."""
+    """Make the branches; a symbolic link between two hierarchies (cpu, cpuacct) makes one of them
+    twice."""
     for branch in branches(settings):
         branch.mkdir(exist_ok=True)
 

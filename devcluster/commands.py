@@ -7,7 +7,18 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import base_images, down, go_modules, images, leader_worker_set, node, status, tools, up, vllm_cpu
+from devcluster import (
+    base_images,
+    down,
+    go_modules,
+    images,
+    leader_worker_set,
+    node,
+    status,
+    tools,
+    up,
+    vllm_cpu,
+)
 from devcluster.reporting import DevclusterError, say
 from devcluster.settings import Settings, from_environment
 
@@ -76,11 +87,16 @@ def _build(typed: argparse.Namespace) -> images.Build:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="devcluster",
-        description="A real one-node Kubernetes on this machine. Settings are DEVCLUSTER_ variables: see README.md.",
+        description=(
+            "A real one-node Kubernetes on this machine. Settings are DEVCLUSTER_ variables: see "
+            "README.md."
+        ),
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     one = commands.add_parser("up", help="bring the cluster up, complete it or repair it")
-    one.add_argument("--no-images", action="store_true", help="do not load the images that were built here")
+    one.add_argument(
+        "--no-images", action="store_true", help="do not load the images that were built here"
+    )
     one = commands.add_parser("down", help="end it and remove every trace of it")
     one.add_argument("--keep", action="store_true", help="keep its objects for the next up")
     one = commands.add_parser("tools", help="build and unpack the programs")
@@ -98,7 +114,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("image", nargs="+", metavar="IMAGE")
     commands.add_parser("status", help="say what is up; exit 0 if all of it is")
     commands.add_parser("env", help='print what to export: eval "$(python3 devcluster env)"')
-    one = commands.add_parser("go-mod", help="write kube/go.mod and go.sum for another Kubernetes version")
+    one = commands.add_parser(
+        "go-mod", help="write kube/go.mod and go.sum for another Kubernetes version"
+    )
     one.add_argument("version", metavar="1.X.Y")
-    commands.add_parser("node").add_argument("directory", type=Path)  # what `up` starts; not for hands
+    commands.add_parser("node").add_argument(
+        "directory", type=Path
+    )  # what `up` starts; not for hands
     return parser

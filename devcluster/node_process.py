@@ -1,8 +1,8 @@
-"""The process the whole cluster lives in: process 1 of the node's namespaces, as the machine sees it.
+"""The process the whole cluster lives in: process 1 of the node's namespaces, as the machine sees
+it.
 
-It is known by its id and the instant it started, so that an id which the machine has given to another program since is
-never taken for ours. No process is ever looked for by name.
-"""
+It is known by its id and the instant it started, so that an id which the machine has given to
+another program since is never taken for ours. No process is ever looked for by name."""
 
 import os
 import signal
@@ -52,10 +52,11 @@ def forget(settings: Settings) -> None:
 
 
 def kill(process: NodeProcess) -> None:
-    """End the node and with it, by the kernel's own rule for process 1, all that runs in its namespace.
+    """End the node and with it, by the kernel's own rule for process 1, all that runs in its
+    namespace.
 
-    Its parent is unshare(1), which sits in the same mount namespace and ends by itself a moment later: waited for too.
-    """
+    Its parent is unshare(1), which sits in the same mount namespace and ends by itself a moment
+    later: waited for too."""
     parent = _parent(process.pid)
     try:
         os.kill(process.pid, signal.SIGKILL)
@@ -78,16 +79,19 @@ def _parent(pid: int) -> NodeProcess | None:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, or None if it is no more; one that is dead and not yet collected is no more."""
+    """When a process started, or None if it is no more; one that is dead and not yet collected is
+    no more."""
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
 
 def _stat(pid: int) -> list[str]:
-    """The kernel's line on a process, from its third field on; empty when there is no such process."""
+    """The kernel's line on a process, from its third field on; empty when there is no such
+    process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return []
-    # The second field is the program's name in brackets, which may hold blanks and brackets of its own.
+    # The second field is the program's name in brackets, which may hold blanks and brackets of its
+    # own.
     return stat.rpartition(")")[2].split()

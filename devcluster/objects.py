@@ -11,7 +11,8 @@ def initial_objects() -> dict[str, Any]:
 
 
 def capacity_patch(gpus: int) -> dict[str, Any]:
-    """A change of the node's status: made-up devices, which the scheduler counts and no container sees."""
+    """A change of the node's status: made-up devices, which the scheduler counts and no container
+    sees."""
     resources = {"nvidia.com/gpu": str(gpus)}
     return {"status": {"capacity": resources, "allocatable": resources}}
 
@@ -23,7 +24,11 @@ def _dns_rights() -> list[dict[str, Any]]:
         "kind": "ClusterRole",
         "metadata": {"name": name},
         "rules": [
-            {"apiGroups": [""], "resources": ["services", "pods", "namespaces", "nodes"], "verbs": watch},
+            {
+                "apiGroups": [""],
+                "resources": ["services", "pods", "namespaces", "nodes"],
+                "verbs": watch,
+            },
             {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": watch},
         ],
     }
@@ -38,11 +43,15 @@ def _dns_rights() -> list[dict[str, Any]]:
 
 
 def _storage_class() -> dict[str, Any]:
-    """Claims become folders on the node; the controller manager itself makes them (--enable-hostpath-provisioner)."""
+    """Claims become folders on the node; the controller manager itself makes them
+    (--enable-hostpath-provisioner)."""
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",
-        "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+        "metadata": {
+            "name": "standard",
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"},
+        },
         "provisioner": "kubernetes.io/host-path",
         "reclaimPolicy": "Delete",
     }

@@ -1,7 +1,8 @@
-"""Where this machine gets its packages from, as it is set up: pip's settings, its certificates, apt's mirror.
+"""Where this machine gets its packages from, as it is set up: pip's settings, its certificates,
+apt's mirror.
 
-Nothing here names a host. A build, which does not see the machine's files and environment, is given the same settings.
-"""
+Nothing here names a host. A build, which does not see the machine's files and environment, is given
+the same settings."""
 
 import ast
 import os
@@ -14,7 +15,8 @@ from devcluster.running import run, succeeds
 
 SYSTEM_CERTIFICATES = Path("/etc/ssl/certs/ca-certificates.crt")
 
-# What pip can do with in a build. Paths of this machine (find-links, cert, cache-dir) mean nothing there.
+# What pip can do with in a build. Paths of this machine (find-links, cert, cache-dir) mean nothing
+# there.
 CARRIED = ("index-url", "extra-index-url", "trusted-host", "proxy", "timeout", "retries")
 
 # A later section wins, as in pip itself: files, then files for one command, then PIP_ variables.
@@ -22,7 +24,8 @@ SECTIONS = ("global", "install", ":env:")
 
 
 def pip_settings(listed: Iterable[str]) -> dict[str, str]:
-    """What applies out of the lines of `pip config list`, such as `:env:.index-url='...'`; only what can be carried."""
+    """What applies out of the lines of `pip config list`, such as `:env:.index-url='...'`; only
+    what can be carried."""
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in listed:
         name, _, value = line.strip().partition("=")
@@ -41,12 +44,15 @@ def pip_conf(settings: dict[str, str]) -> str:
         "no-cache-dir": "true",
         "root-user-action": "ignore",
     }
-    lines = [f"{key} = " + value.replace("\n", "\n    ") for key, value in {**fixed, **settings}.items()]
+    lines = [
+        f"{key} = " + value.replace("\n", "\n    ") for key, value in {**fixed, **settings}.items()
+    ]
     return "\n".join(["[global]", *lines]) + "\n"
 
 
 def build_volumes(folder: Path) -> dict[Path, str]:
-    """What a build has mounted: file on this machine -> path in the build. Files made for it go to `folder`."""
+    """What a build has mounted: file on this machine -> path in the build. Files made for it go to
+    `folder`."""
     folder.chmod(0o755)  # a RUN step after USER reads them too
     conf = folder / "pip.conf"
     conf.write_text(pip_conf(pip_settings(pip_config_list())))
@@ -54,8 +60,12 @@ def build_volumes(folder: Path) -> dict[Path, str]:
 
 
 def uv_variables() -> dict[str, str]:
-    """Environment variables that make uv use pip's index, where uv has not been told of one itself."""
-    told = any(os.environ.get(name) for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_CONFIG_FILE"))
+    """Environment variables that make uv use pip's index, where uv has not been told of one
+    itself."""
+    told = any(
+        os.environ.get(name)
+        for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_CONFIG_FILE")
+    )
     index = pip_settings(pip_config_list()).get("index-url")
     return {"UV_DEFAULT_INDEX": index} if index and not told else {}
 
@@ -66,21 +76,26 @@ def pip_config_list() -> list[str]:
 
 
 def pip_command() -> tuple[str, ...]:
-    """How to run pip: a virtual environment need not have one, then that of the Python below it is taken."""
+    """How to run pip: a virtual environment need not have one, then that of the Python below it is
+    taken."""
     for python in (sys.executable, f"{sys.base_prefix}/bin/python3", "/usr/bin/python3"):
         if succeeds(python, "-m", "pip", "--version"):
             return (python, "-m", "pip")
-    raise DevclusterError("there is no pip; run: apt-get install --no-install-recommends python3-pip")
+    raise DevclusterError(
+        "there is no pip; run: apt-get install --no-install-recommends python3-pip"
+    )
 
 
 def debian_mirror(release: str) -> str:
-    """The address apt gets a Debian release from on this machine; empty when it is set up for another release."""
+    """The address apt gets a Debian release from on this machine; empty when it is set up for
+    another release."""
     question = ("Identifier: Packages", f"Codename: {release}", "Component: main")
     addresses = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *question).split()
     return addresses[0] if addresses else ""
 
 
 def _certificates() -> Path:
-    """The certificates this machine trusts: a company's own authority, where there is one, is in there."""
+    """The certificates this machine trusts: a company's own authority, where there is one, is in
+    there."""
     told = Path(os.environ.get("SSL_CERT_FILE") or SYSTEM_CERTIFICATES)
     return told if told.is_file() else SYSTEM_CERTIFICATES

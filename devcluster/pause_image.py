@@ -1,4 +1,5 @@
-"""The image of the pause program, written by hand: an image of one file needs no image builder. Pure."""
+"""The image of the pause program, written by hand: an image of one file needs no image builder.
+Pure."""
 
 import hashlib
 import io

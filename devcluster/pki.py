@@ -1,7 +1,7 @@
 """Keys, certificates and tokens of a cluster, made once and kept with its state.
 
-The API server shows a certificate; everyone else shows a token, which needs no signing and can be read in one file.
-"""
+The API server shows a certificate; everyone else shows a token, which needs no signing and can be
+read in one file."""
 
 import secrets
 from pathlib import Path
@@ -12,12 +12,14 @@ from devcluster.settings import Settings
 from devcluster.state import write_whole
 
 DAYS = "3650"
-# What `keyUsage` and friends say is what Go's TLS and the API server check; nothing is put in for decoration.
+# What `keyUsage` and friends say is what Go's TLS and the API server check; nothing is put in for
+# decoration.
 AUTHORITY = ("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign")
 
 
 def make(settings: Settings) -> dict[str, str]:
-    """Make what is missing in the pki folder; returns each user's token by the user's short name."""
+    """Make what is missing in the pki folder; returns each user's token by the user's short
+    name."""
     folder = settings.directory / "pki"
     folder.mkdir(mode=0o700, exist_ok=True)
     if not (folder / "complete").exists():
@@ -37,12 +39,32 @@ def _make_certificates(settings: Settings, folder: Path) -> None:
     _openssl(folder, "genrsa", "-out", "sa.key", "2048")
     _openssl(folder, "rsa", "-in", "sa.key", "-pubout", "-out", "sa.pub")
     extensions = [word for extension in AUTHORITY for word in ("-addext", extension)]
-    request = ("req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", DAYS, "-subj", "/CN=devcluster")
+    request = (
+        "req",
+        "-x509",
+        "-newkey",
+        "rsa:2048",
+        "-nodes",
+        "-days",
+        DAYS,
+        "-subj",
+        "/CN=devcluster",
+    )
     _openssl(folder, *request, "-keyout", "ca.key", "-out", "ca.crt", *extensions)
     names = ",".join(configs.api_server_names(settings))
-    _certificate(folder, "apiserver", "/CN=kube-apiserver", f"extendedKeyUsage=serverAuth\nsubjectAltName={names}\n")
+    _certificate(
+        folder,
+        "apiserver",
+        "/CN=kube-apiserver",
+        f"extendedKeyUsage=serverAuth\nsubjectAltName={names}\n",
+    )
     # What the API server shows the kubelet when it asks for logs, exec and port-forward.
-    _certificate(folder, "kubelet-client", "/O=system:masters/CN=kube-apiserver", "extendedKeyUsage=clientAuth\n")
+    _certificate(
+        folder,
+        "kubelet-client",
+        "/O=system:masters/CN=kube-apiserver",
+        "extendedKeyUsage=clientAuth\n",
+    )
 
 
 def _certificate(folder: Path, name: str, subject: str, extensions: str) -> None:
@@ -50,7 +72,17 @@ def _certificate(folder: Path, name: str, subject: str, extensions: str) -> None
     (folder / f"{name}.ext").write_text(extensions)
     request = ("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject)
     _openssl(folder, *request, "-keyout", f"{name}.key", "-out", f"{name}.csr")
-    signing = ("x509", "-req", "-in", f"{name}.csr", "-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial")
+    signing = (
+        "x509",
+        "-req",
+        "-in",
+        f"{name}.csr",
+        "-CA",
+        "ca.crt",
+        "-CAkey",
+        "ca.key",
+        "-CAcreateserial",
+    )
     _openssl(folder, *signing, "-days", DAYS, "-extfile", f"{name}.ext", "-out", f"{name}.crt")
 
 

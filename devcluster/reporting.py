@@ -5,7 +5,8 @@ import time
 
 
 class DevclusterError(Exception):
-    """Something the user can act on. The message is one line: what is wrong, then what to do about it."""
+    """Something the user can act on. The message is one line: what is wrong, then what to do about
+    it."""
 
 
 def say(text: str) -> None:

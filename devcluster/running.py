@@ -15,7 +15,8 @@ ADMIN_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def search_path(*first: Path) -> str:
-    """The PATH to look programs up in: `first`, the caller's own, then the administrator's folders."""
+    """The PATH to look programs up in: `first`, the caller's own, then the administrator's
+    folders."""
     return os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *ADMIN_PATHS])
 
 
@@ -29,11 +30,12 @@ def run(
 ) -> str:
     """Run a program to its end and return what it printed.
 
-    `text` is its standard input, `extra` are environment variables on top of ours, `folder` is where it runs.
-    With `shown` its output goes to our stderr as it comes, and nothing is returned.
-    Raises DevclusterError with the program's last line when it fails; `called` is what the program is called there.
-    """
-    # fd 2 by number: our stderr, for stdout too, so that a caller who captures our stdout is not handed build logs
+    `text` is its standard input, `extra` are environment variables on top of ours, `folder` is
+    where it runs. With `shown` its output goes to our stderr as it comes, and nothing is returned.
+    Raises DevclusterError with the program's last line when it fails; `called` is what the program
+    is called there."""
+    # fd 2 by number: our stderr, for stdout too, so that a caller who captures our stdout is not
+    # handed build logs
     try:
         done = subprocess.run(
             [str(word) for word in command],
@@ -50,7 +52,9 @@ def run(
     if done.returncode:
         said = (done.stderr or done.stdout or "").strip().splitlines()
         reason = "its output is above" if shown else said[-1] if said else "it said nothing"
-        raise DevclusterError(f"{called or Path(command[0]).name} failed with {done.returncode}: {reason}")
+        raise DevclusterError(
+            f"{called or Path(command[0]).name} failed with {done.returncode}: {reason}"
+        )
     return done.stdout or ""
 
 
@@ -63,8 +67,11 @@ def succeeds(*command: str | Path, extra: Mapping[str, str] | None = None) -> bo
     return True
 
 
-def wait_until(condition: Callable[[], bool], *, what: str, timeout_seconds: float, remedy: str) -> None:
-    """Wait for a condition to hold; raises DevclusterError with `what` and `remedy` when it does not in time."""
+def wait_until(
+    condition: Callable[[], bool], *, what: str, timeout_seconds: float, remedy: str
+) -> None:
+    """Wait for a condition to hold; raises DevclusterError with `what` and `remedy` when it does
+    not in time."""
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > deadline:

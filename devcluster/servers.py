@@ -13,7 +13,8 @@ class Server:
     name: str
     command: tuple[str, ...]
     after_api_server: bool = True
-    """Whether it is of use only once the API server answers; before that it would fill its log with failures."""
+    """Whether it is of use only once the API server answers; before that it would fill its log with
+    failures."""
 
 
 def servers(settings: Settings) -> list[Server]:
@@ -29,8 +30,11 @@ def _etcd(settings: Settings) -> Server:
         "advertise-client-urls": client,
         "listen-peer-urls": peer,
     }
-    # Without fsync: a tenth of the disk's time, and still safe against kill -9, though not against a power cut.
-    return Server(name="etcd", command=("etcd", *_flags(flags), "--unsafe-no-fsync"), after_api_server=False)
+    # Without fsync: a tenth of the disk's time, and still safe against kill -9, though not against
+    # a power cut.
+    return Server(
+        name="etcd", command=("etcd", *_flags(flags), "--unsafe-no-fsync"), after_api_server=False
+    )
 
 
 def _containerd(settings: Settings) -> Server:
@@ -59,7 +63,9 @@ def _api_server(settings: Settings) -> Server:
         "service-account-signing-key-file": pki / "sa.key",
         "allow-privileged": "true",
     }
-    return Server(name="api-server", command=_kube(settings, "kube-apiserver", flags), after_api_server=False)
+    return Server(
+        name="api-server", command=_kube(settings, "kube-apiserver", flags), after_api_server=False
+    )
 
 
 def _clients(settings: Settings) -> list[Server]:

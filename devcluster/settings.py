@@ -1,8 +1,7 @@
 """Every setting, read once from environment variables into one frozen value.
 
-A running cluster keeps the settings it was made with in its state directory, so that `down` and the node itself use
-those and not whatever the environment says by then.
-"""
+A running cluster keeps the settings it was made with in its state directory, so that `down` and the
+node itself use those and not whatever the environment says by then."""
 
 import json
 from collections.abc import Mapping
@@ -17,9 +16,16 @@ PREFIX_LENGTH = 24  # of the link between the machine and the node
 RECORD = "settings.json"
 
 # Places the node covers with mounts of its own: state kept there would vanish from its sight.
-COVERED = (Path("/run"), Path("/var/run"), Path("/var/log"), Path("/var/lib/kubelet"), Path("/var/lib/cni"))
+COVERED = (
+    Path("/run"),
+    Path("/var/run"),
+    Path("/var/log"),
+    Path("/var/lib/kubelet"),
+    Path("/var/lib/cni"),
+)
 
-# A unix socket's path has at most 107 bytes, and containerd appends ".ttrpc" to the one it is given.
+# A unix socket's path has at most 107 bytes, and containerd appends ".ttrpc" to the one it is
+# given.
 MAX_SOCKET_PATH = 100
 # An interface name has at most 15 characters, three of which are "dc-".
 MAX_NAME = 12
@@ -32,7 +38,8 @@ class Settings:
     directory: Path
     """State of this cluster: objects, containers, keys, logs. Deleted by `down`."""
     cache: Path
-    """What is slow to make and any cluster can use: programs, images, the vLLM environment. Never deleted."""
+    """What is slow to make and any cluster can use: programs, images, the vLLM environment. Never
+    deleted."""
     name: str
     """Names the network link, the cgroup and the kubeconfig's context."""
     node_ip: IPv4Address
@@ -68,7 +75,8 @@ class Settings:
 
     @property
     def cgroup(self) -> str:
-        """Below which all cgroups of the cluster lie; also the name of the cluster in kubeconfigs."""
+        """Below which all cgroups of the cluster lie; also the name of the cluster in
+        kubeconfigs."""
         return f"devcluster-{self.name}"
 
     @property
@@ -108,7 +116,10 @@ def from_environment(environment: Mapping[str, str], *, home: Path, here: Path) 
         "service_cidr": "10.96.0.0/16",
         "fake_gpus": "8",
     }
-    return parse({field: environment.get(VARIABLES[field]) or text for field, text in defaults.items()}, here=here)
+    return parse(
+        {field: environment.get(VARIABLES[field]) or text for field, text in defaults.items()},
+        here=here,
+    )
 
 
 def parse(texts: Mapping[str, str], *, here: Path) -> Settings:
@@ -129,7 +140,9 @@ def parse(texts: Mapping[str, str], *, here: Path) -> Settings:
 
 def to_record(settings: Settings) -> str:
     """The text kept in the state directory; `from_record` reads it back."""
-    return json.dumps({field: str(getattr(settings, field)) for field in VARIABLES}, indent=1) + "\n"
+    return (
+        json.dumps({field: str(getattr(settings, field)) for field in VARIABLES}, indent=1) + "\n"
+    )
 
 
 def from_record(text: str) -> Settings:
@@ -165,30 +178,42 @@ def _network(field: str, texts: Mapping[str, str]) -> IPv4Network:
     try:
         return IPv4Network(texts[field])
     except ValueError as error:
-        raise DevclusterError(f"{VARIABLES[field]} must be an IPv4 network such as 10.244.0.0/24: {error}") from error
+        raise DevclusterError(
+            f"{VARIABLES[field]} must be an IPv4 network such as 10.244.0.0/24: {error}"
+        ) from error
 
 
 def _count(field: str, texts: Mapping[str, str]) -> int:
     if not texts[field].isdecimal():
-        raise DevclusterError(f"{VARIABLES[field]} must be a whole number, 0 or more: {texts[field]!r}")
+        raise DevclusterError(
+            f"{VARIABLES[field]} must be a whole number, 0 or more: {texts[field]!r}"
+        )
     return int(texts[field])
 
 
 def _check(settings: Settings) -> None:
     """Refuse what would fail later, and less clearly."""
     name = settings.name
-    if not (name.isascii() and name.replace("-", "").isalnum() and name == name.lower() and len(name) <= MAX_NAME):
+    if not (
+        name.isascii()
+        and name.replace("-", "").isalnum()
+        and name == name.lower()
+        and len(name) <= MAX_NAME
+    ):
         raise DevclusterError(
-            f"DEVCLUSTER_NAME must be at most {MAX_NAME} lower-case letters, digits and hyphens: {name!r}"
+            f"DEVCLUSTER_NAME must be at most {MAX_NAME} lower-case letters, digits and hyphens: "
+            f"{name!r}"
         )
     if len(str(settings.socket)) > MAX_SOCKET_PATH:
         raise DevclusterError(
-            f"DEVCLUSTER_DIR is too long for a unix socket in it, choose a shorter path: {settings.directory}"
+            "DEVCLUSTER_DIR is too long for a unix socket in it, choose a shorter path: "
+            f"{settings.directory}"
         )
     for field, path in (("directory", settings.directory), ("cache", settings.cache)):
         if any(path.is_relative_to(covered) for covered in COVERED):
             raise DevclusterError(
-                f"{VARIABLES[field]} must not be below {', '.join(map(str, COVERED))}, which the node covers: {path}"
+                f"{VARIABLES[field]} must not be below {', '.join(map(str, COVERED))}, which the "
+                f"node covers: {path}"
             )
     if settings.node_ip == settings.host_ip or settings.node_ip not in settings.link_network:
         raise DevclusterError(
@@ -199,6 +224,6 @@ def _check(settings: Settings) -> None:
     for index, network in enumerate(networks):
         if any(network.overlaps(other) for other in networks[index + 1 :]):
             raise DevclusterError(
-                "the /24 of DEVCLUSTER_NODE_IP, DEVCLUSTER_POD_CIDR and DEVCLUSTER_SVC_CIDR must not overlap: "
-                + ", ".join(map(str, networks))
+                "the /24 of DEVCLUSTER_NODE_IP, DEVCLUSTER_POD_CIDR and DEVCLUSTER_SVC_CIDR must "
+                "not overlap: " + ", ".join(map(str, networks))
             )

@@ -1,4 +1,5 @@
-"""The state directory: made ours by the record of the settings in it, and deleted only if it is ours."""
+"""The state directory: made ours by the record of the settings in it, and deleted only if it is
+ours."""
 
 from pathlib import Path
 
@@ -15,9 +16,13 @@ def prepare(settings: Settings) -> None:
     directory = settings.directory
     made_with = settings_module.load(directory)
     if made_with is None and any(directory.iterdir()):
-        raise DevclusterError(f"DEVCLUSTER_DIR holds something else; empty it, or choose another: {directory}")
+        raise DevclusterError(
+            f"DEVCLUSTER_DIR holds something else; empty it, or choose another: {directory}"
+        )
     if made_with is not None and (changed := settings_module.differences(made_with, settings)):
-        raise DevclusterError(f"the cluster in {directory} was made with {', '.join(changed)}; run `down` first")
+        raise DevclusterError(
+            f"the cluster in {directory} was made with {', '.join(changed)}; run `down` first"
+        )
     if made_with is None:
         write_whole(directory / RECORD, settings_module.to_record(settings))
     for folder in FOLDERS:

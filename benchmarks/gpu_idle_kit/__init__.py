@@ -1,4 +1,5 @@
-"""What `benchmarks/gpu_idle.py` consists of: two ways to the same measurement, and one way to see when the server works.
+"""What `benchmarks/gpu_idle.py` consists of: two ways to the same measurement, and one way to see
+when the server works.
 
     arms       (a) a BenchmarkRun; (b) server, then one Job a stage, then the server's end, as people do it by hand
     manifests  the objects of both
@@ -7,5 +8,5 @@
     figures    exchanges -> seconds with and without a request
     report     where the time goes, for people
 
-The server is the same in both arms and knows nothing of being watched: no proxy, no sidecar, no flag.
-"""
+The server is the same in both arms and knows nothing of being watched: no proxy, no sidecar, no
+flag."""

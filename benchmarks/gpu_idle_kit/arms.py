@@ -1,8 +1,8 @@
-"""The two ways to the same figures, each in a namespace of its own, and what is seen of the server meanwhile.
+"""The two ways to the same figures, each in a namespace of its own, and what is seen of the server
+meanwhile.
 
-The end of the idle time is the arrival of the watch event that shows the Deployment deleted or being deleted: some
-milliseconds after the request, in both arms.
-"""
+The end of the idle time is the arrival of the watch event that shows the Deployment deleted or
+being deleted: some milliseconds after the request, in both arms."""
 
 import asyncio
 import contextlib
@@ -48,7 +48,10 @@ class Watched:
     def seen(self) -> Seen:
         """In stages. Raises NotAsExpected."""
         return seen(
-            self.exchanges, deleted_at=self.deleted_at, stages=len(manifests.STAGES), requests=manifests.REQUESTS
+            self.exchanges,
+            deleted_at=self.deleted_at,
+            stages=len(manifests.STAGES),
+            requests=manifests.REQUESTS,
         )
 
 
@@ -69,7 +72,8 @@ class Arm:
         await self.cluster.ask("POST", PATHS[kind].format(self.namespace), body)
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for a condition on what is in the namespace. Raises NotAsExpected when the run or a Job fails meanwhile."""
+        """Wait for a condition on what is in the namespace. Raises NotAsExpected when the run or a
+        Job fails meanwhile."""
 
         def holds_unless_failed() -> bool:
             for kind in ("BenchmarkRun", "Job"):
@@ -97,16 +101,21 @@ class Arm:
 
     @asynccontextmanager
     async def recording(self, found: list[Exchange]) -> AsyncIterator[None]:
-        """While there is a client of ours; in the end `found` holds everything that was asked of it."""
+        """While there is a client of ours; in the end `found` holds everything that was asked of
+        it."""
         packets: list[Packet] = []
         async with self._listening(CLIENT_CONTAINER, RECORD_PORT, packets):
             yield
         found += await asyncio.to_thread(exchanges, packets)
 
     @asynccontextmanager
-    async def _listening(self, container: str, port: int, packets: list[Packet]) -> AsyncIterator[str]:
+    async def _listening(
+        self, container: str, port: int, packets: list[Packet]
+    ) -> AsyncIterator[str]:
         """From the moment the pod with that container has an address, which is given."""
-        await self.until(lambda: self._address(container) is not None, f"the pod of {container} has an address")
+        await self.until(
+            lambda: self._address(container) is not None, f"the pod of {container} has an address"
+        )
         address = str(self._address(container))
         wire = Wire(node_pid=self.node_pid, address=address, port=port)
         wire.start()
@@ -118,7 +127,9 @@ class Arm:
     def note_deployment(self, event: str, body: Json) -> None:
         """A watch event about the server's Deployment."""
         self.template = body["spec"]["template"]
-        if self.deleted_at is None and (event == "DELETED" or "deletionTimestamp" in body["metadata"]):
+        if self.deleted_at is None and (
+            event == "DELETED" or "deletionTimestamp" in body["metadata"]
+        ):
             self.deleted_at = time.time()
 
     def _address(self, container: str) -> str | None:
@@ -139,27 +150,36 @@ async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
         what="an operator has taken up the run",
     )
     async with arm.recording(records), arm.serving(found):
-        await arm.until(partial(_complete, arm.picture.objects["BenchmarkRun"], manifests.NAME), "the run is complete")
+        await arm.until(
+            partial(_complete, arm.picture.objects["BenchmarkRun"], manifests.NAME),
+            "the run is complete",
+        )
         await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
     return _watched(arm, found, records)
 
 
 async def by_hand(arm: Arm, template: Json) -> Watched:
-    """Arm (b): server, Job after Job, the server's end. Each step is taken the moment the one before is seen done."""
+    """Arm (b): server, Job after Job, the server's end. Each step is taken the moment the one
+    before is seen done."""
     found: list[Exchange] = []
     objects = arm.picture.objects
     await arm.create("Deployment", manifests.deployment(arm.namespace, template))
     await arm.create("Service", manifests.service(arm.namespace))
     async with arm.serving(found):
         await arm.until(
-            lambda: objects["Deployment"][manifests.NAME].get("status", {}).get("availableReplicas", 0) > 0,
+            lambda: (
+                objects["Deployment"][manifests.NAME].get("status", {}).get("availableReplicas", 0)
+                > 0
+            ),
             "the server is available",
         )
         for number, concurrency in enumerate(manifests.STAGES):
             await arm.create("Job", body := manifests.job(arm.namespace, number, concurrency))
             name = body["metadata"]["name"]
             await arm.until(partial(_complete, objects["Job"], name), f"{name} is complete")
-        await arm.cluster.ask("DELETE", f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}")
+        await arm.cluster.ask(
+            "DELETE", f"{PATHS['Deployment'].format(arm.namespace)}/{manifests.NAME}"
+        )
         await arm.until(lambda: arm.deleted_at is not None, "the server is deleted")
     return _watched(arm, found, [])
 
@@ -173,7 +193,8 @@ async def arm(cluster: Cluster, *, node_pid: int, say: Say) -> AsyncIterator[Arm
     started.picture.start()
     # A watch of its own: the picture tells what there is, this one when it went.
     watch = asyncio.create_task(
-        cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment), name="watch the server's end"
+        cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment),
+        name="watch the server's end",
     )
     try:
         yield started

@@ -37,7 +37,9 @@ class Seen:
         """The stretches without a request, in order."""
         busy = _merged(_spans([*self.warmups, *(e for stage in self.stages for e in stage)]))
         edges = [self.ready_at, *(instant for span in busy for instant in span), self.deleted_at]
-        return [(begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True) if end > begin]
+        return [
+            (begin, end) for begin, end in zip(edges[::2], edges[1::2], strict=True) if end > begin
+        ]
 
     @property
     def ready_to_first_seconds(self) -> float:
@@ -56,13 +58,16 @@ class Seen:
 
 
 def seen(found: Sequence[Exchange], *, deleted_at: float, stages: int, requests: int) -> Seen:
-    """Sort an arm's exchanges. Raises NotAsExpected unless they are `stages` times `requests`, one stage after the other."""
+    """Sort an arm's exchanges. Raises NotAsExpected unless they are `stages` times `requests`, one
+    stage after the other."""
     ready = min((e.ended for e in found if e.path == "/health" and e.status == 200), default=None)
     if ready is None:
         raise NotAsExpected("the server never was healthy")
     load = sorted((e for e in found if e.is_load), key=lambda e: e.began)
     if failed := [e for e in load if e.status != 200]:
-        raise NotAsExpected(f"{len(failed)} of {len(load)} requests failed, the first with {failed[0].status}")
+        raise NotAsExpected(
+            f"{len(failed)} of {len(load)} requests failed, the first with {failed[0].status}"
+        )
     if len(load) < stages * requests:
         raise NotAsExpected(f"{len(load)} requests, fewer than {stages} stages of {requests}")
     measured = load[len(load) - stages * requests :]

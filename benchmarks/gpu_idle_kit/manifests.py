@@ -1,4 +1,5 @@
-"""The objects of both arms. The stages are the same: load points x repeats, so many requests each."""
+"""The objects of both arms. The stages are the same: load points x repeats, so many requests
+each."""
 
 import copy
 import os
@@ -86,7 +87,12 @@ def deployment(namespace: str, template: Json) -> Json:
 def service(namespace: str) -> Json:
     """Arm (b): the name that the Jobs talk to."""
     spec = {"selector": {"app": NAME}, "ports": [{"port": ENGINE.port}]}
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": NAME, "namespace": namespace}, "spec": spec}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": NAME, "namespace": namespace},
+        "spec": spec,
+    }
 
 
 def job(namespace: str, number: int, concurrency: int) -> Json:
@@ -108,7 +114,13 @@ def job(namespace: str, number: int, concurrency: int) -> Json:
         "name": "bench",
         "image": VLLM_IMAGE,
         "imagePullPolicy": "IfNotPresent",
-        "command": ["vllm", "bench", "serve", "--ignore-eos", *(f"--{name}={value}" for name, value in flags.items())],
+        "command": [
+            "vllm",
+            "bench",
+            "serve",
+            "--ignore-eos",
+            *(f"--{name}={value}" for name, value in flags.items()),
+        ],
         "env": [{"name": "HOME", "value": "/tmp"}, {"name": "USER", "value": "bench"}],
         "resources": {"requests": CLIENT_REQUESTS},
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
@@ -116,7 +128,11 @@ def job(namespace: str, number: int, concurrency: int) -> Json:
     pod = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "securityContext": {"runAsNonRoot": True, "runAsUser": user, "seccompProfile": {"type": "RuntimeDefault"}},
+        "securityContext": {
+            "runAsNonRoot": True,
+            "runAsUser": user,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
         "containers": [container],
     }
     return {

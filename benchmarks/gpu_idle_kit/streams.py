@@ -1,4 +1,5 @@
-"""Packets -> TCP streams -> HTTP messages -> exchanges: what was asked, from its first byte to the last one of the answer."""
+"""Packets -> TCP streams -> HTTP messages -> exchanges: what was asked, from its first byte to the
+last one of the answer."""
 
 import re
 from collections.abc import Iterable
@@ -48,7 +49,8 @@ def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
 
 
 def refused(packets: Iterable[Packet]) -> bool:
-    """Whether somebody asked before the server listened: the proof that its first answer was not missed."""
+    """Whether somebody asked before the server listened: the proof that its first answer was not
+    missed."""
     return any(packet.flags & RST and not packet.to_server for packet in packets)
 
 
@@ -82,7 +84,8 @@ class _Connection:
 
 
 class _Stream:
-    """One direction of a connection: its bytes in order, whatever order the packets had, cut into messages."""
+    """One direction of a connection: its bytes in order, whatever order the packets had, cut into
+    messages."""
 
     def __init__(self) -> None:
         self.messages: list[_Message] = []

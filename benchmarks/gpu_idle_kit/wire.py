@@ -1,8 +1,9 @@
-"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME): watching costs the server nothing.
+"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME): watching
+costs the server nothing.
 
-The node's end of the pod's cable is where each packet passes exactly once: to the pod it goes out there, from the pod it
-comes in. The same packet on the bridge, or on the cable of whoever the pod talks to, is left out by direction.
-"""
+The node's end of the pod's cable is where each packet passes exactly once: to the pod it goes out
+there, from the pod it comes in. The same packet on the bridge, or on the cable of whoever the pod
+talks to, is left out by direction."""
 
 import ctypes
 import os
@@ -63,14 +64,18 @@ class Wire:
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
         self._socket.close()
         if dropped:
-            raise RuntimeError(f"{dropped} packets were lost: this machine is too busy to be listened to")
+            raise RuntimeError(
+                f"{dropped} packets were lost: this machine is too busy to be listened to"
+            )
         return self._packets
 
     def _read(self) -> None:
         self._socket.settimeout(0.2)
         while True:
             try:
-                data, ancillary, _, (interface, _, kind, *_) = self._socket.recvmsg(LARGEST_PACKET, 256)
+                data, ancillary, _, (interface, _, kind, *_) = self._socket.recvmsg(
+                    LARGEST_PACKET, 256
+                )
             except TimeoutError:
                 if self._ended.is_set():
                     return
@@ -102,14 +107,17 @@ def node_pid(state: Path) -> int:
 
 
 def _packet_socket(*, in_network_of: int) -> socket.socket:
-    """A socket stays in the network namespace of the thread that made it, so a thread of its own goes there."""
+    """A socket stays in the network namespace of the thread that made it, so a thread of its own
+    goes there."""
     made: list[socket.socket] = []
 
     def make() -> None:
         namespace = os.open(f"/proc/{in_network_of}/ns/net", os.O_RDONLY)
         try:
             if ctypes.CDLL(None, use_errno=True).setns(namespace, CLONE_NEWNET) != 0:
-                raise OSError(ctypes.get_errno(), f"cannot enter the network of process {in_network_of}")
+                raise OSError(
+                    ctypes.get_errno(), f"cannot enter the network of process {in_network_of}"
+                )
             made.append(socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, socket.htons(ETH_P_ALL)))
         finally:
             os.close(namespace)
@@ -131,7 +139,8 @@ def _stamp(ancillary: list[tuple[int, int, bytes]]) -> float:
 
 
 def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
-    """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us up."""
+    """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us
+    up."""
     ip = struct.unpack("!I", socket.inet_aton(address))[0]
     byte, half, word, half_after_header = 0x30, 0x28, 0x20, 0x48
     header_length, equals, give = 0xB1, 0x15, 0x06

@@ -22,7 +22,8 @@ class Figures:
     added_mean_ms: float
     """By the proxy's own metric."""
     added_p99_below_ms: float
-    """The bound of the bucket that the p99 lies in; without a limit: the machine may be busy elsewhere for a moment."""
+    """The bound of the bucket that the p99 lies in; without a limit: the machine may be busy
+    elsewhere for a moment."""
     ttft_through_ms: float
     """Median, as the client of the proxy sees it."""
     ttft_past_ms: float
@@ -36,10 +37,14 @@ class Figures:
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
-        return beyond(self, below={"added_mean_ms": MAX_ADDED_MS, "ttft_difference_ms": MAX_ADDED_MS})
+        return beyond(
+            self, below={"added_mean_ms": MAX_ADDED_MS, "ttft_difference_ms": MAX_ADDED_MS}
+        )
 
 
-def figures(times: Times, before: Mapping[str, float], after: Mapping[str, float], *, seconds: float) -> Figures:
+def figures(
+    times: Times, before: Mapping[str, float], after: Mapping[str, float], *, seconds: float
+) -> Figures:
     """From what the client saw, and the proxy's metrics around it."""
     risen = {name: after[name] - before[name] for name in after}
     requests = int(risen[f'{_PREFIX}requests_total{{outcome="ok"}}'])
@@ -67,5 +72,9 @@ def read_page(page: str) -> dict[str, float]:
 
 def _p99_bound(risen: Mapping[str, float], name: str) -> float:
     opening = f'{_PREFIX}{name}_bucket{{le="'
-    buckets = {key.removeprefix(opening)[:-2]: count for key, count in risen.items() if key.startswith(opening)}
+    buckets = {
+        key.removeprefix(opening)[:-2]: count
+        for key, count in risen.items()
+        if key.startswith(opening)
+    }
     return next(float(bound) for bound, count in buckets.items() if count >= 0.99 * buckets["+Inf"])

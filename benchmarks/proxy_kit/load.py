@@ -1,4 +1,5 @@
-"""Completions sent when they are due, two ways: through the proxy, or by a client that asks both servers itself."""
+"""Completions sent when they are due, two ways: through the proxy, or by a client that asks both
+servers itself."""
 
 import asyncio
 import json
@@ -34,7 +35,9 @@ class Times:
 async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
     """Let connections and code become warm on both ways."""
     for _ in range(3):
-        ways = [_through(http, split, []) for _ in range(8)] + [_past(http, split, []) for _ in range(8)]
+        ways = [_through(http, split, []) for _ in range(8)] + [
+            _past(http, split, []) for _ in range(8)
+        ]
         await asyncio.gather(*ways)
 
 
@@ -56,7 +59,9 @@ async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, second
 
 def _body() -> bytes:
     prompt = uuid.uuid4().hex * (PROMPT_BYTES // 32)
-    return json.dumps({"model": "tiny", "prompt": prompt, "max_tokens": OUTPUT_TOKENS, "stream": True}).encode()
+    return json.dumps(
+        {"model": "tiny", "prompt": prompt, "max_tokens": OUTPUT_TOKENS, "stream": True}
+    ).encode()
 
 
 async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
@@ -67,9 +72,13 @@ async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]
 async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
     body, sent = _body(), time.perf_counter()
     asked = forwarding.read_object(body)
-    async with http.post(split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS) as response:
+    async with http.post(
+        split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS
+    ) as response:
         answer = await response.read()
-    times.append(await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, answer)) - sent)
+    times.append(
+        await _first_bytes(http, split.decode, forwarding.decode_body(body, asked, answer)) - sent
+    )
 
 
 async def _first_bytes(http: aiohttp.ClientSession, url: str, body: bytes) -> float:

@@ -36,14 +36,22 @@ async def split_server() -> AsyncIterator[Split]:
     """Run all three; they end with the block."""
     simulator = ("-m", "benchrun_simulator", "serve", "tiny", "--host=127.0.0.1", "--port=0")
     prefill_flags = (f"--sim-ttft-ms={PREFILL_MS}", TRANSFER % "kv_producer")
-    decode_flags = (f"--sim-ttft-ms={DECODE_MS}", f"--sim-tpot-ms={TOKEN_MS}", TRANSFER % "kv_consumer")
+    decode_flags = (
+        f"--sim-ttft-ms={DECODE_MS}",
+        f"--sim-tpot-ms={TOKEN_MS}",
+        TRANSFER % "kv_consumer",
+    )
     async with contextlib.AsyncExitStack() as stack:
         started = "Starting vLLM server on http://127.0.0.1:"
-        prefill = await stack.enter_async_context(_running(*simulator, *prefill_flags, until=started))
+        prefill = await stack.enter_async_context(
+            _running(*simulator, *prefill_flags, until=started)
+        )
         decode = await stack.enter_async_context(_running(*simulator, *decode_flags, until=started))
         words = ("-m", "benchrun_client.proxy", f"--prefill={prefill}", f"--decode={decode}")
         address = ("--address=127.0.0.1", "--port=0")
-        proxy = await stack.enter_async_context(_running(*words, *address, until="the proxy answers on port "))
+        proxy = await stack.enter_async_context(
+            _running(*words, *address, until="the proxy answers on port ")
+        )
         yield Split(prefill, decode, proxy)
 
 

@@ -1,4 +1,5 @@
-"""Headless Chromium with nothing of its own going on: no updates, no look-ups, nothing but the page."""
+"""Headless Chromium with nothing of its own going on: no updates, no look-ups, nothing but the
+page."""
 
 import shutil
 from collections.abc import Iterator

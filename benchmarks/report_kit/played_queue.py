@@ -1,5 +1,5 @@
-"""A stage played through: requests in a queue before a server that has a number of places, and works slower the more of them
-are taken. So latencies bend where they would on a real one."""
+"""A stage played through: requests in a queue before a server that has a number of places, and
+works slower the more of them are taken. So latencies bend where they would on a real one."""
 
 import heapq
 import random
@@ -12,8 +12,11 @@ PLACES = 16
 INPUT_TOKENS, OUTPUT_TOKENS = 512, 48
 
 
-def played(axis: str, load: float, count: int, draw: random.Random, slowness: float) -> RequestColumns:
-    """First come, first served: a request waits for a place, then takes longer the more places are taken."""
+def played(
+    axis: str, load: float, count: int, draw: random.Random, slowness: float
+) -> RequestColumns:
+    """First come, first served: a request waits for a place, then takes longer the more places are
+    taken."""
     arrivals = _arrivals(load, count, draw) if axis == "rate" else None
     users = [0.0] * (int(load) if arrivals is None else 0)
     free = [0.0] * PLACES
@@ -23,14 +26,18 @@ def played(axis: str, load: float, count: int, draw: random.Random, slowness: fl
         begins = max(sent, heapq.heappop(free))
         taken = 1 + sum(until > begins for until in free)
         first = begins + slowness * draw.lognormvariate(-3.3, 0.18)
-        end = first + slowness * (OUTPUT_TOKENS - 1) * (0.006 + 0.0007 * taken) * draw.gauss(1, 0.04)
+        end = first + slowness * (OUTPUT_TOKENS - 1) * (0.006 + 0.0007 * taken) * draw.gauss(
+            1, 0.04
+        )
         heapq.heappush(free, end)
         if arrivals is None:
             heapq.heappush(users, end)
         rows.append((sent, first - sent, end - sent))
     rows.sort()
     origin = rows[0][0]
-    in_us = [(int(1e6 * (sent - origin)), int(1e6 * ttft), int(1e6 * e2el)) for sent, ttft, e2el in rows]
+    in_us = [
+        (int(1e6 * (sent - origin)), int(1e6 * ttft), int(1e6 * e2el)) for sent, ttft, e2el in rows
+    ]
     return columns(*zip(*in_us, strict=True), tokens=(INPUT_TOKENS, OUTPUT_TOKENS))
 
 
@@ -44,7 +51,12 @@ def _arrivals(rate: float, count: int, draw: random.Random) -> list[float]:
 
 def gaps_of(requests: RequestColumns, draw: random.Random) -> GapCounts:
     """Those of each answer scatter around its mean."""
-    means = [(e2el - ttft) / (OUTPUT_TOKENS - 1) for ttft, e2el in zip(requests.ttft_us, requests.e2el_us, strict=True)]
+    means = [
+        (e2el - ttft) / (OUTPUT_TOKENS - 1)
+        for ttft, e2el in zip(requests.ttft_us, requests.e2el_us, strict=True)
+    ]
     return gap_counts(
-        max(1, 10 * round(mean * draw.gauss(1, 0.1) / 10)) for mean in means for _ in range(OUTPUT_TOKENS - 1)
+        max(1, 10 * round(mean * draw.gauss(1, 0.1) / 10))
+        for mean in means
+        for _ in range(OUTPUT_TOKENS - 1)
     )

@@ -31,7 +31,9 @@ def take_screenshots(browser: Browser, file: Path, folder: Path) -> Iterator[str
     folder.mkdir(parents=True, exist_ok=True)
     for look in LOOKS:
         tab = browser.new_page(
-            viewport={"width": look.width, "height": look.height}, color_scheme=look.scheme, device_scale_factor=1
+            viewport={"width": look.width, "height": look.height},
+            color_scheme=look.scheme,
+            device_scale_factor=1,
         )
         tab.goto(file.as_uri(), wait_until="load")
         for section in tab.locator("header, section").all():

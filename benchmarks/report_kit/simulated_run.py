@@ -1,4 +1,5 @@
-"""A finished run as the operator leaves it, of any number of stages; the same ones each time. Judged by the real rules."""
+"""A finished run as the operator leaves it, of any number of stages; the same ones each time.
+Judged by the real rules."""
 
 import random
 from collections.abc import Sequence
@@ -87,7 +88,10 @@ def simulated_run(
             "args": [f"--max-num-seqs={PLACES}"],
             "resources": {"limits": {"nvidia.com/gpu": 1}},
         },
-        "workloads": [{"name": each, "dataset": data, "load": load, "requests": requests} for each in workloads],
+        "workloads": [
+            {"name": each, "dataset": data, "load": load, "requests": requests}
+            for each in workloads
+        ],
         "repeats": repeats,
         "measurement": {"scrapeIntervalSeconds": 1},
         "objectives": list(objectives),
@@ -140,7 +144,9 @@ def _measured(
             server_edge(columns, start_time=START_UNIX - 100, generated=generated),
             began_us=began_us,
             ended_us=began_us + round(1e6 * seconds),
-            client=ClientFigures(cpu_seconds=0.1 * seconds, wall_seconds=seconds, throttled_periods=0, lag_p99_us=400),
+            client=ClientFigures(
+                cpu_seconds=0.1 * seconds, wall_seconds=seconds, throttled_periods=0, lag_p99_us=400
+            ),
             run_uid=uid,
             idle_before_us=int(PAUSE_SECONDS * 1e6),
         )
@@ -155,7 +161,8 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
     held = in_flight(record.requests)
     length_us = record.last_receive_unix_us - record.first_send_unix_us
     before, after = (
-        (edge or {})["generation_tokens_total"] for edge in (record.servers[0].before, record.servers[0].after)
+        (edge or {})["generation_tokens_total"]
+        for edge in (record.servers[0].before, record.servers[0].after)
     )
     found = []
     for second in range(int(length_us / 1e6)):
@@ -179,7 +186,9 @@ def _samples(record: StageRecord, begin: float) -> list[Sample]:
     return found
 
 
-def _status(spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]) -> BenchmarkRunStatus:
+def _status(
+    spec: BenchmarkRunSpec, records: Sequence[StageRecord], samples: Sequence[Sample]
+) -> BenchmarkRunStatus:
     never_compiled = ServerStatus(role="server", compilations=CompiledKernels(count=0))
     found = results(cells(spec), records, samples, spec=spec, servers=[never_compiled])
     valid = "False" if found.verdict == "Invalid" else "True"

@@ -1,8 +1,8 @@
-"""The client of one run, played: the real client's ledger and record server, with records made up from the plan.
+"""The client of one run, played: the real client's ledger and record server, with records made up
+from the plan.
 
-It says what a real client says, in the same order: waiting, healthy, warming up, a stage, and the record of each stage a
-moment after the next has begun.
-"""
+It says what a real client says, in the same order: waiting, healthy, warming up, a stage, and the
+record of each stage a moment after the next has begun."""
 
 import asyncio
 import random
@@ -56,7 +56,8 @@ class PlayedClient:
         await self._listener.stop()
 
     async def measure(self, server: Server, *, ends: list[float]) -> None:
-        """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and held back."""
+        """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and
+        held back."""
         self._ledger.note("healthy_unix_us", _now_us())
         self._ledger.enter("WarmingUp")
         self._ledger.note("warmup_us", 100_000)
@@ -70,7 +71,11 @@ class PlayedClient:
                 self._ledger.add(made)
             began, seconds, data = _now_us(), max(0.0, end - time.monotonic()), _random(stage)
             until = began / 1e6 + seconds
-            server.begin(Work(stage.requests, data.input.mean, data.output.mean, began=began / 1e6, ends=until))
+            server.begin(
+                Work(
+                    stage.requests, data.input.mean, data.output.mean, began=began / 1e6, ends=until
+                )
+            )
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
             edge = ServerEdge(address=f"{self._address}:8000", before=before, after=after)
@@ -85,7 +90,8 @@ class PlayedClient:
         self._ledger.add(self._last_record)
 
     async def told(self, *, seconds: float) -> bool:
-        """Whether the operator has acknowledged every record in time, so that a real client would exit."""
+        """Whether the operator has acknowledged every record in time, so that a real client would
+        exit."""
         try:
             await asyncio.wait_for(self._listener.wait_until_delivered(), seconds)
         except TimeoutError:
@@ -117,9 +123,13 @@ def _random(stage: Stage) -> RandomData:
 
 @cache
 def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCounts]:
-    """As wide as real ones, so that records are as large: thousands of different gaps. Made once, used by every stage."""
+    """As wide as real ones, so that records are as large: thousands of different gaps. Made once,
+    used by every stage."""
     draw = random.Random(1)
-    gaps = [[max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)] for _ in range(requests)]
+    gaps = [
+        [max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)]
+        for _ in range(requests)
+    ]
     ttfts = [max(1, int(draw.gauss(TTFT_US, TTFT_US / 5))) for _ in range(requests)]
     requests_columns = columns(
         [n * 150_000 + draw.randrange(50_000) for n in range(requests)],

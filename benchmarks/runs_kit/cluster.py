@@ -1,4 +1,5 @@
-"""The benchmark's own way to the API server, which is not counted, and its picture of one namespace."""
+"""The benchmark's own way to the API server, which is not counted, and its picture of one
+namespace."""
 
 import asyncio
 import json
@@ -59,20 +60,27 @@ class Cluster:
         """Close all connections."""
         await self._session.close()
 
-    async def ask(self, method: str, path: str, body: Json | None = None, *, merge: bool = False) -> Json:
+    async def ask(
+        self, method: str, path: str, body: Json | None = None, *, merge: bool = False
+    ) -> Json:
         """One request. Raises aiohttp.ClientResponseError with the API server's words."""
         content_type = "application/merge-patch+json" if merge else "application/json"
         data = json.dumps(body) if body is not None else None
-        async with self._session.request(method, path, data=data, headers={"Content-Type": content_type}) as answer:
+        async with self._session.request(
+            method, path, data=data, headers={"Content-Type": content_type}
+        ) as answer:
             if not answer.ok:
-                raise RuntimeError(f"{method} {path}: HTTP {answer.status}: {(await answer.text())[:500]}")
+                raise RuntimeError(
+                    f"{method} {path}: HTTP {answer.status}: {(await answer.text())[:500]}"
+                )
             found: Json = await answer.json()
             return found
 
     async def watch(self, path: str, notify: Callable[[str, Json], None]) -> None:
-        """Notify of everything there is and of every change, for ever. The API server ends a watch when the kind's definition
-        changes; what was deleted before the next one began is missed."""
-        # From whatever the API server has at hand: the namespace is new, and nothing in it can be out of date.
+        """Notify of everything there is and of every change, for ever. The API server ends a watch
+        when the kind's definition changes; what was deleted before the next one began is missed."""
+        # From whatever the API server has at hand: the namespace is new, and nothing in it can be
+        # out of date.
         query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             async with self._session.get(path, params=query) as answer:
@@ -82,7 +90,9 @@ class Cluster:
                     async for line in answer.content:
                         event = json.loads(line)
                         if event["type"] == "ERROR":
-                            raise RuntimeError(f"a watch was ended: {event['object'].get('message')}")
+                            raise RuntimeError(
+                                f"a watch was ended: {event['object'].get('message')}"
+                            )
                         notify(event["type"], event["object"])
             await asyncio.sleep(float(answer.headers.get("Retry-After", "0.1")))
 
@@ -117,7 +127,9 @@ class Picture:
         """The run's pod of a role."""
         wanted = {LABEL_RUN: run, LABEL_ROLE: role}
         pods = self.objects["Pod"].values()
-        return next((p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()), None)
+        return next(
+            (p for p in pods if wanted.items() <= p["metadata"].get("labels", {}).items()), None
+        )
 
     async def until(self, holds: Callable[[], bool], *, seconds: float, what: str) -> None:
         """Wait for a condition on the picture. Raises TimeoutError, and whatever broke a watch."""

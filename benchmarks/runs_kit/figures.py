@@ -12,8 +12,9 @@ class Figures:
 
     runs: int
     create_seconds: float
-    """What it takes the benchmark itself to create as many runs with plan, NetworkPolicy, Service and Job, and to write each a
-    status: what the API server takes. The median of some rounds, for a host is slow at times."""
+    """What it takes the benchmark itself to create as many runs with plan, NetworkPolicy, Service
+    and Job, and to write each a status: what the API server takes. The median of some rounds, for a
+    host is slow at times."""
     children_seconds: float
     """From the apply of the last run until plan, Service and client Job of every run exist."""
     children_ratio: float
@@ -27,10 +28,12 @@ class Figures:
     cpu_cores: float
     """Mean over the window in which every server is scraped."""
     writes_per_run: int
-    """Requests of the operator that change something, of the run that took most; status.live alone is not counted."""
+    """Requests of the operator that change something, of the run that took most; status.live alone
+    is not counted."""
     requests_per_waiting_run_per_minute: float
     decide_p99_ms: float
-    """99th percentile of the CPU time that deciding on a run takes in a pass: the bound of the bucket that it lies in."""
+    """99th percentile of the CPU time that deciding on a run takes in a pass: the bound of the
+    bucket that it lies in."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""

@@ -1,4 +1,5 @@
-"""The runs, and what the benchmark writes into the status of their pods in a kubelet's and the scheduler's place."""
+"""The runs, and what the benchmark writes into the status of their pods in a kubelet's and the
+scheduler's place."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -43,7 +44,8 @@ def run(name: str, namespace: str) -> Json:
 
 
 def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
-    """A run and objects such as its first children, about as large; the Job gets a pod, as a client's does."""
+    """A run and objects such as its first children, about as large; the Job gets a pod, as a
+    client's does."""
     about = {"metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}}
     pod = {
         "schedulerName": NO_SCHEDULER,
@@ -70,7 +72,13 @@ def pending() -> Json:
 def unschedulable() -> Json:
     """What the scheduler writes while no GPU is free."""
     message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
-    return {"status": {"conditions": [_condition("PodScheduled", "False", reason="Unschedulable", message=message)]}}
+    return {
+        "status": {
+            "conditions": [
+                _condition("PodScheduled", "False", reason="Unschedulable", message=message)
+            ]
+        }
+    }
 
 
 def running(address: str, *, container: str, image: str, ready: bool) -> Json:
@@ -90,7 +98,14 @@ def running(address: str, *, container: str, image: str, ready: bool) -> Json:
 
 def succeeded(*, container: str, image: str) -> Json:
     """What a kubelet writes when the container has exited with 0."""
-    state = {"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": _now(), "finishedAt": _now()}}
+    state = {
+        "terminated": {
+            "exitCode": 0,
+            "reason": "Completed",
+            "startedAt": _now(),
+            "finishedAt": _now(),
+        }
+    }
     return {
         "status": {
             "phase": "Succeeded",
@@ -112,7 +127,13 @@ def _container(name: str, image: str, state: Json, *, ready: bool) -> Json:
 
 
 def _condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Json:
-    return {"type": type_, "status": status, "lastTransitionTime": _now(), "reason": reason, "message": message}
+    return {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": _now(),
+        "reason": reason,
+        "message": message,
+    }
 
 
 def _now() -> str:

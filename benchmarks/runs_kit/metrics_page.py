@@ -1,4 +1,5 @@
-"""A metrics page as vLLM 0.32 writes it: 630 lines, 52 kB, of which a dozen move and the rest is histograms."""
+"""A metrics page as vLLM 0.32 writes it: 630 lines, 52 kB, of which a dozen move and the rest is
+histograms."""
 
 import asyncio
 import time
@@ -10,15 +11,34 @@ from benchrun_client.contract import START_TIME
 PORT = 8000
 _LABELS = '{engine="0",model_name="scale/model"}'
 _BOUNDS = (
-    "0.001", "0.005", "0.01", "0.02", "0.04", "0.06", "0.08", "0.1", "0.25", "0.5", "0.75", "1.0", "2.5", "5.0", "7.5", "10.0",
-    "20.0", "40.0", "80.0", "+Inf",
-)  # fmt: skip
+    "0.001",
+    "0.005",
+    "0.01",
+    "0.02",
+    "0.04",
+    "0.06",
+    "0.08",
+    "0.1",
+    "0.25",
+    "0.5",
+    "0.75",
+    "1.0",
+    "2.5",
+    "5.0",
+    "7.5",
+    "10.0",
+    "20.0",
+    "40.0",
+    "80.0",
+    "+Inf",
+)
 _HISTOGRAMS = 25
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stage asks of a server, spread evenly over its time: no more, or it would be somebody else's."""
+    """What a stage asks of a server, spread evenly over its time: no more, or it would be somebody
+    else's."""
 
     requests: int = 0
     input_tokens: int = 0
@@ -81,20 +101,30 @@ class Server:
 
 def _histogram(number: int) -> list[str]:
     name = f"vllm:request_phase_{number:02d}_time_seconds"
-    head = [f"# HELP {name} Histogram of time spent in one phase of a request, in seconds.", f"# TYPE {name} histogram"]
+    head = [
+        f"# HELP {name} Histogram of time spent in one phase of a request, in seconds.",
+        f"# TYPE {name} histogram",
+    ]
     buckets = [
         f'{name}_bucket{{engine="0",le="{bound}",model_name="scale/model"}} {7 * i}.0'
         for i, bound in enumerate(_BOUNDS)
     ]
-    return [*head, *buckets, f"{name}_count{_LABELS} 140.0", f"{name}_sum{_LABELS} 77.70000000000001"]
+    return [
+        *head,
+        *buckets,
+        f"{name}_count{_LABELS} 140.0",
+        f"{name}_sum{_LABELS} 77.70000000000001",
+    ]
 
 
-_HISTOGRAM_LINES = "\n".join(line for number in range(_HISTOGRAMS) for line in _histogram(number)).encode() + b"\n"
+_HISTOGRAM_LINES = (
+    "\n".join(line for number in range(_HISTOGRAMS) for line in _histogram(number)).encode() + b"\n"
+)
 
 
 class MetricsServer:
-    """Answers GET /metrics and /version on many loopback addresses, each another server. One small protocol, since the
-    benchmark shares the machine's cores with what it measures."""
+    """Answers GET /metrics and /version on many loopback addresses, each another server. One small
+    protocol, since the benchmark shares the machine's cores with what it measures."""
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
@@ -140,7 +170,6 @@ class _Connection(asyncio.Protocol):
             head, self._buffer = self._buffer.split(b"\r\n\r\n", 1)
             status, body = self._owner.answer(self._address, head.split(b" ", 2)[1].decode())
             self._transport.write(
-                b"HTTP/1.1 %d .\r\nContent-Type: text/plain; version=1.0.0; charset=utf-8\r\nContent-Length: %d\r\n\r\n"
-                % (status, len(body))
-                + body
+                b"HTTP/1.1 %d .\r\nContent-Type: text/plain; version=1.0.0; "
+                b"charset=utf-8\r\nContent-Length: %d\r\n\r\n" % (status, len(body)) + body
             )

@@ -1,4 +1,5 @@
-"""The operator as a process of its own, with its own identity and no more rights than the chart gives it."""
+"""The operator as a process of its own, with its own identity and no more rights than the chart
+gives it."""
 
 import asyncio
 import json
@@ -35,11 +36,13 @@ class Usage:
     cpu_seconds: float
     """User and system, since it started."""
     kept_waiting_seconds: float
-    """Ready to run, while the machine's cores were busy with something else: no fault of the operator."""
+    """Ready to run, while the machine's cores were busy with something else: no fault of the
+    operator."""
 
 
 class OperatorProcess:
-    """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the API server through the proxy."""
+    """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the
+    API server through the proxy."""
 
     def __init__(self, cluster: Cluster, namespace: str, *, api_url: str, directory: Path) -> None:
         self._cluster = cluster
@@ -50,7 +53,8 @@ class OperatorProcess:
         self.log = directory / "operator.log"
 
     async def start(self) -> None:
-        """Until it says that it is ready. Raises RuntimeError with its last words when it does not."""
+        """Until it says that it is ready. Raises RuntimeError with its last words when it does
+        not."""
         await _grant(self._namespace)
         port = _free_port()
         kubeconfig = self._directory / "operator.kubeconfig"
@@ -70,7 +74,9 @@ class OperatorProcess:
         }
         with self.log.open("ab") as log:
             command = (sys.executable, "-c", AS_IN_THE_IMAGE)
-            self._process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=log, stderr=log)
+            self._process = await asyncio.create_subprocess_exec(
+                *command, env=environment, stdout=log, stderr=log
+            )
         self._url = f"http://127.0.0.1:{port}"
         await self._until_ready(f"{self._url}/readyz")
 
@@ -109,7 +115,10 @@ class OperatorProcess:
 
     async def decide_p99_ms(self) -> float:
         """The bound of the bucket that the 99th percentile of its decisions lies in."""
-        async with aiohttp.ClientSession() as session, session.get(f"{self._url}/metrics") as answer:
+        async with (
+            aiohttp.ClientSession() as session,
+            session.get(f"{self._url}/metrics") as answer,
+        ):
             page = await answer.text()
         buckets = [
             (float(sample.labels["le"]), sample.value)
@@ -136,40 +145,73 @@ class OperatorProcess:
                 except aiohttp.ClientConnectionError:
                     pass
                 await asyncio.sleep(0.1)
-        raise RuntimeError(f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}")
+        raise RuntimeError(
+            f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}"
+        )
 
     async def _kubeconfig(self) -> Json:
         """Of the operator's ServiceAccount, with a token of its own."""
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{NAME}/token"
-        answer = await self._cluster.ask("POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}})
+        answer = await self._cluster.ask(
+            "POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}}
+        )
         return {
             "apiVersion": "v1",
             "kind": "Config",
             "clusters": [{"name": "counted", "cluster": {"server": self._api_url}}],
             "users": [{"name": "operator", "user": {"token": answer["status"]["token"]}}],
-            "contexts": [{"name": "counted", "context": {"cluster": "counted", "user": "operator"}}],
+            "contexts": [
+                {"name": "counted", "context": {"cluster": "counted", "user": "operator"}}
+            ],
             "current-context": "counted",
         }
 
 
 async def refuse_rivals(cluster: Cluster) -> None:
-    """Raise RuntimeError when an operator is installed that works in all namespaces: two would fight over every run."""
-    installed = await cluster.ask("GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}")
+    """Raise RuntimeError when an operator is installed that works in all namespaces: two would
+    fight over every run."""
+    installed = await cluster.ask(
+        "GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}"
+    )
     for deployment in installed["items"]:
         meta, spec = deployment["metadata"], deployment["spec"]
-        settings = {e["name"]: e.get("value") for c in spec["template"]["spec"]["containers"] for e in c.get("env", ())}
+        settings = {
+            e["name"]: e.get("value")
+            for c in spec["template"]["spec"]["containers"]
+            for e in c.get("env", ())
+        }
         if spec.get("replicas") != 0 and not settings.get("BENCHRUN_NAMESPACES"):
             where = f"{meta['namespace']}/{meta['name']}"
-            raise RuntimeError(f"Deployment {where} is an operator of the whole cluster; scale it to 0 or uninstall it")
+            raise RuntimeError(
+                f"Deployment {where} is an operator of the whole cluster; scale it to 0 or "
+                "uninstall it"
+            )
 
 
 async def _grant(namespace: str) -> None:
     """ServiceAccount, Role and binding, as the chart renders them."""
-    chart = ["helm", "template", NAME, str(ROOT / "charts" / "benchrun"), f"--namespace={namespace}"]
-    chart += ["--set=rbac.scope=namespace", "--set=rbac.aggregateRoles=false", f"--set=fullnameOverride={NAME}"]
-    chart += ["--set=image.repository=none.invalid/operator", "--set=clientImage.repository=none.invalid/client"]
-    chart += [f"--show-only=templates/{name}.yaml" for name in ("role", "own-role", "serviceaccount")]
-    await command("kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart))
+    chart = [
+        "helm",
+        "template",
+        NAME,
+        str(ROOT / "charts" / "benchrun"),
+        f"--namespace={namespace}",
+    ]
+    chart += [
+        "--set=rbac.scope=namespace",
+        "--set=rbac.aggregateRoles=false",
+        f"--set=fullnameOverride={NAME}",
+    ]
+    chart += [
+        "--set=image.repository=none.invalid/operator",
+        "--set=clientImage.repository=none.invalid/client",
+    ]
+    chart += [
+        f"--show-only=templates/{name}.yaml" for name in ("role", "own-role", "serviceaccount")
+    ]
+    await command(
+        "kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart)
+    )
 
 
 async def command(*arguments: str, stdin: str = "") -> str:

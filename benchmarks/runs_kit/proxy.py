@@ -1,10 +1,10 @@
 """Counting what the operator asks of the API server, by standing between the two.
 
-Why a proxy and not the operator's own metrics: those count what the operator believes it sends. Why not the audit log: it
-needs an API server that was started for it, and a proxy works with any. The operator's kubeconfig names this proxy, over
-plain HTTP on loopback; every connection gets one to the API server, over TLS. Requests are read, counted and passed on;
-answers are passed on byte by byte, unread, so that watches stream and no error of ours can change what the operator hears.
-"""
+Why a proxy and not the operator's own metrics: those count what the operator believes it sends. Why
+not the audit log: it needs an API server that was started for it, and a proxy works with any. The
+operator's kubeconfig names this proxy, over plain HTTP on loopback; every connection gets one to
+the API server, over TLS. Requests are read, counted and passed on; answers are passed on byte by
+byte, unread, so that watches stream and no error of ours can change what the operator hears."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,9 @@ from urllib.parse import urlsplit
 
 MUTATING = ("POST", "PUT", "PATCH", "DELETE")
 CHUNK_BYTES = 64 * 1024
-_PATH = re.compile(r"(?:/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/([^/]+)(?:/([^/]+)(?:/([^/]+))?)?")
+_PATH = re.compile(
+    r"(?:/api/[^/]+|/apis/[^/]+/[^/]+)(?:/namespaces/[^/]+)?/([^/]+)(?:/([^/]+)(?:/([^/]+))?)?"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +53,14 @@ class Request:
 class CountingProxy:
     """Listens on loopback, passes everything on, and remembers what was asked."""
 
-    def __init__(self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]) -> None:
+    def __init__(
+        self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]
+    ) -> None:
         address = urlsplit(upstream)
-        self._host, self._port = address.hostname or "localhost", address.port or (443 if tls else 80)
+        self._host, self._port = (
+            address.hostname or "localhost",
+            address.port or (443 if tls else 80),
+        )
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
@@ -90,7 +97,8 @@ class CountingProxy:
         finally:
             back.cancel()
             writer.close()
-            onward.transport.abort()  # to part properly takes an answer, for which nobody may wait any more
+            # to part properly takes an answer, for which nobody may wait any more
+            onward.transport.abort()
 
     def _request(self, head: bytes, body: bytes) -> Request:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)

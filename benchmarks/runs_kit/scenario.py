@@ -1,4 +1,5 @@
-"""The story: apply all runs, let them wait for GPUs, give them servers, read those for minutes, let them finish."""
+"""The story: apply all runs, let them wait for GPUs, give them servers, read those for minutes, let
+them finish."""
 
 import asyncio
 import os
@@ -70,7 +71,11 @@ class Scenario:
         # Another loopback network for each process, so that two benchmarks do not meet.
         network = 64 + os.getpid() % 128
         self._runs = [
-            PlayedRun(f"played-{n:04d}", address := f"127.{network}.{n // 250}.{n % 250 + 1}", PlayedClient(address))
+            PlayedRun(
+                f"played-{n:04d}",
+                address := f"127.{network}.{n // 250}.{n % 250 + 1}",
+                PlayedClient(address),
+            )
             for n in range(scale.runs)
         ]
         self._pages = MetricsServer()
@@ -87,7 +92,9 @@ class Scenario:
             tls = ssl.create_default_context(cafile=cluster.authority)
             self._proxy = CountingProxy(cluster.url, tls=tls, run_name=RUN_NAME)
             await self._proxy.start()
-            self._operator = OperatorProcess(cluster, self._namespace, api_url=self._proxy.url, directory=directory)
+            self._operator = OperatorProcess(
+                cluster, self._namespace, api_url=self._proxy.url, directory=directory
+            )
             try:
                 await self._operator.start()
                 self._report("operator ready")
@@ -134,9 +141,12 @@ class Scenario:
         )
 
     async def _create_alike(self) -> float:
-        """Seconds to create runs and what they need first, by a client that decides nothing: the median of some rounds."""
+        """Seconds to create runs and what they need first, by a client that decides nothing: the
+        median of some rounds."""
         rounds = [await self._create_once(number) for number in range(CREATE_ROUNDS)]
-        self._say(f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s")
+        self._say(
+            f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s"
+        )
         return median(rounds)
 
     async def _create_once(self, number: int) -> float:
@@ -154,7 +164,9 @@ class Scenario:
         for kind in manifests.ALIKE_KINDS:
             path = f"{PATHS[kind].format(self._namespace)}?labelSelector=alike&propagationPolicy=Background"
             await self._api.ask("DELETE", path)
-        await self._until(lambda: not self._picture.objects["Pod"], "the pods of those Jobs are gone")
+        await self._until(
+            lambda: not self._picture.objects["Pod"], "the pods of those Jobs are gone"
+        )
         return seconds
 
     async def _apply_runs(self) -> float:
@@ -179,18 +191,25 @@ class Scenario:
         ]
         await self._until(lambda: self._exist(wanted), "every run has plan, Service and client Job")
         seconds = self._last_seen(wanted) - applied
-        self._report(f"{len(self._runs)} runs applied in {applied - began:.1f} s, first children {seconds:.2f} s later")
+        self._report(
+            f"{len(self._runs)} runs applied in {applied - began:.1f} s, first children "
+            f"{seconds:.2f} s later"
+        )
         return seconds
 
     async def _start_clients(self) -> float:
         """Seconds from the last client pod being ready until the Deployment of every run exists."""
         await self._until(lambda: self._have_pods(names.ROLE_CLIENT), "every run has a client pod")
         await self._each(self._start_client)
-        # As with a real client, whose process answers on its port long before it has found tokenizer and data.
+        # As with a real client, whose process answers on its port long before it has found
+        # tokenizer and data.
         await self._until_quiet()
         await self._each(lambda run: self._write_client(run, ready=True))
         ready = time.monotonic()
-        wanted = [("Deployment", names.child_name(run.name, run.uid, names.ROLE_SERVER)) for run in self._runs]
+        wanted = [
+            ("Deployment", names.child_name(run.name, run.uid, names.ROLE_SERVER))
+            for run in self._runs
+        ]
         await self._until(lambda: self._exist(wanted), "every run has a server Deployment")
         seconds = self._last_seen(wanted) - ready
         self._report(f"clients ready, Deployments {seconds:.2f} s later")
@@ -208,7 +227,9 @@ class Scenario:
     async def _wait_for_gpus(self) -> float:
         """Requests a run and minute while every server waits for a GPU."""
         await self._until(lambda: self._have_pods(names.ROLE_SERVER), "every run has a server pod")
-        await self._each(lambda run: self._write_pod(run, names.ROLE_SERVER, manifests.unschedulable()))
+        await self._each(
+            lambda run: self._write_pod(run, names.ROLE_SERVER, manifests.unschedulable())
+        )
         await self._until(lambda: self._in_phase("WaitingForNode"), "every run waits for a node")
         await self._until_quiet()
         began = time.monotonic()
@@ -216,16 +237,22 @@ class Scenario:
         asked = [r for r in self._proxy.requests if r.at >= began]
         about_runs = [r for r in asked if not r.of_collection]
         self._report(
-            f"waited {self._scale.wait_seconds:.0f} s: {len(about_runs)} requests about runs, {len(asked)} in all"
+            f"waited {self._scale.wait_seconds:.0f} s: {len(about_runs)} requests about runs, "
+            f"{len(asked)} in all"
         )
         return len(about_runs) / len(self._runs) / (self._scale.wait_seconds / 60)
 
     async def _scrape(self) -> float:
-        """Cores used while every server is read once a second and its run goes through its stages."""
+        """Cores used while every server is read once a second and its run goes through its
+        stages."""
         await self._each(self._start_server)
         measuring = asyncio.gather(*(self._measure(n, run) for n, run in enumerate(self._runs)))
         await self._until(lambda: self._in_phase("Running"), "every run is measuring")
-        before, scrapes, began = self._operator.usage(), self._pages.readings.copy(), time.monotonic()
+        before, scrapes, began = (
+            self._operator.usage(),
+            self._pages.readings.copy(),
+            time.monotonic(),
+        )
         await self._through_the_window(began)
         after, seconds = self._operator.usage(), time.monotonic() - began
         self._check_scrapes(self._pages.readings - scrapes, seconds)
@@ -239,11 +266,14 @@ class Scenario:
         await self._write_pod(run, names.ROLE_SERVER, status)
 
     async def _measure(self, number: int, run: PlayedRun) -> None:
-        """Stages end evenly over the window, those of different runs at different times; the last one at its end."""
+        """Stages end evenly over the window, those of different runs at different times; the last
+        one at its end."""
         step = self._scale.scrape_seconds / manifests.STAGES
         began, part = time.monotonic(), number / len(self._runs)
         ends = [began + (stage + part) * step for stage in range(1, manifests.STAGES)]
-        await run.client.measure(self._pages.servers[run.address], ends=[*ends, began + self._scale.scrape_seconds])
+        await run.client.measure(
+            self._pages.servers[run.address], ends=[*ends, began + self._scale.scrape_seconds]
+        )
 
     async def _through_the_window(self, began: float) -> None:
         ends = began + self._scale.scrape_seconds
@@ -252,7 +282,10 @@ class Scenario:
             slice_seconds = min(60.0, left)
             await asyncio.sleep(slice_seconds)
             used = self._operator.usage().cpu_seconds - before
-            self._report(f"scraping, {max(0.0, left - slice_seconds):.0f} s left, {used / slice_seconds:.3f} cores")
+            self._report(
+                f"scraping, {max(0.0, left - slice_seconds):.0f} s left, "
+                f"{used / slice_seconds:.3f} cores"
+            )
 
     async def _finish(self) -> None:
         for run in self._runs:
@@ -260,19 +293,27 @@ class Scenario:
         finished = time.monotonic()
         told = await asyncio.gather(*(run.client.told(seconds=STEP_SECONDS) for run in self._runs))
         if not all(told):
-            raise NotAsExpected(f"{told.count(False)} clients were never told that their records are stored")
+            raise NotAsExpected(
+                f"{told.count(False)} clients were never told that their records are stored"
+            )
         status = manifests.succeeded(container="client", image=CLIENT_IMAGE)
         await self._each(lambda run: self._write_pod(run, names.ROLE_CLIENT, status))
         await self._until(lambda: self._in_phase("Completed"), "every run is Completed")
-        await self._until(lambda: not self._picture.objects["Deployment"], "every server is released")
-        self._report(f"all runs completed {time.monotonic() - finished:.1f} s after their last stage")
+        await self._until(
+            lambda: not self._picture.objects["Deployment"], "every server is released"
+        )
+        self._report(
+            f"all runs completed {time.monotonic() - finished:.1f} s after their last stage"
+        )
         await self._until_quiet()
         self._check_results()
 
     def _check_scrapes(self, scrapes: Counter[str], seconds: float) -> None:
         least = min((scrapes[run.address] for run in self._runs), default=0)
         percent = 100 * least / seconds
-        self._report(f"the server with the fewest scrapes was scraped in {percent:.1f} % of the seconds")
+        self._report(
+            f"the server with the fewest scrapes was scraped in {percent:.1f} % of the seconds"
+        )
         if percent < LEAST_READ_PERCENT:
             raise NotAsExpected(f"a server was scraped only {least} times in {seconds:.0f} s")
 
@@ -280,17 +321,28 @@ class Scenario:
         for name, body in self._picture.objects["BenchmarkRun"].items():
             status = body["status"]
             cells = len(status.get("results", []))
-            # Played stages are as short as the benchmark; being called so is no blemish of the operator.
+            # Played stages are as short as the benchmark; being called so is no blemish of the
+            # operator.
             if status["verdict"] not in ("Valid", "Suspect") or cells != 2:
-                raise NotAsExpected(f"{name}: verdict {status['verdict']}, {cells} cells: {status['message']}")
-        stages = [c for c in self._picture.objects["ConfigMap"].values() if _role(c) == names.ROLE_STAGE]
+                raise NotAsExpected(
+                    f"{name}: verdict {status['verdict']}, {cells} cells: {status['message']}"
+                )
+        stages = [
+            c for c in self._picture.objects["ConfigMap"].values() if _role(c) == names.ROLE_STAGE
+        ]
         if len(stages) != manifests.STAGES * len(self._runs):
-            raise NotAsExpected(f"{len(stages)} records are stored of {manifests.STAGES * len(self._runs)}")
+            raise NotAsExpected(
+                f"{len(stages)} records are stored of {manifests.STAGES * len(self._runs)}"
+            )
 
     def _writes(self) -> Counter[str]:
         """Requests that changed something, by run; every one of them must belong to a run."""
         # Its key the operator makes once.
-        writes = [r for r in self._proxy.requests if r.writes and not r.live_only and r.resource != "secrets"]
+        writes = [
+            r
+            for r in self._proxy.requests
+            if r.writes and not r.live_only and r.resource != "secrets"
+        ]
         strays = [r for r in writes if r.run is None]
         if strays:
             raise NotAsExpected(f"{len(strays)} writes belong to no run, for example {strays[0]}")
@@ -300,7 +352,10 @@ class Scenario:
         fields = [" ".join(r.changes) for r in writes if r.run == most and r.changes]
         self._report(f"its status: {'; '.join(fields)}")
         live = sum(r.live_only for r in self._proxy.requests)
-        self._report(f"writes of {most}: {dict(kinds.most_common())}; {live} writes of status.live over all runs")
+        self._report(
+            f"writes of {most}: {dict(kinds.most_common())}; {live} writes of status.live over "
+            "all runs"
+        )
         asked = Counter(f"{r.method} {r.resource}" for r in self._proxy.requests)
         self._report(f"{len(self._proxy.requests)} requests in all: {dict(asked.most_common())}")
         return by_run
@@ -312,7 +367,9 @@ class Scenario:
         return max(self._picture.first_seen[key] for key in wanted)
 
     def _have_pods(self, role: str) -> bool:
-        return sum(_role(pod) == role for pod in self._picture.objects["Pod"].values()) >= len(self._runs)
+        return sum(_role(pod) == role for pod in self._picture.objects["Pod"].values()) >= len(
+            self._runs
+        )
 
     def _in_phase(self, phase: str) -> bool:
         runs = self._picture.objects["BenchmarkRun"].values()
@@ -322,7 +379,10 @@ class Scenario:
         try:
             await self._picture.until(holds, seconds=STEP_SECONDS, what=what)
         except TimeoutError as error:
-            phases = Counter(r.get("status", {}).get("phase") for r in self._picture.objects["BenchmarkRun"].values())
+            phases = Counter(
+                r.get("status", {}).get("phase")
+                for r in self._picture.objects["BenchmarkRun"].values()
+            )
             raise NotAsExpected(f"{error}; phases: {dict(phases)}") from error
 
     async def _until_quiet(self) -> None:
@@ -355,7 +415,10 @@ class Scenario:
 
     def _report(self, what: str) -> None:
         usage = self._operator.usage()
-        cpu = f"{usage.cpu_seconds:.1f} s of CPU, {usage.kept_waiting_seconds:.1f} s waiting for a core"
+        cpu = (
+            f"{usage.cpu_seconds:.1f} s of CPU, {usage.kept_waiting_seconds:.1f} s waiting for a "
+            "core"
+        )
         self._say(f"{what} [operator: {usage.rss_mib:.0f} MiB, {cpu}]")
 
 

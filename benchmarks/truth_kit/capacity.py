@@ -1,4 +1,5 @@
-"""More and more streams at one client process, until it can't keep up: is it called that before its TTFT lies?"""
+"""More and more streams at one client process, until it can't keep up: is it called that before its
+TTFT lies?"""
 
 from collections.abc import Callable, Iterator
 
@@ -15,24 +16,30 @@ SECONDS = 11.0
 def _ramp() -> Experiment:
     a_request = (TTFT_MS + TPOT_MS * TOKENS) / 1000
     workloads = [
-        {**users(streams, max(10 * streams, int(streams * SECONDS / a_request)), tokens=TOKENS), "name": f"u{streams}"}
+        {
+            **users(streams, max(10 * streams, int(streams * SECONDS / a_request)), tokens=TOKENS),
+            "name": f"u{streams}",
+        }
         for streams in STREAMS
     ]
     flags = (f"--sim-ttft-ms={TTFT_MS}", f"--sim-tpot-ms={TPOT_MS}", "--max-num-seqs=1024")
-    return Experiment(name="ramp", workloads=workloads, servers=(flags,), measurement={"order": "AsListed"})
+    return Experiment(
+        name="ramp", workloads=workloads, servers=(flags,), measurement={"order": "AsListed"}
+    )
 
 
 RAMP = _ramp()
 
 
 def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]:
-    """For every stage whether its mean TTFT is off by a tenth or more (or can't be told), and the judge does not call the
-    client saturated."""
+    """For every stage whether its mean TTFT is off by a tenth or more (or can't be told), and the
+    judge does not call the client saturated."""
     for row in outcome.judged.results:
         off = ttft_error(outcome, f"{row.cell}/r1")
         called = "ClientSaturated" in row.findings
         say(
-            f"  {row.cell}: TTFT off by {'?' if off is None else f'{off:.1f} %'}, {'called' if called else 'not called'} saturated"
+            f"  {row.cell}: TTFT off by {'?' if off is None else f'{off:.1f} %'}, "
+            f"{'called' if called else 'not called'} saturated"
         )
         yield (off is None or off >= OFF_PERCENT) and not called
 

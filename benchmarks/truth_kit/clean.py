@@ -15,13 +15,15 @@ _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
 _FAST = ("--sim-ttft-ms=8", "--sim-ttft-ms=20")
 _RATES, _USERS, _TOKENS = ("4", "10", "20", "30"), (1, 4, 12, 24), (8, 24, 48)
 MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 36, 1200
-"""Of a load point: five clients and their servers share two cores. What one client carries with a core to itself, the ramp of
-`capacity` shows."""
+"""Of a load point: five clients and their servers share two cores. What one client carries with a
+core to itself, the ramp of `capacity` shows."""
 
 QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
-"""Load in shares of capacity, and how long its stages take in seconds: several relaxation times of the queue."""
+"""Load in shares of capacity, and how long its stages take in seconds: several relaxation times of
+the queue."""
 _LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
-"""Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their mean."""
+"""Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their
+mean."""
 _SLOTS = (3, 4)
 _QUEUE_TTFT_MS, _QUEUE_TPOT_MS, _PER_RUNNING_US, _PREFILL_US = 50, 6, 200, 100
 
@@ -49,7 +51,11 @@ def is_fast(run: Experiment) -> bool:
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
     """Five load points five times each, on servers of different speed that are never full."""
     for number in cycle(range(1000)):
-        ttft, tpot, jitter = draw.choice(_TTFTS_MS), draw.choice(_TPOTS_MS), draw.choice(_JITTERS_MS)
+        ttft, tpot, jitter = (
+            draw.choice(_TTFTS_MS),
+            draw.choice(_TPOTS_MS),
+            draw.choice(_JITTERS_MS),
+        )
         kinds = islice(cycle(("open", "users")), number % 2, number % 2 + CELLS_A_RUN)
         workloads = []
         for position, kind in enumerate(kinds):
@@ -59,35 +65,68 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
                 workload = open_loop(draw.choice(rates), STAGE_SECONDS, tokens=tokens)
             else:
                 seconds_a_request = (ttft + tpot * (tokens - 1)) / 1000
-                most = seconds_a_request * min(MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens)
+                most = seconds_a_request * min(
+                    MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND / tokens
+                )
                 drawn = draw.choice(_USERS)
                 count = max(fewer for fewer in _USERS if fewer <= min(drawn, max(most, 1)))
-                workload = users(count, max(10 * count, int(count * STAGE_SECONDS / seconds_a_request)), tokens=tokens)
+                workload = users(
+                    count,
+                    max(10 * count, int(count * STAGE_SECONDS / seconds_a_request)),
+                    tokens=tokens,
+                )
             workloads.append({**workload, "name": f"w{position}"})
-        flags = (f"--sim-ttft-ms={ttft}", f"--sim-tpot-ms={tpot}", f"--sim-jitter-ms={jitter}", f"--seed={number}")
+        flags = (
+            f"--sim-ttft-ms={ttft}",
+            f"--sim-tpot-ms={tpot}",
+            f"--sim-jitter-ms={jitter}",
+            f"--seed={number}",
+        )
         name = f"clean-{number} ttft={ttft} tpot={tpot} jitter={jitter}"
         yield _run(name, workloads, flags, number, REPEATS, STAGE_SECONDS * CELLS_A_RUN)
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
-    """Servers that are full much of the time: requests wait for a slot, tokens take longer the more run, and lengths vary."""
+    """Servers that are full much of the time: requests wait for a slot, tokens take longer the more
+    run, and lengths vary."""
     parts: list[Mapping[str, Any]] = [
         {"name": f"part{n}", "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}}}
         for n, (prompt, tokens, _) in enumerate(_LENGTHS)
     ]
-    mix = {"mix": [{"workload": f"part{n}", "weight": weight} for n, (_, _, weight) in enumerate(_LENGTHS)]}
+    mix = {
+        "mix": [
+            {"workload": f"part{n}", "weight": weight} for n, (_, _, weight) in enumerate(_LENGTHS)
+        ]
+    }
     for number in cycle(range(1000)):
         slots = draw.choice(_SLOTS)
         workloads = [
-            {**open_loop(f"{load * _capacity(slots):.2f}", seconds, dataset=mix), "name": f"w{100 * load:.0f}"}
+            {
+                **open_loop(f"{load * _capacity(slots):.2f}", seconds, dataset=mix),
+                "name": f"w{100 * load:.0f}",
+            }
             for load, seconds in QUEUE_LOADS.items()
         ]
         flags = (
-            *(f"--sim-ttft-ms={_QUEUE_TTFT_MS}", f"--sim-tpot-ms={_QUEUE_TPOT_MS}", f"--max-num-seqs={slots}"),
-            *(f"--sim-tpot-us-per-running={_PER_RUNNING_US}", f"--sim-prefill-us-per-token={_PREFILL_US}"),
+            *(
+                f"--sim-ttft-ms={_QUEUE_TTFT_MS}",
+                f"--sim-tpot-ms={_QUEUE_TPOT_MS}",
+                f"--max-num-seqs={slots}",
+            ),
+            *(
+                f"--sim-tpot-us-per-running={_PER_RUNNING_US}",
+                f"--sim-prefill-us-per-token={_PREFILL_US}",
+            ),
         )
         seconds = sum(QUEUE_LOADS.values())
-        yield _run(f"queue-{number} slots={slots}", [*parts, *workloads], flags, number, QUEUE_REPEATS, seconds)
+        yield _run(
+            f"queue-{number} slots={slots}",
+            [*parts, *workloads],
+            flags,
+            number,
+            QUEUE_REPEATS,
+            seconds,
+        )
 
 
 def _capacity(slots: int) -> float:

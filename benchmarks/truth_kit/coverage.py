@@ -1,9 +1,10 @@
-"""Are intervals of percentiles, and Met and Missed, right as often as is said: on stages of queues whose percentiles are known.
+"""Are intervals of percentiles, and Met and Missed, right as often as is said: on stages of queues
+whose percentiles are known.
 
-Each objective's limit is the true percentile itself: whoever says Met or Missed there is wrong, with as good a reason as
-there will ever be. A test that never decides would pass, so its power is told as well: how often a limit of 1.5 times the
-true percentile is Met at half load of several servers.
-"""
+Each objective's limit is the true percentile itself: whoever says Met or Missed there is wrong,
+with as good a reason as there will ever be. A test that never decides would pass, so its power is
+told as well: how often a limit of 1.5 times the true percentile is Met at half load of several
+servers."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +39,9 @@ class Setting:
         return QUEUES[self.queue].users is not None
 
     def __str__(self) -> str:
-        return f"{QUEUES[self.queue].name}{'' if self.closed else f' load {self.load}'} n {self.count}"
+        return (
+            f"{QUEUES[self.queue].name}{'' if self.closed else f' load {self.load}'} n {self.count}"
+        )
 
 
 EASY_SETTINGS = (Setting(1, 0.5, 2000), Setting(2, 0.5, 2000))
@@ -60,9 +63,11 @@ class Shares:
     """In percent."""
 
     coverage: float
-    """Of the intervals that are given, the share that holds the true percentile: of the setting and percentile where it is least."""
+    """Of the intervals that are given, the share that holds the true percentile: of the setting and
+    percentile where it is least."""
     sparse_settings: int
-    """Settings and percentiles that `coverage` leaves out, for fewer than a quarter of their stages have an interval, but some do."""
+    """Settings and percentiles that `coverage` leaves out, for fewer than a quarter of their stages
+    have an interval, but some do."""
     sparse_coverage: float
     """The same share of all their intervals together."""
     sparse_worst: float
@@ -70,7 +75,8 @@ class Shares:
     without_intervals: int
     """Settings and percentiles without any."""
     false_met: float
-    """Of stages whose percentile is exactly the limit, the share called Met: of the setting and percentile where it is greatest."""
+    """Of stages whose percentile is exactly the limit, the share called Met: of the setting and
+    percentile where it is greatest."""
     false_missed: float
     intervals_given: float
     """Over all."""
@@ -83,11 +89,13 @@ class Found:
     open_loops: Shares
     closed_loops: Shares
     met_found: float
-    """At several servers, half load and 2,000 requests, a limit 1.5 times the true percentile, called Met: of the percentile where it
-    is least."""
+    """At several servers, half load and 2,000 requests, a limit 1.5 times the true percentile,
+    called Met: of the percentile where it is least."""
 
 
-def measured(*, stages: int = STAGES, closed_stages: int = CLOSED_STAGES, say: Callable[[str], None]) -> Found:
+def measured(
+    *, stages: int = STAGES, closed_stages: int = CLOSED_STAGES, say: Callable[[str], None]
+) -> Found:
     """Simulate, judge, count."""
     settings = [
         Setting(queue, load, count)
@@ -109,7 +117,11 @@ def measured(*, stages: int = STAGES, closed_stages: int = CLOSED_STAGES, say: C
         _shares({setting: tally for setting, tally in tallies.items() if setting.closed is closed})
         for closed in (False, True)
     )
-    easy = (_share("easy", "stages", tallies[setting], percent) for setting in EASY_SETTINGS for percent in PERCENTS)
+    easy = (
+        _share("easy", "stages", tallies[setting], percent)
+        for setting in EASY_SETTINGS
+        for percent in PERCENTS
+    )
     return Found(open_loops, closed_loops, min(easy))
 
 
@@ -141,14 +153,18 @@ def _chunk(task: _Task) -> Tally:
 
 
 def _shares(tallies: Mapping[Setting, Tally]) -> Shares:
-    every = [(setting, tally, percent) for setting, tally in tallies.items() for percent in PERCENTS]
+    every = [
+        (setting, tally, percent) for setting, tally in tallies.items() for percent in PERCENTS
+    ]
     some = [(t, p) for _, t, p in every if t["given", p]]
     given = [(t, p) for t, p in some if t["given", p] >= LEAST_GIVEN_SHARE * t["stages", p]]
     sparse = [each for each in some if each not in given]
     return Shares(
         coverage=min((_share("covered", "given", t, p) for t, p in given), default=0.0),
         sparse_settings=len(sparse),
-        sparse_coverage=100 * sum(t["covered", p] for t, p in sparse) / max(1, sum(t["given", p] for t, p in sparse)),
+        sparse_coverage=100
+        * sum(t["covered", p] for t, p in sparse)
+        / max(1, sum(t["given", p] for t, p in sparse)),
         sparse_worst=min((_share("covered", "given", t, p) for t, p in sparse), default=0.0),
         without_intervals=len(every) - len(some),
         false_met=max(_share("Met", "stages", t, p) for _, t, p in every),
@@ -170,8 +186,20 @@ def _in_words(tally: Tally) -> str:
     texts = []
     for percent in PERCENTS:
         stages, given = tally["stages", percent], tally["given", percent]
-        met, missed, easy = (100 * tally[word, percent] / stages for word in ("Met", "Missed", "easy"))
-        covered = f"{100 * tally['covered', percent] / given:.0f}/{100 * given / stages:.0f}" if given else "-"
-        texts.append(f"p{percent} met {met:.0f} missed {missed:.0f} covered {covered} easy {easy:.0f}")
-    verdicts = {word: tally[word, 0] for word in ("Valid", "Suspect", "Invalid", "Unknown") if tally[word, 0]}
+        met, missed, easy = (
+            100 * tally[word, percent] / stages for word in ("Met", "Missed", "easy")
+        )
+        covered = (
+            f"{100 * tally['covered', percent] / given:.0f}/{100 * given / stages:.0f}"
+            if given
+            else "-"
+        )
+        texts.append(
+            f"p{percent} met {met:.0f} missed {missed:.0f} covered {covered} easy {easy:.0f}"
+        )
+    verdicts = {
+        word: tally[word, 0]
+        for word in ("Valid", "Suspect", "Invalid", "Unknown")
+        if tally[word, 0]
+    }
     return "; ".join(texts) + f"; {verdicts}"

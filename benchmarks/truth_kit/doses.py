@@ -1,8 +1,9 @@
-"""Each mistake at five doses, with the harm that each does to the headline figures: no load point may be Valid and wrong.
+"""Each mistake at five doses, with the harm that each does to the headline figures: no load point
+may be Valid and wrong.
 
-Harm is the difference between a figure of the row and the same figure without the mistake, as the server's own log has it for
-runs without any, which send the same requests at the same instants. What a dose harms is thus measured, not assumed.
-"""
+Harm is the difference between a figure of the row and the same figure without the mistake, as the
+server's own log has it for runs without any, which send the same requests at the same instants.
+What a dose harms is thus measured, not assumed."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -21,14 +22,18 @@ from truth_kit.timing import Figures, true_figures
 Cause = Literal["client", "path", "frontend", "server"]
 Named = Literal["rightly", "wrongly", "unknown", "nobody"]
 Beside = Literal["none", "few", "alike", "any"]
-"""What may run beside an experiment: nothing; one more; only those that compete for the cores as it does; or any, since its client
-and servers run ahead of all processes."""
+"""What may run beside an experiment: nothing; one more; only those that compete for the cores as it
+does; or any, since its client and servers run ahead of all processes."""
 AHEAD: Collection[Beside] = ("any", "few")
 """Where client and servers run ahead of all processes."""
 CAUSES: Mapping[str, Cause] = {
-    "ClientSaturated": "client", "ClientThrottled": "client", "PathSlow": "path", "FrontendSaturated": "frontend",
-}  # fmt: skip
-"""Codes that blame one of them; a finding that blames none is about the server, about the load, or says that it does not know."""
+    "ClientSaturated": "client",
+    "ClientThrottled": "client",
+    "PathSlow": "path",
+    "FrontendSaturated": "frontend",
+}
+"""Codes that blame one of them; a finding that blames none is about the server, about the load, or
+says that it does not know."""
 LATE = frozenset({"ClientSaturated"})
 """Codes that say that the client was late."""
 UNKNOWN = "ClientServerGap"
@@ -54,7 +59,11 @@ class Place:
 
 def _server(ttft_ms: int, tpot_ms: int, prefill_us: int, running_us: int) -> Sequence[str]:
     return (
-        *(f"--sim-ttft-ms={ttft_ms}", f"--sim-tpot-ms={tpot_ms}", f"--sim-prefill-us-per-token={prefill_us}"),
+        *(
+            f"--sim-ttft-ms={ttft_ms}",
+            f"--sim-tpot-ms={tpot_ms}",
+            f"--sim-prefill-us-per-token={prefill_us}",
+        ),
         f"--sim-tpot-us-per-running={running_us}",
     )
 
@@ -62,13 +71,15 @@ def _server(ttft_ms: int, tpot_ms: int, prefill_us: int, running_us: int) -> Seq
 SLOW = Place("slow", _server(100, 10, 200, 200), "15", 12.0, 24)
 """TTFT 113 ms, of which the prefill of 64 tokens is 13. Its 180 requests bound no p99."""
 FAST = Place("fast", _server(13, 4, 30, 0), "60", 20.0, 8)
-"""TTFT 15 ms: what the rules let pass in any case (5 ms) is a third of it. Its 1,200 requests, with short answers, mostly bound a p99."""
+"""TTFT 15 ms: what the rules let pass in any case (5 ms) is a third of it. Its 1,200 requests, with
+short answers, mostly bound a p99."""
 HARMFUL_PERCENT = 5.0
 FORGIVEN_MS: Mapping[str, float] = {"mean_ttft_ms": 1.0, "mean_tpot_ms": 0.2, "p99_ttft_ms": 5.0}
 """What the machine itself may add on the way; six experiments share its cores, so more to a p99."""
 FLOOR_MS = 5.0
-"""Differences of TTFT up to this are let pass by the rules of the front end, whatever share of it they are, lest they blame a vLLM
-for what its own HTTP and tokenizer take. Such harm is counted for itself; it is more than 5 % only where TTFT is below 100 ms."""
+"""Differences of TTFT up to this are let pass by the rules of the front end, whatever share of it
+they are, lest they blame a vLLM for what its own HTTP and tokenizer take. Such harm is counted for
+itself; it is more than 5 % only where TTFT is below 100 ms."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,7 +91,8 @@ class Mistake:
     with_dose: Callable[[float], Mapping[str, Any]]
     """Changed fields of the experiment; `flags` are added to the server's."""
     expected: frozenset[str]
-    """Findings that say what is wrong, and those that it brings with it. Others of severity Suspect or Invalid are extra."""
+    """Findings that say what is wrong, and those that it brings with it. Others of severity Suspect
+    or Invalid are extra."""
     fast: Sequence[float] = ()
     """Doses at the fast server."""
     cause: Cause | None = None
@@ -101,7 +113,10 @@ class Mistake:
         flags = values.pop("flags", ())
         return Experiment(
             name=f"{self.name} {dose:g} ({place.name})",
-            workloads=[place.open_loop(self.prompt_tokens, name=f"w{number}") for number in range(self.cells)],
+            workloads=[
+                place.open_loop(self.prompt_tokens, name=f"w{number}")
+                for number in range(self.cells)
+            ],
             servers=((*place.flags, *flags),),
             traffic="doses",
             about_seconds=self.cells * place.seconds,
@@ -116,7 +131,8 @@ class Mistake:
 
 WARM: Mapping[str, Any] = {"warmup": {"auto": {}}, "order": "AsListed"}
 PROMPTS = (64, 512)
-"""Tokens; each length has its own truth, at each place. The fast server gets none of the long ones."""
+"""Tokens; each length has its own truth, at each place. The fast server gets none of the long
+ones."""
 REFERENCES = tuple(
     Mistake(
         name=f"nothing, {tokens} tokens",
@@ -130,7 +146,9 @@ REFERENCES = tuple(
     for tokens in PROMPTS
 )
 _GAP = frozenset({"ClientServerGap", "LittlesLawBroken"})
-_CLIENT = frozenset({"ClientSaturated", "ClientThrottled", "RateNotAchieved", "NotSteadyState", "LittlesLawBroken"})
+_CLIENT = frozenset(
+    {"ClientSaturated", "ClientThrottled", "RateNotAchieved", "NotSteadyState", "LittlesLawBroken"}
+)
 _SERVER = frozenset({"NotSteadyState", "RepeatsDisagree", "Drift"})
 
 
@@ -220,7 +238,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         name="foreign requests a second",
         doses=(0.1, 0.5, 2, 8, 20),
-        with_dose=lambda rate: {"flags": (f"--sim-foreign-rate={rate}", "--sim-foreign-output-tokens=64")},
+        with_dose=lambda rate: {
+            "flags": (f"--sim-foreign-rate={rate}", "--sim-foreign-output-tokens=64")
+        },
         expected=frozenset({"ForeignTraffic", "LittlesLawBroken"}),
         cause="server",
     ),
@@ -339,8 +359,9 @@ class Seen:
         return not self.harmed and self.floor_percent > HARMFUL_PERCENT
 
     def named(self, mistake: Mistake) -> Named | None:
-        """Who is blamed: rightly, only the cause, or none of the others where it is the server; None where nobody needs to be.
-        Whoever says that it is not known clears the client, which is wrong where it is the client."""
+        """Who is blamed: rightly, only the cause, or none of the others where it is the server;
+        None where nobody needs to be. Whoever says that it is not known clears the client, which is
+        wrong where it is the client."""
         if mistake.cause is None or not self.harmed or self.verdict == "Valid":
             return None
         if self.blamed == {mistake.cause} - {"server"}:
@@ -352,9 +373,11 @@ class Seen:
         return "nobody"
 
 
-def seen(mistake: Mistake, outcome: Outcome, truth: Truth, slowed: Callable[[StageRecord], bool]) -> Iterator[Seen]:
-    """What came of a dose, load point by load point. Where the host slowed the cores, the client was late indeed: that it is named
-    beside another counts neither for nor against."""
+def seen(
+    mistake: Mistake, outcome: Outcome, truth: Truth, slowed: Callable[[StageRecord], bool]
+) -> Iterator[Seen]:
+    """What came of a dose, load point by load point. Where the host slowed the cores, the client
+    was late indeed: that it is named beside another counts neither for nor against."""
     late = {record.stage_id.rpartition("/")[0] for record in outcome.records if slowed(record)}
     severe = {finding.code for finding in outcome.judged.findings if finding.severity != "Note"}
     for row in outcome.judged.results:
@@ -362,7 +385,9 @@ def seen(mistake: Mistake, outcome: Outcome, truth: Truth, slowed: Callable[[Sta
         if row.cell in late and mistake.cause != "client" and codes != LATE:
             codes -= LATE
         harms = [_harm(name, row, value) for name, value in truth.of(row).items()]
-        worst = max((harm for harm in harms if not harm.within_floor), key=lambda harm: harm.percent)
+        worst = max(
+            (harm for harm in harms if not harm.within_floor), key=lambda harm: harm.percent
+        )
         yield Seen(
             harm_percent=worst.percent,
             figure=worst.figure,
@@ -385,11 +410,15 @@ class _Harm(NamedTuple):
 def _harm(name: str, row: Result, truth: float) -> _Harm:
     told = row.figure(name)
     if told is None or name in row.uncertain:
-        return _Harm(name, 0.0, within_floor=False)  # what the row itself says is not to be relied on misleads nobody
+        return _Harm(
+            name, 0.0, within_floor=False
+        )  # what the row itself says is not to be relied on misleads nobody
     difference = abs(told - truth)
     forgiven = difference <= FORGIVEN_MS.get(name, 0.0)
     percent = 0.0 if forgiven else 100 * difference / truth
-    return _Harm(name, percent, within_floor="ttft" in name and not forgiven and difference <= FLOOR_MS)
+    return _Harm(
+        name, percent, within_floor="ttft" in name and not forgiven and difference <= FLOOR_MS
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -397,20 +426,24 @@ class Tally:
     """Over all doses."""
 
     harmful_unnoticed_percent: float
-    """Of the load points of one dose, those that are Valid with a headline figure off by more than 5 %: of the worst mistake and dose."""
+    """Of the load points of one dose, those that are Valid with a headline figure off by more than
+    5 %: of the worst mistake and dose."""
     harmful_unnoticed_mean_percent: float
     """Of all harmed load points."""
     harmed: int
     within_floor: int
     within_floor_unnoticed: int
-    """Load points with more than 5 % harm to TTFT, but no more than the floor of the rules; and those of them that are Valid."""
+    """Load points with more than 5 % harm to TTFT, but no more than the floor of the rules; and
+    those of them that are Valid."""
     p99_bounded: int
     """Load points whose p99 is held against the truth."""
     p99_bounded_or_slowed: int
-    """Those, and others of the fast server that the host slowed, whose p99 then rests on too little."""
+    """Those, and others of the fast server that the host slowed, whose p99 then rests on too
+    little."""
     extra_findings: int
     named: int
-    """Harmed load points that are not Valid and whose cause is client, path or front end: what the next three are shares of."""
+    """Harmed load points that are not Valid and whose cause is client, path or front end: what the
+    next three are shares of."""
     named_rightly_percent: float
     """Of those that do not say, with reason, that it is not known."""
     named_unknown_percent: float
@@ -437,7 +470,11 @@ def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -
         extra += sum(len(cell.extra) for cell in cells)
         worst = max(worst, 100 * fmean(unnoticed) if cells else 0.0)
         marks = ("wrongly", "MISNAMED"), ("nobody", "nobody"), ("unknown", "unknown")
-        heading = "UNNOTICED" if any(unnoticed) else next((mark for word, mark in marks if word in words), "ok")
+        heading = (
+            "UNNOTICED"
+            if any(unnoticed)
+            else next((mark for word, mark in marks if word in words), "ok")
+        )
         say(f"  {heading} {name} {dose:g} ({place}): {[_in_words(cell) for cell in cells]}")
     every = [cell for cells in found.values() for cell in cells]
     return Tally(

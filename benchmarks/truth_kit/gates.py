@@ -1,8 +1,9 @@
-"""Is a gate wrong as rarely as is said, and does a comparison find what it says that it could: on simulated figures of fresh servers.
+"""Is a gate wrong as rarely as is said, and does a comparison find what it says that it could: on
+simulated figures of fresh servers.
 
-A figure of a server is drawn around its true value with a deviation of 1.5 %, of which a part is common to all figures of that
-server: a slow machine is slow in everything. Truth is exact: both sides differ by what was put between them.
-"""
+A figure of a server is drawn around its true value with a deviation of 1.5 %, of which a part is
+common to all figures of that server: a slow machine is slow in everything. Truth is exact: both
+sides differ by what was put between them."""
 
 import math
 from collections import Counter
@@ -71,7 +72,13 @@ class Sides:
         if not candidate:
             return 1.0
         return (
-            1 + (self.first_percent if is_first and self.first_percent else -_better(metric) * self.worse_percent) / 100
+            1
+            + (
+                self.first_percent
+                if is_first and self.first_percent
+                else -_better(metric) * self.worse_percent
+            )
+            / 100
         )
 
 
@@ -91,20 +98,30 @@ class Shares:
     """In percent; of all settings the worst."""
 
     false_regressed: float
-    """Of comparisons in which every figure is worse by exactly the limit, those called Regressed."""
+    """Of comparisons in which every figure is worse by exactly the limit, those called
+    Regressed."""
     regressed_found: float
-    """With 30 questions, of comparisons in which every figure is worse by twice the limit, those called Regressed."""
+    """With 30 questions, of comparisons in which every figure is worse by twice the limit, those
+    called Regressed."""
     not_regressed_found: float
     """With 30 questions, of comparisons without any change, those called NotRegressed."""
     power_told_error: float | None
-    """Points between 80 % and the share found of changes as small as the product says it finds in 80 %; None: it does not say."""
+    """Points between 80 % and the share found of changes as small as the product says it finds in
+    80 %; None: it does not say."""
 
 
 def measured(*, comparisons: int = COMPARISONS, say: Callable[[str], None]) -> Shares:
     """Simulate, compare, count."""
-    at_limit = [Sides(SERVERS, count, r, LIMIT_PERCENT) for count in QUESTIONS for r in CORRELATIONS]
-    beyond, equal = (Sides(SERVERS, max(QUESTIONS), CORRELATIONS[1], worse) for worse in (2 * LIMIT_PERCENT, 0.0))
-    told = {design: product.told_percent(*design, deviation_percent=100 * DEVIATION) for design in DESIGNS}
+    at_limit = [
+        Sides(SERVERS, count, r, LIMIT_PERCENT) for count in QUESTIONS for r in CORRELATIONS
+    ]
+    beyond, equal = (
+        Sides(SERVERS, max(QUESTIONS), CORRELATIONS[1], worse) for worse in (2 * LIMIT_PERCENT, 0.0)
+    )
+    told = {
+        design: product.told_percent(*design, deviation_percent=100 * DEVIATION)
+        for design in DESIGNS
+    }
     at_told = [
         Sides(servers, count, r, 0.0, first_percent=percent)
         for (servers, count), percent in told.items()
@@ -134,9 +151,13 @@ def _counts(settings: Sequence[Sides], comparisons: int) -> dict[Sides, Counter[
 def _chunk(task: _Task) -> Counter[str]:
     random, count = Random(str(task)), Counter[str]()
     for _ in range(CHUNK):
-        found = product.compared(*task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT)
+        found = product.compared(
+            *task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT
+        )
         first = found.cells[0].changes[0].word
-        count += Counter(("comparisons", str(found.gate), f"outcome {found.outcome}", f"first {first}"))
+        count += Counter(
+            ("comparisons", str(found.gate), f"outcome {found.outcome}", f"first {first}")
+        )
     return count
 
 

@@ -1,4 +1,5 @@
-"""One experiment: servers, client, scraping once a second, and the judge at the end, as in a real run but without a cluster."""
+"""One experiment: servers, client, scraping once a second, and the judge at the end, as in a real
+run but without a cluster."""
 
 import asyncio
 import json
@@ -84,15 +85,18 @@ class Experiment:
     allow_reset: bool = False
     client_processes: int = 1
     client_ahead: bool = False
-    """Once it measures, the client runs before all processes of ordinary priority, as if it had a core to itself; likewise the
-    servers."""
+    """Once it measures, the client runs before all processes of ordinary priority, as if it had a
+    core to itself; likewise the servers."""
     servers_ahead: bool = False
     traffic: str = ""
-    """Experiments with the same word send the same prompts at the same instants; without any, each has its own."""
+    """Experiments with the same word send the same prompts at the same instants; without any, each
+    has its own."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """As a person would write it, for an endpoint."""
-        endpoint: dict[str, Any] = {"url": url} | ({"allowCacheReset": True} if self.allow_reset else {})
+        endpoint: dict[str, Any] = {"url": url} | (
+            {"allowCacheReset": True} if self.allow_reset else {}
+        )
         return BenchmarkRunSpec.model_validate(
             {
                 "model": {"name": "tiny", "source": {"path": {"path": str(TINY_MODEL)}}},
@@ -121,9 +125,14 @@ class Outcome:
     def judged(self) -> Judged:
         """What the judge says of the stages that there are records of."""
         measured = {record.stage_id for record in self.records}
-        of_cells = (replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured)) for c in cells(self.spec))
+        of_cells = (
+            replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured))
+            for c in cells(self.spec)
+        )
         kept = [cell for cell in of_cells if cell.stage_ids]
-        known = CompiledKernels(count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS]))
+        known = CompiledKernels(
+            count=len(self.compilations), at=list(self.compilations[:MAX_COMPILATIONS])
+        )
         servers = [ServerStatus(role="server", compilations=known)]
         return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
 
@@ -139,7 +148,8 @@ class Failed(RuntimeError):
 async def measure_all(
     experiments: Sequence[Experiment], *, lanes: int, say: Callable[[str], None]
 ) -> AsyncIterator[tuple[Experiment, Outcome]]:
-    """Run them, so many at a time; in the order in which they end. One that fails is told and left out."""
+    """Run them, so many at a time; in the order in which they end. One that fails is told and left
+    out."""
     lane = asyncio.Semaphore(lanes)
 
     async def one(experiment: Experiment) -> tuple[Experiment, Outcome | Failed]:
@@ -152,7 +162,9 @@ async def measure_all(
     # Those of one kind lie side by side, and would all want the same at once.
     mixed = Random(1).sample(experiments, len(experiments))
     longest_first = sorted(mixed, key=lambda experiment: -experiment.about_seconds)
-    for ended in asyncio.as_completed([asyncio.create_task(one(experiment)) for experiment in longest_first]):
+    for ended in asyncio.as_completed(
+        [asyncio.create_task(one(experiment)) for experiment in longest_first]
+    ):
         experiment, outcome = await ended
         if isinstance(outcome, Failed):
             say(f"{experiment.name}: {outcome}")
@@ -167,18 +179,30 @@ async def measure(experiment: Experiment) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="truth-") as name:
         folder = Path(name)
         async with AsyncExitStack() as stack:
-            start = partial(server, folder, environment=dict(experiment.environment), real=experiment.real_servers)
-            servers = [await stack.enter_async_context(start(flags)) for flags in experiment.servers]
+            start = partial(
+                server,
+                folder,
+                environment=dict(experiment.environment),
+                real=experiment.real_servers,
+            )
+            servers = [
+                await stack.enter_async_context(start(flags)) for flags in experiment.servers
+            ]
             spec = experiment.spec(await _on_its_way(stack, experiment, servers[0]))
-            records, samples = await _measure(stack, experiment, _plan(experiment, spec, servers), servers, folder)
+            records, samples = await _measure(
+                stack, experiment, _plan(experiment, spec, servers), servers, folder
+            )
         # Read once the servers have ended: they write their log when they have time.
         truth = tuple(line for each in servers for line in _log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
-    return Outcome(spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began)
+    return Outcome(
+        spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began
+    )
 
 
 async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
-    """The URL under which the client reaches the server, once all is in place that is to disturb them."""
+    """The URL under which the client reaches the server, once all is in place that is to disturb
+    them."""
     if experiment.neighbours:
         to.waits = stack.enter_context(counting_waits(to.process))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
@@ -193,7 +217,11 @@ async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server)
 
 
 async def _measure(
-    stack: AsyncExitStack, experiment: Experiment, plan: Plan, servers: Sequence[Server], folder: Path
+    stack: AsyncExitStack,
+    experiment: Experiment,
+    plan: Plan,
+    servers: Sequence[Server],
+    folder: Path,
 ) -> tuple[list[StageRecord], list[Sample]]:
     plan_file = folder / "plan.json"
     plan_file.write_text(plan.to_json())
@@ -206,14 +234,18 @@ async def _measure(
     http = await stack.enter_async_context(httpx.AsyncClient(trust_env=False, timeout=30))
     stops = [
         (each, stop)
-        for each, stop in ((process, experiment.client_stopped), (servers[0].process, experiment.server_stopped))
+        for each, stop in (
+            (process, experiment.client_stopped),
+            (servers[0].process, experiment.server_stopped),
+        )
         if stop
     ]
     of_servers = [each.process for each in servers]
     ahead = [process] * experiment.client_ahead + of_servers * experiment.servers_ahead
 
     def holds() -> None:
-        """What is to disturb what is measured, and what is to run ahead of it. Not before: those that start want cores, too."""
+        """What is to disturb what is measured, and what is to run ahead of it. Not before: those
+        that start want cores, too."""
         if group is not None:
             (group / "cgroup.procs").write_text(str(process.pid))
         for each in ahead:
@@ -222,7 +254,10 @@ async def _measure(
 
     samples: list[Sample] = []
     read = servers if experiment.read_servers else ()
-    scraping = [asyncio.create_task(_scrape(http, each, f"server-{n}", samples)) for n, each in enumerate(read)]
+    scraping = [
+        asyncio.create_task(_scrape(http, each, f"server-{n}", samples))
+        for n, each in enumerate(read)
+    ]
     try:
         async with asyncio.timeout(PATIENCE_SECONDS):
             return await _pull(http, url, plan, process, holds=holds, stops=stops), samples
@@ -259,11 +294,15 @@ async def _pull(
     while True:
         try:
             answer = await http.get(
-                f"{url}/records", params={"from": len(records), "seen": seen, "wait": 5}, headers=SHOWN
+                f"{url}/records",
+                params={"from": len(records), "seen": seen, "wait": 5},
+                headers=SHOWN,
             )
         except httpx.TransportError:
             if process.returncode is not None:
-                raise Failed(f"the client ended with {process.returncode} after {len(records)} records") from None
+                raise Failed(
+                    f"the client ended with {process.returncode} after {len(records)} records"
+                ) from None
             await asyncio.sleep(0.2)
             continue
         delivery, bodies = unpack_delivery(answer.content)
@@ -274,7 +313,10 @@ async def _pull(
             holds()
         began = delivery.progress.first_request_unix_us
         if stops and not standing and began is not None:
-            standing = [asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6)) for of, stop in stops]
+            standing = [
+                asyncio.create_task(stand_still(of, stop, began_unix=began / 1e6))
+                for of, stop in stops
+            ]
         records += [open_record(body) for body in bodies]
         if bodies:
             said = Acknowledgement(through=len(records)).model_dump_json()

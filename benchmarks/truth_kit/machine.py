@@ -1,9 +1,10 @@
-"""Instants at which the machine itself stood still or was slow, as a virtual one is while its host is busy.
+"""Instants at which the machine itself stood still or was slow, as a virtual one is while its host
+is busy.
 
-Nothing that runs on it is to blame for those, so a stage that met one can't show whether the judge blames wrongly. A watcher on each
-core, ahead of every other process, finds that it woke late, and that a fixed work takes more CPU time than usual. A core that halts
-waits longest for its host, so an idle-priority process keeps each one awake. Needs root.
-"""
+Nothing that runs on it is to blame for those, so a stage that met one can't show whether the judge
+blames wrongly. A watcher on each core, ahead of every other process, finds that it woke late, and
+that a fixed work takes more CPU time than usual. A core that halts waits longest for its host, so
+an idle-priority process keeps each one awake. Needs root."""
 
 import json
 import os
@@ -28,16 +29,19 @@ INTERVAL_SECONDS = 0.002
 LEAST_STOP_SECONDS = 0.003
 """Shorter ones are the scheduler's."""
 LONG_STOP_SECONDS, LONG_IN_ALL_SECONDS = 0.020, 0.060
-"""One stop, or all of a stage, from which on it counts as disturbed. Rules begin to doubt a client at 10 ms in a hundredth of its
-looks, so several stops of 20 ms; and a mean of 100 ms is 2 % off when every tenth request waits 20 ms."""
+"""One stop, or all of a stage, from which on it counts as disturbed. Rules begin to doubt a client
+at 10 ms in a hundredth of its looks, so several stops of 20 ms; and a mean of 100 ms is 2 % off
+when every tenth request waits 20 ms."""
 WORK = json.dumps({f"key{n}": [n, str(n), n / 7] for n in range(20)})
 READINGS, WAKES_A_PIECE = 3, 3
-"""Of reading it, 50 microseconds a wake: as a client's work does, it calls for the interpreter, memory and caches."""
+"""Of reading it, 50 microseconds a wake: as a client's work does, it calls for the interpreter,
+memory and caches."""
 SLOW_FACTOR, USUAL_OF_PIECES = 1.75, 500
-"""A piece that takes so many times the CPU time of the median of the last ones met a host that ran something else, or lowered its
-clock, and did not tell."""
+"""A piece that takes so many times the CPU time of the median of the last ones met a host that ran
+something else, or lowered its clock, and did not tell."""
 LOST_SHARE = 0.005
-"""Of a stage's time, from which on it counts as slowed: half of the hundredth in which rules doubt a late client."""
+"""Of a stage's time, from which on it counts as slowed: half of the hundredth in which rules doubt
+a late client."""
 PIECES_A_ROW = 50
 TOLD_LATE_SECONDS = 1.0
 """After the end of a piece, at most, its row is written."""
@@ -69,7 +73,9 @@ class _Row(NamedTuple):
     @classmethod
     def read(cls, line: str) -> Self:
         at, usual, watched, lost, slow, stops = line.split()
-        return cls(float(at), float(usual), float(watched), float(lost), _spans(slow), _spans(stops))
+        return cls(
+            float(at), float(usual), float(watched), float(lost), _spans(slow), _spans(stops)
+        )
 
 
 def _spans(word: str) -> tuple[Stop, ...]:
@@ -86,7 +92,8 @@ class Machine:
         self._read: dict[Path, Sequence[str]] = {}
 
     def disturbed(self, record: StageRecord) -> bool:
-        """Whether the stage met a long stop, or many; by the watchers, or by the kernel's own count of what its host took."""
+        """Whether the stage met a long stop, or many; by the watchers, or by the kernel's own count
+        of what its host took."""
         if (record.client.stolen_seconds or 0.0) >= LONG_IN_ALL_SECONDS:
             return True
         lengths = [stop.ended - stop.began for stop in self._stops(record)]
@@ -95,7 +102,9 @@ class Machine:
     def slowed(self, record: StageRecord) -> bool:
         """Whether the cores lost much of the stage's time that no kernel tells."""
         rows = self._rows(record)
-        return sum(row.lost_seconds for row in rows) > LOST_SHARE * sum(row.watched_seconds for row in rows)
+        return sum(row.lost_seconds for row in rows) > LOST_SHARE * sum(
+            row.watched_seconds for row in rows
+        )
 
     def slow(self, record: StageRecord) -> Sequence[tuple[float, float]]:
         """From when until when a core was slow or stood still in a stage; Unix seconds."""
@@ -103,8 +112,8 @@ class Machine:
         return [(stop.began, stop.ended) for stop in chain(pieces, self._stops(record))]
 
     def work_seconds(self, record: StageRecord) -> float | None:
-        """CPU time that a piece of the work took on average during a stage, where the cores were not slow; None where it was never
-        done."""
+        """CPU time that a piece of the work took on average during a stage, where the cores were
+        not slow; None where it was never done."""
         took = [row.usual_seconds for row in self._rows(record)]
         return sum(took) / len(took) if took else None
 
@@ -115,7 +124,10 @@ class Machine:
         rows: list[_Row] = []
         for log in self._logs:
             lines = self._lines(log, end)
-            first, last = bisect_left(lines, begin, key=_instant), bisect_right(lines, end, key=_instant)
+            first, last = (
+                bisect_left(lines, begin, key=_instant),
+                bisect_right(lines, end, key=_instant),
+            )
             rows += map(_Row.read, lines[first:last])
         return rows
 
@@ -148,7 +160,11 @@ def watched(*, every_core: bool = True) -> Iterator[Machine]:
                 logs.append(Path(folder) / f"core-{core}")
                 for role, written in (("watch", logs[-1]), ("awake", Path(os.devnull))):
                     with written.open("w") as log:
-                        processes.append(subprocess.Popen([sys.executable, __file__, role, str(core)], stdout=log))
+                        processes.append(
+                            subprocess.Popen(
+                                [sys.executable, __file__, role, str(core)], stdout=log
+                            )
+                        )
             yield Machine(logs)
         finally:
             for process in processes:
@@ -178,7 +194,11 @@ def _watch() -> None:
         ended, watched_seconds = pieces[-1].ended, pieces[-1].ended - pieces[0].began
         slow_spans = _told(Stop(piece.began, piece.ended) for piece in slow)
         stops = _told(stop for piece in pieces for stop in piece.stops)
-        print(f"{ended:.3f} {fmean(others):.9f} {watched_seconds:.4f} {lost:.6f} {slow_spans} {stops}", flush=True)
+        print(
+            f"{ended:.3f} {fmean(others):.9f} {watched_seconds:.4f} {lost:.6f} {slow_spans} "
+            f"{stops}",
+            flush=True,
+        )
 
 
 def _piece() -> _Piece:

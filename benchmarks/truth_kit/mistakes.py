@@ -1,7 +1,7 @@
 """Every mistake of the judge's table, injected one at a time; what the judge must say of each.
 
-Where a mistake brings others with it (a throttled client is saturated too), only the named ones are asked for.
-"""
+Where a mistake brings others with it (a throttled client is saturated too), only the named ones are
+asked for."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,7 +14,9 @@ from truth_kit.physical import Standstill
 STEADY = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
 
 
-def open_loop(rate: str = "20", seconds: float = 11, *, tokens: int = 24, **changes: Any) -> Mapping[str, Any]:
+def open_loop(
+    rate: str = "20", seconds: float = 11, *, tokens: int = 24, **changes: Any
+) -> Mapping[str, Any]:
     """Arrivals at a rate; long enough to be no mistake itself."""
     return {
         "name": "chat",
@@ -25,7 +27,9 @@ def open_loop(rate: str = "20", seconds: float = 11, *, tokens: int = 24, **chan
     }
 
 
-def users(count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: Any) -> Mapping[str, Any]:
+def users(
+    count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: Any
+) -> Mapping[str, Any]:
     """Users who send again and again."""
     return {
         "name": "chat",
@@ -36,24 +40,38 @@ def users(count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: A
     }
 
 
-def _mistake(name: str, expected: Mapping[str, Severity], *flags: str, **changes: Any) -> Experiment:
+def _mistake(
+    name: str, expected: Mapping[str, Severity], *flags: str, **changes: Any
+) -> Experiment:
     """A clean open loop, but for the flags or what is changed."""
-    values: dict[str, Any] = {"workloads": [open_loop()], "servers": ((*STEADY, *flags),), "expected": expected}
+    values: dict[str, Any] = {
+        "workloads": [open_loop()],
+        "servers": ((*STEADY, *flags),),
+        "expected": expected,
+    }
     return Experiment(name=name, **(values | changes))
 
 
 def _sharing(**changes: Any) -> Mapping[str, Any]:
     """Long prompts, as whose repetition shows in the cache."""
-    return {**open_loop(), "dataset": {"random": {"inputTokens": 512, "outputTokens": 24}}, **changes}
+    return {
+        **open_loop(),
+        "dataset": {"random": {"inputTokens": 512, "outputTokens": 24}},
+        **changes,
+    }
 
 
 MISTAKES: tuple[Experiment, ...] = (
-    _mistake("every request fails", {Code.ALL_REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=99.9"),
+    _mistake(
+        "every request fails", {Code.ALL_REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=99.9"
+    ),
     _mistake("a twentieth fails", {Code.REQUESTS_FAILED: "Invalid"}, "--sim-error-percent=5"),
     _mistake("429 for some", {Code.REQUESTS_REJECTED: "Suspect"}, "--sim-reject-percent=0.9"),
     _mistake("admission limit", {Code.REQUESTS_REJECTED: "Suspect"}, "--max-num-queued-reqs=3"),
     _mistake("restart", {Code.SERVER_RESTARTED: "Invalid"}, "--sim-restart-look-at-request=100"),
-    _mistake("counters fall", {Code.COUNTERS_RESET: "Invalid"}, "--sim-counters-fall-at-request=100"),
+    _mistake(
+        "counters fall", {Code.COUNTERS_RESET: "Invalid"}, "--sim-counters-fall-at-request=100"
+    ),
     _mistake(
         "the same prompts twice",
         {Code.PREFIX_CACHE_CONTAMINATED: "Invalid"},
@@ -75,14 +93,18 @@ MISTAKES: tuple[Experiment, ...] = (
         environment={"VLLM_SERVER_DEV_MODE": "1"},
         allow_reset=True,
     ),
-    _mistake("answers a tenth short", {Code.OUTPUT_TOO_SHORT: "Suspect"}, "--sim-output-percent=90"),
+    _mistake(
+        "answers a tenth short", {Code.OUTPUT_TOO_SHORT: "Suspect"}, "--sim-output-percent=90"
+    ),
     _mistake(
         "end of sequence",
         {Code.OUTPUT_TOO_SHORT: "Invalid"},
         "--sim-early-stop-after-tokens=8",
         workloads=[open_loop(ignoreEOS=False)],
     ),
-    _mistake("streams that break off", {Code.STREAM_TRUNCATED: "Invalid"}, "--sim-drop-end-percent=3"),
+    _mistake(
+        "streams that break off", {Code.STREAM_TRUNCATED: "Invalid"}, "--sim-drop-end-percent=3"
+    ),
     _mistake("usage is wrong", {Code.TOKEN_COUNTS_DISAGREE: "Suspect"}, "--sim-usage-percent=96"),
     _mistake("four tokens a chunk", {Code.CHUNKS_ARE_NOT_TOKENS: "Note"}, "--stream-interval=4"),
     _mistake(
@@ -101,7 +123,8 @@ MISTAKES: tuple[Experiment, ...] = (
     _mistake(
         "a client that stands still as the last requests are due",
         {Code.RATE_NOT_ACHIEVED: "Suspect"},
-        # Gaps that are even: the last request is due 10.95 s after the first, and leaves 0.75 s late.
+        # Gaps that are even: the last request is due 10.95 s after the first, and leaves 0.75 s
+        # late.
         workloads=[open_loop(load={"requestRates": ["20"], "burstiness": "1000"})],
         client_stopped=Standstill(10.6, 11.7),
     ),
@@ -114,9 +137,20 @@ MISTAKES: tuple[Experiment, ...] = (
         about_seconds=40,
         servers_ahead=True,  # Else a server that waits for a core is the slower of the two.
     ),
-    _mistake("fewer requests than users", {Code.CONCURRENCY_NOT_REACHED: "Suspect"}, workloads=[users(64, 48)]),
-    _mistake("compiling", {Code.COMPILATION_IN_WINDOW: "Suspect"}, "--sim-jit-at-request=100", "--sim-jit-ms=300"),
-    _mistake("a cold start", {Code.COLD_START: "Suspect"}, "--sim-cold-requests=5", "--sim-cold-ms=400"),
+    _mistake(
+        "fewer requests than users",
+        {Code.CONCURRENCY_NOT_REACHED: "Suspect"},
+        workloads=[users(64, 48)],
+    ),
+    _mistake(
+        "compiling",
+        {Code.COMPILATION_IN_WINDOW: "Suspect"},
+        "--sim-jit-at-request=100",
+        "--sim-jit-ms=300",
+    ),
+    _mistake(
+        "a cold start", {Code.COLD_START: "Suspect"}, "--sim-cold-requests=5", "--sim-cold-ms=400"
+    ),
     _mistake(
         "many preemptions",
         {Code.PREEMPTED: "Suspect"},
@@ -137,8 +171,14 @@ MISTAKES: tuple[Experiment, ...] = (
         {Code.REPLICAS_UNEQUAL: "Invalid"},
         servers=(STEADY, (*STEADY, "--sim-version=0.31.0")),
     ),
-    _mistake("one replica gets everything", {Code.LOAD_UNEVEN: "Suspect"}, servers=(STEADY, STEADY)),
-    _mistake("half of the scrapes fail", {Code.SCRAPE_COVERAGE_LOW: "Note"}, "--sim-metrics-fail-percent=50"),
+    _mistake(
+        "one replica gets everything", {Code.LOAD_UNEVEN: "Suspect"}, servers=(STEADY, STEADY)
+    ),
+    _mistake(
+        "half of the scrapes fail",
+        {Code.SCRAPE_COVERAGE_LOW: "Note"},
+        "--sim-metrics-fail-percent=50",
+    ),
     _mistake(
         "gauges that lie",
         {Code.LITTLES_LAW_BROKEN: "Suspect"},
@@ -146,7 +186,11 @@ MISTAKES: tuple[Experiment, ...] = (
         workloads=[users(12, 900)],
     ),
     _mistake("three seconds", {Code.WINDOW_TOO_SHORT: "Suspect"}, workloads=[open_loop(seconds=3)]),
-    _mistake("too few requests for the users", {Code.WINDOW_TOO_SHORT: "Suspect"}, workloads=[users(64, 500)]),
+    _mistake(
+        "too few requests for the users",
+        {Code.WINDOW_TOO_SHORT: "Suspect"},
+        workloads=[users(64, 500)],
+    ),
     _mistake("p99 of 220", {Code.TOO_FEW_SAMPLES: "Note"}),
     _mistake(
         "arrivals beyond capacity",
@@ -192,5 +236,5 @@ MISTAKES: tuple[Experiment, ...] = (
     ),
     _mistake("no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"),
 )
-"""One experiment each. Not in here: a missing record and an answer without tokens, which need no server; unit tests hold
-those to their lines."""
+"""One experiment each. Not in here: a missing record and an answer without tokens, which need no
+server; unit tests hold those to their lines."""

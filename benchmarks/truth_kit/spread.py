@@ -1,4 +1,5 @@
-"""Simulated work in parallel processes, at idle priority: what is measured at the same time is not disturbed by it."""
+"""Simulated work in parallel processes, at idle priority: what is measured at the same time is not
+disturbed by it."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -14,7 +15,9 @@ def spread(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Fou
     """The results in the order of the tasks. `work` is a function of a module."""
     context = get_context("spawn")
     # Four for one: the processes that keep the cores awake (`machine`) have the same priority.
-    with ProcessPoolExecutor(4 * (os.cpu_count() or 1), mp_context=context, initializer=_idle) as pool:
+    with ProcessPoolExecutor(
+        4 * (os.cpu_count() or 1), mp_context=context, initializer=_idle
+    ) as pool:
         yield from pool.map(work, tasks)
 
 

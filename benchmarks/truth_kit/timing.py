@@ -16,7 +16,8 @@ from truth_kit.lab import Experiment, Outcome
 from truth_kit.mistakes import open_loop, users
 
 FORGIVEN_MS: Mapping[str, float] = {"ttft": 1.0, "e2el": 1.0, "tpot": 0.2, "itl": 0.2}
-"""What a request takes from the server's socket to the client's code and back, and how finely an event loop hands out tokens."""
+"""What a request takes from the server's socket to the client's code and back, and how finely an
+event loop hands out tokens."""
 ALONE = Experiment(
     name="alone",
     workloads=[
@@ -31,9 +32,11 @@ ALONE = Experiment(
 )
 """One client that nothing disturbs: how much longer its TTFT is than the server's, at most."""
 ALONE_FACTOR, SLOWED_FACTOR = 1.5, 2.0
-"""So many times that is forgiven of a client that shares the cores. In two whole runs on a host that slowed them it took 1.9 at most."""
+"""So many times that is forgiven of a client that shares the cores. In two whole runs on a host
+that slowed them it took 1.9 at most."""
 SLACK_SECONDS = 0.050
-"""A request arrives this much after it was sent, at most; a stage begins later than that after the last sending of another."""
+"""A request arrives this much after it was sent, at most; a stage begins later than that after the
+last sending of another."""
 SLOW_MARGIN_SECONDS = 0.010
 """So long before and after a core was slow, a request that is under way may have met it."""
 LEAST_REQUESTS = 5
@@ -65,7 +68,9 @@ class Error:
     def percent(self) -> float:
         """0 where the difference is forgiven."""
         difference = abs(self.measured - self.truth)
-        return 0.0 if difference <= self.forgiven or self.truth <= 0 else 100 * difference / self.truth
+        return (
+            0.0 if difference <= self.forgiven or self.truth <= 0 else 100 * difference / self.truth
+        )
 
     @property
     def signed_percent(self) -> float:
@@ -80,10 +85,13 @@ def forgiven_ms(
     slow: Slow = lambda _: (),
     slowed: Callable[[StageRecord], bool] = lambda _: False,
 ) -> Forgiven:
-    """As `FORGIVEN_MS`; of requests at least `ALONE_FACTOR` times what the undisturbed client takes, or `SLOWED_FACTOR`, by the
-    speed that the cores had in the stage: `work_seconds` of it."""
+    """As `FORGIVEN_MS`; of requests at least `ALONE_FACTOR` times what the undisturbed client
+    takes, or `SLOWED_FACTOR`, by the speed that the cores had in the stage: `work_seconds` of
+    it."""
     gaps_ms = {
-        error.stage: error.measured - error.truth for error in errors(alone, slow=slow) if error.figure == "mean ttft"
+        error.stage: error.measured - error.truth
+        for error in errors(alone, slow=slow)
+        if error.figure == "mean ttft"
     }
     works = {record.stage_id: work_seconds(record) or math.inf for record in alone.records}
     most = max(gap / works[stage] for stage, gap in gaps_ms.items())
@@ -96,9 +104,11 @@ def forgiven_ms(
     return of_stage
 
 
-def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS, slow: Slow = lambda _: ()) -> Iterator[Error]:
-    """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are all in the server's log. Latencies
-    but ITL are those of requests that met no slow core."""
+def errors(
+    outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS, slow: Slow = lambda _: ()
+) -> Iterator[Error]:
+    """Mean, median and p99 of every latency, and the throughput, of every stage whose requests are
+    all in the server's log. Latencies but ITL are those of requests that met no slow core."""
     for stage, lines, began in _stages(outcome):
         record = stage.record
         kept = undisturbed(record, slow(record))
@@ -106,24 +116,31 @@ def errors(outcome: Outcome, forgiven: Forgiven = lambda _: FORGIVEN_MS, slow: S
         told, true = _told(record, kept), _true(_of_requests(record, lines, kept), lines)
         for latency, values in told.items():
             if values.count and true[latency].count:
-                yield from _of_latency(record.stage_id, latency, true[latency], values, least[latency])
+                yield from _of_latency(
+                    record.stage_id, latency, true[latency], values, least[latency]
+                )
         tokens = sum(compress(record.requests.output_tokens, record.requests.ok))
         measured = tokens / duration_seconds(record)
-        yield Error(record.stage_id, "output throughput", _throughput(lines, stage.expected.rate), measured)
+        yield Error(
+            record.stage_id, "output throughput", _throughput(lines, stage.expected.rate), measured
+        )
         if isinstance(stage.plateau, Plateau):
             steady = plateau_totals([(record, stage.plateau)])["output_throughput"] or 0.0
-            yield Error(record.stage_id, "plateau throughput", _steady(lines, began, stage.plateau), steady)
+            yield Error(
+                record.stage_id, "plateau throughput", _steady(lines, began, stage.plateau), steady
+            )
 
 
 def ttft_error(outcome: Outcome, stage: str, slow: Slow = lambda _: ()) -> float | None:
-    """Percent by which the mean TTFT of a stage is too high; None where the log does not match it, or no request is left."""
+    """Percent by which the mean TTFT of a stage is too high; None where the log does not match it,
+    or no request is left."""
     found = (e for e in errors(outcome, slow=slow) if e.stage == stage and e.figure == "mean ttft")
     return next((e.signed_percent for e in found), None)
 
 
 def true_figures(outcome: Outcome) -> Iterator[tuple[str, Figures]]:
-    """The load point of each stage, and its headline figures as the server's log has them, by their names in the results.
-    Throughput is that of the plateau, where there is one."""
+    """The load point of each stage, and its headline figures as the server's log has them, by their
+    names in the results. Throughput is that of the plateau, where there is one."""
     cell_of = {stage: cell.id for cell in cells(outcome.spec) for stage in cell.stage_ids}
     for stage, lines, began in _stages(outcome):
         true, where = _true(lines, lines), stage.plateau
@@ -143,15 +160,23 @@ def true_figures(outcome: Outcome) -> Iterator[tuple[str, Figures]]:
 
 
 def _stages(outcome: Outcome) -> Iterator[tuple[StageFacts, Sequence[Line], float]]:
-    """Each stage with its lines of the log and when it began by the log's clock; those whose lines are not its requests are left
-    out."""
+    """Each stage with its lines of the log and when it began by the log's clock; those whose lines
+    are not its requests are left out."""
     offset = time.time() - time.monotonic()
-    loads = {stage: expected_load(outcome.spec, cell) for cell in cells(outcome.spec) for stage in cell.stage_ids}
+    loads = {
+        stage: expected_load(outcome.spec, cell)
+        for cell in cells(outcome.spec)
+        for stage in cell.stage_ids
+    }
     for record in outcome.records:
         first = record.first_send_unix_us / 1e6 - offset
         # Up to the last send, not the last answer: the next stage begins hardly later.
         last = first + max(record.requests.start_us) / 1e6
-        lines = [x for x in outcome.truth if first - SLACK_SECONDS <= x["arrived_at"] <= last + SLACK_SECONDS]
+        lines = [
+            x
+            for x in outcome.truth
+            if first - SLACK_SECONDS <= x["arrived_at"] <= last + SLACK_SECONDS
+        ]
         if len(lines) == len(record.requests.ok):
             yield StageFacts(record, loads[record.stage_id]), lines, first
 
@@ -171,17 +196,26 @@ def _instants(line: Line) -> Iterator[float]:
 def undisturbed(record: StageRecord, slow: Sequence[tuple[float, float]]) -> Sequence[bool]:
     """Of each request of a stage: whether no core was slow while it was under way."""
     began, columns = record.first_send_unix_us / 1e6, record.requests
-    spans = [(begin - SLOW_MARGIN_SECONDS - began, end + SLOW_MARGIN_SECONDS - began) for begin, end in slow]
+    spans = [
+        (begin - SLOW_MARGIN_SECONDS - began, end + SLOW_MARGIN_SECONDS - began)
+        for begin, end in slow
+    ]
     return [
         not any(begin < (start + e2el) / 1e6 and start / 1e6 < end for begin, end in spans)
         for start, e2el in zip(columns.start_us, columns.e2el_us, strict=True)
     ]
 
 
-def _of_requests(record: StageRecord, lines: Sequence[Line], kept: Sequence[bool]) -> Sequence[Line]:
+def _of_requests(
+    record: StageRecord, lines: Sequence[Line], kept: Sequence[bool]
+) -> Sequence[Line]:
     """The lines of these requests: as they were sent, so they arrived."""
     sent = sorted(range(len(kept)), key=record.requests.start_us.__getitem__)
-    return list(compress(sorted(lines, key=lambda line: line["arrived_at"]), (kept[number] for number in sent)))
+    return list(
+        compress(
+            sorted(lines, key=lambda line: line["arrived_at"]), (kept[number] for number in sent)
+        )
+    )
 
 
 def _told(record: StageRecord, kept: Sequence[bool]) -> dict[str, Distribution]:
@@ -189,13 +223,19 @@ def _told(record: StageRecord, kept: Sequence[bool]) -> dict[str, Distribution]:
     timed = [ok and keep for ok, keep in zip(columns.ok, kept, strict=True)]
     if sum(timed) < LEAST_REQUESTS:
         timed = [False] * len(timed)
-    longer = [keep and tokens > 1 for keep, tokens in zip(timed, columns.output_tokens, strict=True)]
+    longer = [
+        keep and tokens > 1 for keep, tokens in zip(timed, columns.output_tokens, strict=True)
+    ]
     rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
     return {
         "ttft": Distribution.of(us / 1000 for us in compress(columns.ttft_us, timed)),
         "e2el": Distribution.of(us / 1000 for us in compress(columns.e2el_us, timed)),
-        "tpot": Distribution.of((e2el - ttft) / (tokens - 1) / 1000 for e2el, ttft, tokens in compress(rows, longer)),
-        "itl": Distribution.of_counts((us / 1000, n) for us, n in zip(record.gaps.us, record.gaps.count, strict=True)),
+        "tpot": Distribution.of(
+            (e2el - ttft) / (tokens - 1) / 1000 for e2el, ttft, tokens in compress(rows, longer)
+        ),
+        "itl": Distribution.of_counts(
+            (us / 1000, n) for us, n in zip(record.gaps.us, record.gaps.count, strict=True)
+        ),
     }
 
 
@@ -203,12 +243,19 @@ def _true(lines: Sequence[Line], every: Sequence[Line]) -> dict[str, Distributio
     """`every`: the lines of all requests, since the client does not tell whose the gaps are."""
     longer = [line for line in lines if line["output_tokens"] > 1]
     return {
-        "ttft": Distribution.of(1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines),
-        "e2el": Distribution.of(1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines),
-        "tpot": Distribution.of(
-            1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1) for line in longer
+        "ttft": Distribution.of(
+            1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines
         ),
-        "itl": Distribution.of(us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in every)),
+        "e2el": Distribution.of(
+            1000 * (line["last_sent_at"] - line["arrived_at"]) for line in lines
+        ),
+        "tpot": Distribution.of(
+            1000 * (line["last_sent_at"] - line["first_sent_at"]) / (line["output_tokens"] - 1)
+            for line in longer
+        ),
+        "itl": Distribution.of(
+            us / 1000 for us in chain.from_iterable(line["gaps_us"] for line in every)
+        ),
     }
 
 
@@ -218,14 +265,21 @@ def _of_latency(
     yield Error(stage, f"mean {latency}", truth.mean() or 0.0, measured.mean() or 0.0, forgiven)
     for percent in PERCENTS:
         told = measured.percentile(percent) or 0.0
-        # Lengths of few kinds leave gaps between their times, and a median jumps over one for a request more or less.
-        least, most = (truth.percentile(percent + points) or 0.0 for points in (-RANK_POINTS, RANK_POINTS))
+        # Lengths of few kinds leave gaps between their times, and a median jumps over one for a
+        # request more or less.
+        least, most = (
+            truth.percentile(percent + points) or 0.0 for points in (-RANK_POINTS, RANK_POINTS)
+        )
         yield Error(stage, f"p{percent} {latency}", min(max(told, least), most), told, forgiven)
 
 
 def _throughput(lines: Sequence[Line], rate: float | None) -> float:
-    arrivals, last_sent = [line["arrived_at"] for line in lines], max(line["last_sent_at"] for line in lines)
-    # n arrivals at a rate take n gaps, of which one comes before the first; the engine sets the last at n / rate.
+    arrivals, last_sent = (
+        [line["arrived_at"] for line in lines],
+        max(line["last_sent_at"] for line in lines),
+    )
+    # n arrivals at a rate take n gaps, of which one comes before the first; the engine sets the
+    # last at n / rate.
     began = min(arrivals) if rate is None else max(arrivals) - len(arrivals) / rate
     tokens: int = sum(line["output_tokens"] for line in lines)
     return float(tokens / (last_sent - began))

@@ -1,7 +1,8 @@
-"""`python -m benchrun_client --plan plan.json`: measure one run, keep its records until they are stored.
+"""`python -m benchrun_client --plan plan.json`: measure one run, keep its records until they are
+stored.
 
-Exit codes: 0 measured and acknowledged, 2 the plan or what it names is wrong, 1 everything else; 128 + n on a signal.
-"""
+Exit codes: 0 measured and acknowledged, 2 the plan or what it names is wrong, 1 everything else;
+128 + n on a signal."""
 
 import argparse
 import logging
@@ -21,18 +22,35 @@ def main() -> NoReturn:
     parser.add_argument("--plan", type=Path, required=True, help="the plan, a JSON file")
     parser.add_argument("--port", type=int, default=RECORD_PORT, help="port of the record server")
     parser.add_argument("--address", default="0.0.0.0", help="address of the record server")
-    parser.add_argument("--shards", type=int, default=1, help="processes that send the load together")
+    parser.add_argument(
+        "--shards", type=int, default=1, help="processes that send the load together"
+    )
     parser.add_argument("--processes", type=int, default=1, help="how many of them are in this pod")
-    parser.add_argument("--shard", type=int, help=f"which of them this is; else the first of the pod ${INDEX_VARIABLE}")
-    parser.add_argument("--gate", default=IN_THE_POD, help="where the others find shard 0 (default: %(default)s)")
+    parser.add_argument(
+        "--shard",
+        type=int,
+        help=f"which of them this is; else the first of the pod ${INDEX_VARIABLE}",
+    )
+    parser.add_argument(
+        "--gate", default=IN_THE_POD, help="where the others find shard 0 (default: %(default)s)"
+    )
     arguments = parser.parse_args()
-    logging.basicConfig(stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.basicConfig(
+        stream=sys.stderr,
+        level=logging.INFO,
+        format="%(asctime)s %(levelname)s %(name)s: %(message)s",
+    )
     end_on_signals()
     setup = shard_setup(
-        shards=arguments.shards, processes=arguments.processes, shard=arguments.shard, gate=arguments.gate
+        shards=arguments.shards,
+        processes=arguments.processes,
+        shard=arguments.shard,
+        gate=arguments.gate,
     )
     kind = Run if setup.shard.is_first else ShardRun
-    kind(plan_path=arguments.plan, address=arguments.address, port=arguments.port, setup=setup).to_the_end()
+    kind(
+        plan_path=arguments.plan, address=arguments.address, port=arguments.port, setup=setup
+    ).to_the_end()
 
 
 if __name__ == "__main__":

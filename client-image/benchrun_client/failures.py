@@ -1,4 +1,5 @@
-"""Why a run could not be measured: one exception, stable reasons, one way to report them to people: no traceback, no HTML."""
+"""Why a run could not be measured: one exception, stable reasons, one way to report them to people:
+no traceback, no HTML."""
 
 import contextlib
 import logging
@@ -12,17 +13,32 @@ from benchrun_client.contract import Failure
 log = logging.getLogger(__name__)
 
 BadInput = Literal[
-    "InvalidPlan", "TokenizerNotFound", "TokenizerUnusable", "ModelGated", "ChatTemplateInvalid", "DatasetNotFound",
-    "DatasetInvalid", "DatasetTooSmall", "PromptTooLong", "ModelNotServed",
-]  # fmt: skip
+    "InvalidPlan",
+    "TokenizerNotFound",
+    "TokenizerUnusable",
+    "ModelGated",
+    "ChatTemplateInvalid",
+    "DatasetNotFound",
+    "DatasetInvalid",
+    "DatasetTooSmall",
+    "PromptTooLong",
+    "ModelNotServed",
+]
 """What the user wrote is wrong; the same plan will fail again."""
 Trouble = Literal[
-    "EndpointNotFound", "EndpointNotReady", "CertificateInvalid", "Unauthorized", "CanaryFailed", "ShardLost", "ClientError",
-]  # fmt: skip
+    "EndpointNotFound",
+    "EndpointNotReady",
+    "CertificateInvalid",
+    "Unauthorized",
+    "CanaryFailed",
+    "ShardLost",
+    "ClientError",
+]
 """The server or its endpoint is wrong or unreachable; `ClientError`: the client is wrong."""
 Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500
-"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the script."""
+"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the
+script."""
 TERMINATION_LOG_VARIABLE = "BENCHRUN_TERMINATION_LOG"
 DEFAULT_TERMINATION_LOG = Path("/dev/termination-log")
 MAX_TERMINATION_BYTES = 4096
@@ -47,7 +63,9 @@ class RunFailure(Exception):
 
 def as_failure(error: BaseException) -> RunFailure:
     """The failure itself, or `ClientError` with the first line of what went wrong."""
-    return error if isinstance(error, RunFailure) else RunFailure("ClientError", type_and_text(error))
+    return (
+        error if isinstance(error, RunFailure) else RunFailure("ClientError", type_and_text(error))
+    )
 
 
 def first_line(error: BaseException | str) -> str:
@@ -71,7 +89,8 @@ def shorten(text: str, characters: int) -> str:
 
 
 def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
-    """Write it to the log, with the traceback of an unexpected error, and to the termination message."""
+    """Write it to the log, with the traceback of an unexpected error, and to the termination
+    message."""
     if failure is not cause:
         log.error("unexpected error", exc_info=cause)
     leave_termination_message(failure.to_message())
@@ -87,6 +106,10 @@ def leave_termination_message(failure: Failure) -> None:
     text, keep = failure.model_dump_json().encode(), len(failure.message)
     while len(text) > MAX_TERMINATION_BYTES:
         keep = keep * 3 // 4
-        text = Failure(reason=failure.reason, message=shorten(failure.message, keep)).model_dump_json().encode()
+        text = (
+            Failure(reason=failure.reason, message=shorten(failure.message, keep))
+            .model_dump_json()
+            .encode()
+        )
     with contextlib.suppress(OSError):
         path.write_bytes(text)

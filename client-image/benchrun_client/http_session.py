@@ -1,8 +1,9 @@
-"""How the client talks HTTP: proxies, the API key, private certificates and bounds; and an event loop in a thread.
+"""How the client talks HTTP: proxies, the API key, private certificates and bounds; and an event
+loop in a thread.
 
-Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the default thread pool for every request, inside the
-measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only where a proxy variable is set.
-"""
+Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the default thread pool for
+every request, inside the measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only
+where a proxy variable is set."""
 
 import asyncio
 import json
@@ -32,7 +33,8 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure `CertificateInvalid`."""
+    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure
+    `CertificateInvalid`."""
     if ca_file is None:
         return None
     context = ssl.create_default_context()
@@ -50,7 +52,8 @@ def open_session(*, tls: ssl.SSLContext | None, seconds: float) -> aiohttp.Clien
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls or True),
         # Nothing is to be compressed: it would take the server's time, which is what is measured.
-        headers={"Accept-Encoding": "identity"} | ({"Authorization": f"Bearer {key}"} if key else {}),
+        headers={"Accept-Encoding": "identity"}
+        | ({"Authorization": f"Bearer {key}"} if key else {}),
         timeout=aiohttp.ClientTimeout(total=seconds),
         trust_env=proxies_set(),
     )
@@ -88,7 +91,8 @@ async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byte
     async for chunk in response.content.iter_any():
         data += chunk
         if len(data) >= max_bytes:
-            # What is left unread makes the connection useless; closing it also ends an endless body.
+            # What is left unread makes the connection useless; closing it also ends an endless
+            # body.
             response.close()
             break
     return bytes(data[:max_bytes])
@@ -102,7 +106,8 @@ def host_and_port(url: str) -> str:
 async def listen(
     app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
 ) -> tuple[web.AppRunner, int]:
-    """Listen. The runner, to clean up, and the port that was opened. `options`: those of the runner. Raises OSError."""
+    """Listen. The runner, to clean up, and the port that was opened. `options`: those of the
+    runner. Raises OSError."""
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     try:
@@ -114,7 +119,8 @@ async def listen(
 
 
 def metric_family(name: str, kind: str, about: str, samples: Mapping[str, float]) -> str:
-    """One family of a metrics endpoint's text; `samples` by what follows the name: a suffix, labels or nothing."""
+    """One family of a metrics endpoint's text; `samples` by what follows the name: a suffix, labels
+    or nothing."""
     lines = "".join(f"{name}{suffix} {value!r}\n" for suffix, value in samples.items())
     return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{lines}"
 
@@ -123,8 +129,9 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines in a thread for other threads; it ends with the process. Importing vLLM holds the main
-    thread for half a minute, and measuring shares its loop with nobody: the record server and the wait for the servers run here."""
+    """Runs coroutines in a thread for other threads; it ends with the process. Importing vLLM holds
+    the main thread for half a minute, and measuring shares its loop with nobody: the record server
+    and the wait for the servers run here."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -134,7 +141,8 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Begin, and wait for the result. Never from the background thread itself: it would wait for ever."""
+        """Begin, and wait for the result. Never from the background thread itself: it would wait
+        for ever."""
         return self.start(work).result()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:

@@ -1,8 +1,9 @@
-"""Transformers and vLLM's benchmark without torch: 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32).
+"""Transformers and vLLM's benchmark without torch: 3 s of CPU and 160 MB instead of 14 s and 970 MB
+(vLLM 0.32).
 
-Both import torch, and the benchmark much of a server, for names in annotations and base classes. While they are imported,
-placeholders stand for what is not used. Calling one raises; a version that does so while it is imported is imported whole.
-"""
+Both import torch, and the benchmark much of a server, for names in annotations and base classes.
+While they are imported, placeholders stand for what is not used. Calling one raises; a version that
+does so while it is imported is imported whole."""
 
 import logging
 import os
@@ -16,7 +17,14 @@ from typing import Any
 log = logging.getLogger(__name__)
 
 BENCHMARK = "vllm.benchmarks.serve"
-UNUSED = ("datasets", "torch", "vllm.env_override", "vllm.lora", "vllm.multimodal", "vllm.tokenizers")
+UNUSED = (
+    "datasets",
+    "torch",
+    "vllm.env_override",
+    "vllm.lora",
+    "vllm.multimodal",
+    "vllm.tokenizers",
+)
 """With all modules below them. Loading data and tokenizers is ours."""
 
 
@@ -60,7 +68,8 @@ def _any_name(_: object, name: str) -> Any:
 
 
 class _Anything(type):
-    """Of a class that can be named, subscripted, inherited from and joined to others, but not called."""
+    """Of a class that can be named, subscripted, inherited from and joined to others, but not
+    called."""
 
     __getattr__ = _any_name
 

@@ -1,8 +1,9 @@
-"""Measuring a run: warm-ups, then every stage, back to back: those that the plan lists, then those that searches choose.
+"""Measuring a run: warm-ups, then every stage, back to back: those that the plan lists, then those
+that searches choose.
 
-Between two stages the server idles, so as little as possible happens there: the closing snapshot, which is the next stage's
-opening one, and a copy of the numbers into the pipe of the process that makes records.
-"""
+Between two stages the server idles, so as little as possible happens there: the closing snapshot,
+which is the next stage's opening one, and a copy of the numbers into the pipe of the process that
+makes records."""
 
 import asyncio
 import logging
@@ -39,7 +40,9 @@ DIAGNOSTIC_SECONDS = 10.0
 class StageSender:
     """Sends stages: what every shard does."""
 
-    def __init__(self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState) -> None:
+    def __init__(
+        self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState
+    ) -> None:
         self._plan, self._plan_digest = plan, plan.digest()
         self._engine, self._servers, self._state = engine, servers, state
 
@@ -52,7 +55,8 @@ class StageSender:
         divided: Divided | None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> RawStage:
-        """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage still need a clock."""
+        """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage
+        still need a clock."""
 
         def on_send() -> None:
             before_first_send()
@@ -79,7 +83,10 @@ class StageSender:
             instants=instants,
             unix_minus_perf=0.0,
             previous_answer=instants.sent[0],
-            **{name: result[name] for name in ("ttfts", "itls", "input_lens", "output_lens", "errors")},
+            **{
+                name: result[name]
+                for name in ("ttfts", "itls", "input_lens", "output_lens", "errors")
+            },
             decodes=result.get("decodes"),
             expected_lens=[sample.input_tokens for sample in own],
             requested_lens=[sample.output_tokens for sample in own],
@@ -114,19 +121,25 @@ class Measuring(StageSender):
         self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
         self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
-        self._snapshots: Snapshots = ()  # Taken after the last stage: the next one begins with them.
-        self._warmed_up: dict[str, contract.WarmupOutcome] = {}  # By workload, until a record has it.
+        # Taken after the last stage: the next one begins with them.
+        self._snapshots: Snapshots = ()
+        self._warmed_up: dict[
+            str, contract.WarmupOutcome
+        ] = {}  # By workload, until a record has it.
         self._round_trips: contract.RoundTrips | None = None
 
     async def run(self) -> None:
         """Warm up, measure every stage, hand each over as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
-        # Once client and servers have run for a while: the first requests of a process are slow, whatever the path.
+        # Once client and servers have run for a while: the first requests of a process are slow,
+        # whatever the path.
         if not self._plan.target.offline:
             self._round_trips = await measure_round_trips(self._session, self._servers.urls)
         self._snapshots = await self._take()
-        for stage, samples, digest in zip(self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True):
+        for stage, samples, digest in zip(
+            self._plan.stages, self._traffic.stages, self._traffic.digests, strict=True
+        ):
             self._hand_over(await self._measure(stage, StagePrompts(samples, digest)))
         for search in self._plan.searches:
             await self._search(search)
@@ -139,7 +152,10 @@ class Measuring(StageSender):
             prompts = await self._prompts.take(stage)
             self._prompts.write_ahead(search, position)
             raw = await self._measure(stage, prompts)
-            results = [*(results if position.repeat > 1 else []), bisection.load_result(search, position, raw)]
+            results = [
+                *(results if position.repeat > 1 else []),
+                bisection.load_result(search, position, raw),
+            ]
             outcome = bisection.outcome_of(search, position, results)
             following = bisection.after(search, position, outcome)
             value = bisection.spelled(position.value)
@@ -152,7 +168,8 @@ class Measuring(StageSender):
     async def _warm_up(self) -> None:
         self._state.enter("WarmingUp")
         start = time.perf_counter()
-        # How many successes the servers are to have counted is unknown after a warm-up cut short: idle is enough.
+        # How many successes the servers are to have counted is unknown after a warm-up cut short:
+        # idle is enough.
         before = await self._take()
         for warmup, samples in zip(self._plan.warmups, self._traffic.warmups, strict=False):
             self._warmed_up[warmup.workload] = await self._send_warmup(warmup, samples)
@@ -160,22 +177,38 @@ class Measuring(StageSender):
         self._state.note("warmup_us", micros(self._last_answer - start))
         await self._take_settled(before=before, completed=0)
 
-    async def _send_warmup(self, warmup: contract.Warmup, samples: Sequence[Sample]) -> contract.WarmupOutcome:
+    async def _send_warmup(
+        self, warmup: contract.Warmup, samples: Sequence[Sample]
+    ) -> contract.WarmupOutcome:
         point = contract.LoadPoint(max_concurrency=warmup.concurrency)
-        load = Load(samples, warmup.seed, point, warmup.api, ignore_eos=True, sampling=warmup.sampling)
+        load = Load(
+            samples, warmup.seed, point, warmup.api, ignore_eos=True, sampling=warmup.sampling
+        )
         start = time.perf_counter()
         try:
             async with asyncio.timeout(warmup.max_seconds):
                 await self._engine.run(load, self._servers)
         except TimeoutError:
-            log.warning("warm-up of %s was cut short after %d s", warmup.workload, warmup.max_seconds)
+            log.warning(
+                "warm-up of %s was cut short after %d s", warmup.workload, warmup.max_seconds
+            )
         took = time.perf_counter() - start
         instants = self._engine.instants
         # A request that had not ended when time was up is neither answered nor failed.
         ok, ended = instants.ok.count(True), sum(map(bool, instants.answered))
         if ended > ok:
-            log.warning("warm-up of %s: %d of %d requests failed", warmup.workload, ended - ok, warmup.requests)
-        counts = {"requests": warmup.requests, "concurrency": warmup.concurrency, "answered": ok, "failed": ended - ok}
+            log.warning(
+                "warm-up of %s: %d of %d requests failed",
+                warmup.workload,
+                ended - ok,
+                warmup.requests,
+            )
+        counts = {
+            "requests": warmup.requests,
+            "concurrency": warmup.concurrency,
+            "answered": ok,
+            "failed": ended - ok,
+        }
         return contract.WarmupOutcome(**counts, took_us=micros(took))
 
     async def _reset_caches(self) -> contract.CacheReset:
@@ -197,13 +230,19 @@ class Measuring(StageSender):
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
-        raw = await self.send(self._measured, stage, prompts, divided=divided, before_first_send=on_first_send)
-        others, others_last = (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
+        raw = await self.send(
+            self._measured, stage, prompts, divided=divided, before_first_send=on_first_send
+        )
+        others, others_last = (
+            (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
+        )
         succeeded = raw.instants.ok.count(True) + others
         after = await self._take_settled(before=before, completed=succeeded)
         raw = replace(
             raw,
-            unix_minus_perf=time.time() - time.perf_counter() if shards is None else shards.unix_minus_perf,
+            unix_minus_perf=time.time() - time.perf_counter()
+            if shards is None
+            else shards.unix_minus_perf,
             previous_answer=self._last_answer,
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
@@ -221,11 +260,14 @@ class Measuring(StageSender):
         self._last_answer = max(*raw.instants.answered, others_last)
         self._measured += 1
         # The diagnostic request belongs to no stage: the next stage's counters begin after it.
-        self._snapshots = after if succeeded else await self._take_settled(before=after, completed=0)
+        self._snapshots = (
+            after if succeeded else await self._take_settled(before=after, completed=0)
+        )
         return raw
 
     async def _diagnose(self, stage: contract.Stage, sample: Sample, raw: RawStage) -> str:
-        """The server's answer to a request like those that failed; the engine keeps only reason phrases."""
+        """The server's answer to a request like those that failed; the engine keeps only reason
+        phrases."""
         if self._plan.target.offline:
             return raw.errors[0]
         try:

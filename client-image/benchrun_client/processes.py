@@ -1,7 +1,8 @@
-"""The client's processes: how one ends, and a child behind a pipe, for work that would hold the interpreter lock.
+"""The client's processes: how one ends, and a child behind a pipe, for work that would hold the
+interpreter lock.
 
-Questions and answers are bytes, one answer a question, in order. The child lives as long as its input and yields to the load.
-"""
+Questions and answers are bytes, one answer a question, in order. The child lives as long as its
+input and yields to the load."""
 
 import asyncio
 import contextlib
@@ -20,13 +21,15 @@ NICENESS = 5
 
 
 def end_on_signals() -> None:
-    """End at once on SIGTERM and SIGINT, with code 128 + n: process 1 of a container ignores a signal without a handler."""
+    """End at once on SIGTERM and SIGINT, with code 128 + n: process 1 of a container ignores a
+    signal without a handler."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os._exit(128 + number))
 
 
 def end_process(code: int) -> NoReturn:
-    """End at once: nothing is left to tidy up, and the exit handlers of a large import take their time."""
+    """End at once: nothing is left to tidy up, and the exit handlers of a large import take their
+    time."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -47,7 +50,11 @@ class ChildProcess:
 
     @classmethod
     async def start(cls) -> Self:
-        return cls(await asyncio.create_subprocess_exec(sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE))
+        return cls(
+            await asyncio.create_subprocess_exec(
+                sys.executable, "-m", cls.module, stdin=PIPE, stdout=PIPE
+            )
+        )
 
     async def ask(self, question: bytes) -> bytes:
         """The answer to a question. Raises RunFailure: the process died."""
@@ -56,7 +63,9 @@ class ChildProcess:
                 self._stdin.write(_LENGTH.pack(len(question)))
                 self._stdin.write(question)
                 await self._stdin.drain()
-                return await self._stdout.readexactly(_LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0])
+                return await self._stdout.readexactly(
+                    _LENGTH.unpack(await self._stdout.readexactly(_LENGTH.size))[0]
+                )
             except (asyncio.IncompleteReadError, ConnectionError) as error:
                 code = await self._process.wait()
                 message = f"the {self.name} process ended with code {code}; see its log"
@@ -69,7 +78,8 @@ class ChildProcess:
 
 
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
-    """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones do not yield to the load."""
+    """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones
+    do not yield to the load."""
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     answered = 0
     while length := source.read(_LENGTH.size):

@@ -1,7 +1,7 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own deadline.
-"""
+Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own
+deadline."""
 
 import asyncio
 import logging
@@ -23,7 +23,8 @@ from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
 
 FIRST_ANSWER_SECONDS = 5.0
-"""The profile begins with the first answer, when some requests decode; where answers take longer, so long after the start."""
+"""The profile begins with the first answer, when some requests decode; where answers take longer,
+so long after the start."""
 POLL_SECONDS = 0.01
 STOP_SECONDS = 10.0
 MAX_PROBLEM_CHARACTERS = 300
@@ -50,7 +51,11 @@ class Profiling:
             async with asyncio.timeout(self.plan.max_seconds):
                 summary = await self._summary()
         except Exception as error:
-            late = f"not done within {self.plan.max_seconds} s" if isinstance(error, TimeoutError) else ""
+            late = (
+                f"not done within {self.plan.max_seconds} s"
+                if isinstance(error, TimeoutError)
+                else ""
+            )
             problem = shorten(f"{self._doing}: {late or error_text(error)}", MAX_PROBLEM_CHARACTERS)
             log.warning("no profile: %s", problem)
             await self._stop()
@@ -66,23 +71,32 @@ class Profiling:
             last_receive_unix_us=round(time.time() * 1e6),
             idle_before_us=0,
             scalars={},
-            requests=contract.RequestColumns.model_validate(dict.fromkeys(contract.RequestColumns.model_fields, ())),
+            requests=contract.RequestColumns.model_validate(
+                dict.fromkeys(contract.RequestColumns.model_fields, ())
+            ),
             gaps=contract.GapCounts(),
             servers=(),
             errors={},
             client=contract.ClientFigures(cpu_seconds=0, wall_seconds=0),
             profile=contract.Profile(
-                workload=load.workload, concurrency=load.concurrency, summary=summary, problem=problem
+                workload=load.workload,
+                concurrency=load.concurrency,
+                summary=summary,
+                problem=problem,
             ),
         )
 
     async def _summary(self) -> contract.TraceSummary:
         load, servers = self.plan.load, replace(self.servers, urls=self.servers.urls[:1])
         point = contract.LoadPoint(max_concurrency=load.concurrency)
-        what = Load(self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling)
+        what = Load(
+            self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling
+        )
         sending = asyncio.create_task(self.engine.run(what, servers))
         try:
-            await self._wait(sending, FIRST_ANSWER_SECONDS, lambda: any(self.engine.instants.answered))
+            await self._wait(
+                sending, FIRST_ANSWER_SECONDS, lambda: any(self.engine.instants.answered)
+            )
             self._runs = True
             await self._post(ENGINE.start_profile_path)
             await self._wait(sending, self.plan.seconds, self._drains)
@@ -92,24 +106,38 @@ class Profiling:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
         if self.plan.reader_port is None:
-            raise ValueError("the profile was taken, and its trace is where the endpoint keeps them")
+            raise ValueError(
+                "the profile was taken, and its trace is where the endpoint keeps them"
+            )
         url = URL(self.servers.own_urls[0]).with_port(self.plan.reader_port).with_path("/")
         answer = await self._ask("GET", str(url))
         found = answer.json()
         if answer.status != 200:
-            problem = found.get("problem") if isinstance(found, dict) else f"{url} answered {answer.status}"
+            problem = (
+                found.get("problem")
+                if isinstance(found, dict)
+                else f"{url} answered {answer.status}"
+            )
             raise ValueError(f"{problem}; see the server's log: its disk may be full")
         return contract.TraceSummary.model_validate(found)
 
-    async def _wait(self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]) -> None:
+    async def _wait(
+        self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]
+    ) -> None:
         self._doing, end = "sending requests", time.monotonic() + seconds
         while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
-        """Whether every request was sent and half of those at once are gone: what follows is not the load any more."""
-        sent, answered = len(self.engine.instants.sent), sum(map(bool, self.engine.instants.answered))
-        return sent == len(self.samples) and 2 * (sent - answered) < min(self.plan.load.concurrency, sent)
+        """Whether every request was sent and half of those at once are gone: what follows is not
+        the load any more."""
+        sent, answered = (
+            len(self.engine.instants.sent),
+            sum(map(bool, self.engine.instants.answered)),
+        )
+        return sent == len(self.samples) and 2 * (sent - answered) < min(
+            self.plan.load.concurrency, sent
+        )
 
     async def _post(self, path: str) -> None:
         answer = await self._ask("POST", self.servers.own_urls[0] + path)

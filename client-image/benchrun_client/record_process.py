@@ -1,8 +1,7 @@
 """Making records in a process of its own, and one headline a record for the log.
 
-Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the next stage measures.
-So the measuring process only copies its lists into a pipe.
-"""
+Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the
+next stage measures. So the measuring process only copies its lists into a pipe."""
 
 import json
 import pickle
@@ -28,14 +27,16 @@ class RecordProcess(ChildProcess):
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
     ) -> tuple[Sealed, str]:
-        """The record of one stage, with the packed `parts` of other shards, and its headline. Raises RunFailure."""
+        """The record of one stage, with the packed `parts` of other shards, and its headline.
+        Raises RunFailure."""
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
 
 
 def headline(record: StageRecord, *, digest: str) -> str:
-    """One line for the log, in case nobody fetches the record: its digest and as many of the engine's figures as fit."""
+    """One line for the log, in case nobody fetches the record: its digest and as many of the
+    engine's figures as fit."""
     line = {
         "schema": HEADLINE_SCHEMA,
         "run_uid": record.run_uid,

@@ -1,8 +1,8 @@
 """The HTTP server from which the operator pulls records. See `contract` for the four paths.
 
-A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and acknowledgements need the run's
-token: whoever reads a record could acknowledge it, and an acknowledged record is forgotten.
-"""
+A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and
+acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
+acknowledged record is forgotten."""
 
 import asyncio
 import contextlib
@@ -36,7 +36,9 @@ class RecordServer:
         app.router.add_get("/records", self._answer_records)
         app.router.add_post("/ack", self._answer_ack)
         app.router.add_get("/metrics", self._answer_metrics)
-        self._runner, bound = await listen(app, address=address, port=port, shutdown_timeout=LAST_ANSWERS_SECONDS)
+        self._runner, bound = await listen(
+            app, address=address, port=port, shutdown_timeout=LAST_ANSWERS_SECONDS
+        )
         return bound
 
     async def stop(self) -> None:
@@ -49,12 +51,17 @@ class RecordServer:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they wait again, so no change is missed.
+        # Whoever waits holds the old event; a new one is there before they wait again, so no change
+        # is missed.
         self._changed.set()
         self._changed = asyncio.Event()
 
     async def _answer_ready(self, _: web.Request) -> web.Response:
-        return web.Response(text="ready\n") if self._state.ready else web.Response(status=503, text="preparing\n")
+        return (
+            web.Response(text="ready\n")
+            if self._state.ready
+            else web.Response(status=503, text="preparing\n")
+        )
 
     async def _answer_records(self, request: web.Request) -> web.Response:
         try:
@@ -88,19 +95,34 @@ class RecordServer:
 
     async def _answer_metrics(self, _: web.Request) -> web.Response:
         progress = self._state.progress()
-        phases = {f'{{phase="{each}"}}': int(each == progress.phase) for each in get_args(ClientPhase)}
+        phases = {
+            f'{{phase="{each}"}}': int(each == progress.phase) for each in get_args(ClientPhase)
+        }
         gauges = (
             ("phase", "1 for the phase that the client is in.", phases),
             ("records", "Stages measured.", {"": progress.records}),
-            ("stage_requests_done", "Answers in the current stage so far.", {"": progress.requests_done}),
+            (
+                "stage_requests_done",
+                "Answers in the current stage so far.",
+                {"": progress.requests_done},
+            ),
         )
-        families = [metric_family(f"benchrun_client_{name}", "gauge", about, values) for name, about, values in gauges]
-        return web.Response(text="".join(families), headers={"Content-Type": "text/plain; version=0.0.4"})
+        families = [
+            metric_family(f"benchrun_client_{name}", "gauge", about, values)
+            for name, about, values in gauges
+        ]
+        return web.Response(
+            text="".join(families), headers={"Content-Type": "text/plain; version=0.0.4"}
+        )
 
 
 def _token(request: web.Request) -> str:
-    return request.headers.get(TOKEN_HEADER) or request.headers.get("Authorization", "").removeprefix("Bearer ")
+    return request.headers.get(TOKEN_HEADER) or request.headers.get(
+        "Authorization", ""
+    ).removeprefix("Bearer ")
 
 
 def _unauthorized() -> web.Response:
-    return web.Response(status=401, text="the run's token is needed\n", headers={"WWW-Authenticate": "Bearer"})
+    return web.Response(
+        status=401, text="the run's token is needed\n", headers={"WWW-Authenticate": "Bearer"}
+    )

@@ -38,7 +38,13 @@ from benchrun_client.shards.first_shard import FirstShard, ShardSetup, run_sibli
 from benchrun_client.shards.gate_server import GateServer
 from benchrun_client.stage_record import RawStage
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer, longest_context
-from benchrun_client.traffic import Material, check_lengths, find_material, is_written_late, write_traffic
+from benchrun_client.traffic import (
+    Material,
+    check_lengths,
+    find_material,
+    is_written_late,
+    write_traffic,
+)
 
 MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5
@@ -49,7 +55,8 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check the plan. Raises RunFailure: `InvalidPlan`, with the fields that are wrong but not their values."""
+    """Read and check the plan. Raises RunFailure: `InvalidPlan`, with the fields that are wrong but
+    not their values."""
     try:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)
@@ -61,14 +68,18 @@ def read_plan(path: Path) -> Plan:
         return Plan.model_validate_json(text)
     except ValidationError as error:
         problems = error.errors(include_input=False, include_url=False)
-        shown = [f"{'.'.join(map(str, p['loc'])) or 'plan'}: {first_line(p['msg'])}" for p in problems[:SHOWN_ERRORS]]
+        shown = [
+            f"{'.'.join(map(str, p['loc'])) or 'plan'}: {first_line(p['msg'])}"
+            for p in problems[:SHOWN_ERRORS]
+        ]
         more = len(problems) - SHOWN_ERRORS
         message = "; ".join(shown) + (f"; and {more} more" if more > 0 else "")
         raise RunFailure("InvalidPlan", f"{path}: {message}") from error
 
 
 def peek_run_uid(path: Path) -> str:
-    """The run's uid even when the plan is broken elsewhere, so that the operator knows whose failure it reads; else ''."""
+    """The run's uid even when the plan is broken elsewhere, so that the operator knows whose
+    failure it reads; else ''."""
     try:
         with path.open("rb") as file:
             uid = json.loads(file.read(MAX_PLAN_BYTES))["run_uid"]
@@ -152,7 +163,9 @@ class Run(BaseRun):
         waiting = self._watched(wait_for_servers(plan, material, self._state, tls=tls))
         self._record_process = self._background.run(RecordProcess.start())
         writer = self._prompt_writer(plan)
-        offline = OfflineEngine(chat_template=counter.chat_template) if plan.target.offline else None
+        offline = (
+            OfflineEngine(chat_template=counter.chat_template) if plan.target.offline else None
+        )
         engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         if writer is not None:
@@ -185,7 +198,9 @@ class Run(BaseRun):
                 )
                 await measuring.run()
                 if plan.profile is not None:
-                    profiling = Profiling(plan.profile, engine, found.servers, traffic.warmups[-1], session)
+                    profiling = Profiling(
+                        plan.profile, engine, found.servers, traffic.warmups[-1], session
+                    )
                     await self._profile(profiling, plan)
 
         asyncio.run(measure())
@@ -215,8 +230,12 @@ class Run(BaseRun):
                 # Why it failed it reports at the gate, if it can.
                 gate.lose(shard, f"its process ended with code {code}")
 
-        gate = GateServer(plan, shards=self._setup.shard.count, on_answers=self._state.count_elsewhere)
-        self._background.run(gate.start(address=self._setup.gate_address, port=self._setup.gate_port))
+        gate = GateServer(
+            plan, shards=self._setup.shard.count, on_answers=self._state.count_elsewhere
+        )
+        self._background.run(
+            gate.start(address=self._setup.gate_address, port=self._setup.gate_port)
+        )
         self._watched(gate.watch())
         for shard in self._setup.siblings:
             self._watched(run_other(shard))
@@ -245,7 +264,9 @@ class Run(BaseRun):
 
     async def _record(self, sequence: int, stage: bytes) -> None:
         async with self._in_order:
-            parts, sharded = ((), None) if self._shards is None else await self._shards.parts(sequence)
+            parts, sharded = (
+                ((), None) if self._shards is None else await self._shards.parts(sequence)
+            )
             sealed, line = await self._record_process.record(stage, parts=parts, sharded=sharded)
         self._state.add(sealed)
         print(line, file=self._log_lines, flush=True)
@@ -261,13 +282,19 @@ class Run(BaseRun):
 def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> VllmEngine:
     """vLLM's benchmark in this process, which takes half a minute to import."""
     target = plan.target
-    engine = VllmEngine(tokenizer=counter.tokenizer, model=target.served_model, percentiles=plan.percentiles, tls=tls)
+    engine = VllmEngine(
+        tokenizer=counter.tokenizer,
+        model=target.served_model,
+        percentiles=plan.percentiles,
+        tls=tls,
+    )
     log.info("vLLM %s imported", engine.name.version)
     return engine
 
 
 def freeze_heap() -> None:
-    """vLLM walks the heap before each stage (0.4 s after its import); what is frozen already it passes over."""
+    """vLLM walks the heap before each stage (0.4 s after its import); what is frozen already it
+    passes over."""
     gc.collect()
     gc.freeze()
 
@@ -276,9 +303,14 @@ def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
     """Everything that can be missing, looked for before a server is started for this run."""
     counter = load_tokenizer(plan.target)
     context = longest_context(plan.target.tokenizer)
-    bounds = ((context, "the model (config.json)"), (plan.target.context_tokens, "the server (--max-model-len)"))
+    bounds = (
+        (context, "the model (config.json)"),
+        (plan.target.context_tokens, "the server (--max-model-len)"),
+    )
     known = [(tokens, whose) for tokens, whose in bounds if tokens]
-    material = find_material(plan, counter, context_tokens=min((tokens for tokens, _ in known), default=None))
+    material = find_material(
+        plan, counter, context_tokens=min((tokens for tokens, _ in known), default=None)
+    )
     for tokens, whose in known:
         check_lengths(plan, material, context_tokens=tokens, whose=whose)
     return counter, material

@@ -1,7 +1,7 @@
 """The state of a run, for the operator to read: its progress, and the records not yet acknowledged.
 
-Written by the thread that measures, read by the thread that serves; every method may be called from any thread.
-"""
+Written by the thread that measures, read by the thread that serves; every method may be called from
+any thread."""
 
 import hmac
 import threading
@@ -11,7 +11,9 @@ from typing import Literal
 
 from benchrun_client import contract
 
-Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]  # A field of the progress that is set once.
+Moment = Literal[
+    "healthy_unix_us", "first_request_unix_us", "warmup_us"
+]  # A field of the progress that is set once.
 
 
 class RunState:
@@ -51,7 +53,8 @@ class RunState:
         self._notify()
 
     def count_answer(self) -> None:
-        """One more answer in this stage. Called by the measuring thread alone, once a request: no lock, no wake-up."""
+        """One more answer in this stage. Called by the measuring thread alone, once a request: no
+        lock, no wake-up."""
         self._requests_done += 1
 
     def count_elsewhere(self, answers: int) -> None:
@@ -66,7 +69,8 @@ class RunState:
         self._notify()
 
     def fail(self, failure: contract.Failure) -> bool:
-        """The run ends without all its records. False when it had failed before: the first reason stands."""
+        """The run ends without all its records. False when it had failed before: the first reason
+        stands."""
         with self._lock:
             if self._progress.failure is not None:
                 return False
@@ -75,7 +79,8 @@ class RunState:
         return True
 
     def may_read(self, token: str) -> bool:
-        """Whether this is the run's token. As long as the plan has not been read there is nothing but progress, for anybody."""
+        """Whether this is the run's token. As long as the plan has not been read there is nothing
+        but progress, for anybody."""
         return self._token_digest is None or self.may_acknowledge(token)
 
     def may_acknowledge(self, token: str) -> bool:
@@ -85,7 +90,9 @@ class RunState:
 
     def progress(self) -> contract.Progress:
         with self._lock:
-            return self._progress.model_copy(update={"requests_done": self._requests_done + self._done_elsewhere})
+            return self._progress.model_copy(
+                update={"requests_done": self._requests_done + self._done_elsewhere}
+            )
 
     def has_news(self, *, first: int, seen: int) -> bool:
         """Whether a record `first` or later exists, or the progress moved past version `seen`."""
@@ -93,22 +100,33 @@ class RunState:
             return self._progress.version > seen or self._progress.records > first
 
     def delivery(self, *, first: int) -> tuple[contract.Delivery, tuple[bytes, ...]]:
-        """Progress, and the records from `first` on that fit into one answer; at least one if there is one."""
+        """Progress, and the records from `first` on that fit into one answer; at least one if there
+        is one."""
         progress = self.progress()
         with self._lock:
-            waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][: contract.MAX_ENVELOPES]
+            waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][
+                : contract.MAX_ENVELOPES
+            ]
             run_uid = self._run_uid
             self._failure_read |= progress.failure is not None
         sizes = accumulate(envelope.size for envelope, _ in waiting)
-        chosen = [sealed for sealed, size in zip(waiting, sizes, strict=True) if size <= contract.MAX_BODIES_BYTES]
+        chosen = [
+            sealed
+            for sealed, size in zip(waiting, sizes, strict=True)
+            if size <= contract.MAX_BODIES_BYTES
+        ]
         chosen = chosen or waiting[:1]
         if progress.failure is not None:
             self._notify()
-        records, bodies = tuple(envelope for envelope, _ in chosen), tuple(body for _, body in chosen)
+        records, bodies = (
+            tuple(envelope for envelope, _ in chosen),
+            tuple(body for _, body in chosen),
+        )
         return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
 
     def acknowledge(self, through: int) -> bool:
-        """Forget the records below `through`, which are stored elsewhere; False: there are not that many. Can be repeated."""
+        """Forget the records below `through`, which are stored elsewhere; False: there are not that
+        many. Can be repeated."""
         with self._lock:
             if through > self._progress.records:
                 return False
@@ -119,7 +137,8 @@ class RunState:
         return True
 
     def is_delivered(self) -> bool:
-        """Whether the operator has all: the run is done, or its failure has been read, and every record is stored."""
+        """Whether the operator has all: the run is done, or its failure has been read, and every
+        record is stored."""
         with self._lock:
             over = self._progress.phase == "Done" or self._failure_read
             return over and self._acknowledged == self._progress.records
@@ -129,4 +148,6 @@ class RunState:
         self._notify = listener
 
     def _move(self, **changes: object) -> None:
-        self._progress = self._progress.model_copy(update={**changes, "version": self._progress.version + 1})
+        self._progress = self._progress.model_copy(
+            update={**changes, "version": self._progress.version + 1}
+        )

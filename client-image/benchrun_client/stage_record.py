@@ -21,14 +21,16 @@ MAX_DIAGNOSTIC_CHARACTERS = 1000
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and how it ended."""
+    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and
+    how it ended."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without it a success."""
+    """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without
+    it a success."""
     connects: list[float] | None = None
     """How long each new connection took, in seconds, in any order; None: that is not noted."""
 
@@ -48,7 +50,8 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage, cheap to copy: plain lists, in seconds. Only shard 0 knows the fields that have a default."""
+    """A measured stage, cheap to copy: plain lists, in seconds. Only shard 0 knows the fields that
+    have a default."""
 
     run_uid: str
     plan_digest: str
@@ -59,7 +62,9 @@ class RawStage:
     scalars: dict[str, float | int | None]
     instants: Instants
     unix_minus_perf: float  # Added to the instants it gives Unix time.
-    previous_answer: float  # When the answer before this stage came (`time.perf_counter`, as the instants).
+    previous_answer: (
+        float  # When the answer before this stage came (`time.perf_counter`, as the instants).
+    )
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
@@ -72,7 +77,8 @@ class RawStage:
     api: contract.Api
     sampling: contract.Sampling
     decodes: list[float] | None = None
-    """From the first token to the last, where the gaps between them are not known; None: they are."""
+    """From the first token to the last, where the gaps between them are not known; None: they
+    are."""
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
@@ -87,7 +93,15 @@ class RawStage:
 
 _COPIED = (
     *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
-    *("shared_prefix_tokens", "repeated_tokens", "datasets", "cache_reset", "warmup", "probe", "sampling"),
+    *(
+        "shared_prefix_tokens",
+        "repeated_tokens",
+        "datasets",
+        "cache_reset",
+        "warmup",
+        "probe",
+        "sampling",
+    ),
     *("round_trips", "chat_template", "tokenizer_commit", "servers"),
 )  # Fields that the record takes as they are.
 
@@ -105,8 +119,12 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         requests=request_columns(raw),
         gaps=gap_counts(sum(by_slice, Counter[int]())),
         gap_slices=gap_slices(by_slice),
-        expected_input_tokens=sum(compress(raw.expected_lens, map(and_, instants.ok, instants.ended))),
-        errors=error_counts(error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok),
+        expected_input_tokens=sum(
+            compress(raw.expected_lens, map(and_, instants.ok, instants.ended))
+        ),
+        errors=error_counts(
+            error for error, ok in zip(raw.errors, instants.ok, strict=True) if not ok
+        ),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
         client=contract.ClientFigures(
@@ -119,8 +137,9 @@ def record_of(raw: RawStage) -> contract.StageRecord:
 
 
 def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
-    """Of each answer: when the first of its gaps between tokens began, and these gaps. A chat begins with a chunk that only names
-    the role, with the first token right behind it: where there are more chunks than tokens, that gap is not one between tokens."""
+    """Of each answer: when the first of its gaps between tokens began, and these gaps. A chat
+    begins with a chunk that only names the role, with the first token right behind it: where there
+    are more chunks than tokens, that gap is not one between tokens."""
     columns = (raw.instants.sent, raw.ttfts, raw.itls, raw.output_lens, raw.instants.ok)
     for sent, ttft, gaps, tokens, ok in zip(*columns, strict=True):
         skipped = 1 if raw.api == "Chat" and 0 < tokens <= len(gaps) else 0
@@ -132,7 +151,9 @@ def _connections(connects: Sequence[float] | None) -> contract.Connections | Non
     if connects is None:
         return None
     return contract.Connections(
-        opened=len(connects), total_us=micros(sum(connects)), longest_us=micros(max(connects, default=0))
+        opened=len(connects),
+        total_us=micros(sum(connects)),
+        longest_us=micros(max(connects, default=0)),
     )
 
 
@@ -147,10 +168,14 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
     decodes = raw.decodes if raw.decodes is not None else map(sum, raw.itls)
     return contract.RequestColumns(
         start_us=tuple(micros(sent - first) for sent in instants.sent),
-        queue_us=tuple(micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)),
+        queue_us=tuple(
+            micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)
+        ),
         ttft_us=tuple(map(micros, raw.ttfts)),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
-        e2el_us=tuple(micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)),
+        e2el_us=tuple(
+            micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)
+        ),
         input_tokens=tuple(raw.input_lens),
         output_tokens=tuple(raw.output_lens),
         asked_tokens=tuple(raw.requested_lens),
@@ -160,7 +185,8 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
 
 
 def gap_counts(counts: Counter[int]) -> contract.GapCounts:
-    """Exact counts by microseconds; more than `MAX_GAP_VALUES` distinct ones are rounded, to the finest step that fits."""
+    """Exact counts by microseconds; more than `MAX_GAP_VALUES` distinct ones are rounded, to the
+    finest step that fits."""
     step = 1
     while len(counts) > contract.MAX_GAP_VALUES:
         step *= 10
@@ -169,11 +195,14 @@ def gap_counts(counts: Counter[int]) -> contract.GapCounts:
             rounded[(us + step // 2) // step * step] += count
         counts = rounded
     ordered = sorted(counts.items())
-    return contract.GapCounts(us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered))
+    return contract.GapCounts(
+        us=tuple(us for us, _ in ordered), count=tuple(count for _, count in ordered)
+    )
 
 
 def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
-    """The gaps of successful requests in microseconds, by equal slices of time from the first send to the last token."""
+    """The gaps of successful requests in microseconds, by equal slices of time from the first send
+    to the last token."""
     rows = list(_token_gaps(raw))
     first = min(raw.instants.sent, default=0.0)
     tokens_at = [list(accumulate(gaps, initial=began - first)) for began, gaps in rows]
@@ -207,22 +236,34 @@ def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
         for us, count in of_slice.items():
             over[bisect_left(edges, us)] += count
         above += reversed(list(accumulate(reversed(over[1:]))))
-    return contract.GapSlices(edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above))
+    return contract.GapSlices(
+        edges_us=tuple(edges), gaps=tuple(each.total() for each in slices), above=tuple(above)
+    )
 
 
 def error_counts(errors: Iterable[str]) -> dict[str, int]:
-    """The most frequent error texts. vLLM gives a reason phrase or a whole traceback: the last line says what happened."""
+    """The most frequent error texts. vLLM gives a reason phrase or a whole traceback: the last line
+    says what happened."""
     lines = ([line.strip() for line in error.splitlines() if line.strip()] for error in errors)
-    texts = Counter(shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS) for each in lines)
+    texts = Counter(
+        shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS) for each in lines
+    )
     return dict(texts.most_common(MAX_ERRORS))
 
 
 def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
-    """The engine's own figures under its own names; None: one that is not finite, or beyond what a record takes."""
+    """The engine's own figures under its own names; None: one that is not finite, or beyond what a
+    record takes."""
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
         is_number = isinstance(value, Real | None) and not isinstance(value, bool)
         if is_number and len(name) <= 80 and len(scalars) < MAX_SCALARS:
-            number = int(value) if isinstance(value, Integral) else None if value is None else float(value)
+            number = (
+                int(value)
+                if isinstance(value, Integral)
+                else None
+                if value is None
+                else float(value)
+            )
             scalars[name] = number if number is not None and abs(number) <= contract.MOST else None
     return scalars

@@ -1,4 +1,5 @@
-"""The model's tokenizer: loading it, and counting tokens the way the server will: with special tokens and the chat template."""
+"""The model's tokenizer: loading it, and counting tokens the way the server will: with special
+tokens and the chat template."""
 
 import hashlib
 import json
@@ -19,8 +20,11 @@ _PROBE = "benchrun"
 
 
 class TokenCounter:
-    def __init__(self, tokenizer: Any, *, chat_template: str | None = None, commit: str | None = None) -> None:
-        """`tokenizer`: a Hugging Face one, of `commit`. `chat_template`: in place of its own. Raises RunFailure `ChatTemplateInvalid`."""
+    def __init__(
+        self, tokenizer: Any, *, chat_template: str | None = None, commit: str | None = None
+    ) -> None:
+        """`tokenizer`: a Hugging Face one, of `commit`. `chat_template`: in place of its own.
+        Raises RunFailure `ChatTemplateInvalid`."""
         self.commit = commit
         self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
@@ -30,8 +34,9 @@ class TokenCounter:
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
 
     def _try_template(self) -> None:
-        """Render one message, as every request will be. transformers renders in Jinja's sandbox; how long it may take is bounded by
-        the run's startupDeadlineSeconds, and no server waits for it."""
+        """Render one message, as every request will be. transformers renders in Jinja's sandbox;
+        how long it may take is bounded by the run's startupDeadlineSeconds, and no server waits for
+        it."""
         try:
             rendered = self._rendered(_PROBE)
         # A template raises what it likes: Jinja's errors, or any of Python's.
@@ -42,13 +47,18 @@ class TokenCounter:
             raise RunFailure("ChatTemplateInvalid", problem) from error
         if _PROBE not in rendered:
             raise RunFailure(
-                "ChatTemplateInvalid", "chatTemplate leaves out the user's message: all prompts would be equal"
+                "ChatTemplateInvalid",
+                "chatTemplate leaves out the user's message: all prompts would be equal",
             )
 
     @property
     def template_digest(self) -> str | None:
         """SHA-256 of the template that was given; None: the tokenizer's own is used."""
-        return None if self.chat_template is None else hashlib.sha256(self.chat_template.encode()).hexdigest()
+        return (
+            None
+            if self.chat_template is None
+            else hashlib.sha256(self.chat_template.encode()).hexdigest()
+        )
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
         """Tokens of each text as a prompt of its own: special tokens and chat template included."""
@@ -58,22 +68,36 @@ class TokenCounter:
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Tokens that every prompt begins with, whatever its text: special tokens, the start of the chat template, and those of
-        `after`, for prompts that begin with it. Measured on two texts with nothing else in common."""
+        """Tokens that every prompt begins with, whatever its text: special tokens, the start of the
+        chat template, and those of `after`, for prompts that begin with it. Measured on two texts
+        with nothing else in common."""
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
         first, second = self.tokenizer(prompts, add_special_tokens=not chat)["input_ids"]
-        return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False)))
+        return sum(
+            1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(first, second, strict=False))
+        )
 
     def words(self) -> list[str]:
-        """Words that are one token each wherever they stand in a text, in the vocabulary's order. Raises RunFailure
-        `TokenizerUnusable`: there are too few to write random prompts with."""
-        plain = self._single_token_words(lambda word: word.isascii() and word.isalpha() and len(word) > 1)
-        found = plain if len(plain) >= MIN_WORDS else self._single_token_words(lambda word: "\ufffd" not in word)
+        """Words that are one token each wherever they stand in a text, in the vocabulary's order.
+        Raises RunFailure `TokenizerUnusable`: there are too few to write random prompts with."""
+        plain = self._single_token_words(
+            lambda word: word.isascii() and word.isalpha() and len(word) > 1
+        )
+        found = (
+            plain
+            if len(plain) >= MIN_WORDS
+            else self._single_token_words(lambda word: "\ufffd" not in word)
+        )
         if len(found) < MIN_WORDS:
-            problem = f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has {len(found)}"
-            raise RunFailure("TokenizerUnusable", f"{problem}. Use a dataset of texts with this model.")
+            problem = (
+                f"random data needs {MIN_WORDS} words that are one token each; this tokenizer has "
+                f"{len(found)}"
+            )
+            raise RunFailure(
+                "TokenizerUnusable", f"{problem}. Use a dataset of texts with this model."
+            )
         return found
 
     def _single_token_words(self, acceptable: Callable[[str], bool]) -> list[str]:
@@ -81,12 +105,27 @@ class TokenCounter:
         anchor = self._lengths(["x"], special=False)[0]
         found: dict[str, None] = {}
         for start in range(0, len(self.tokenizer), _CHUNK):
-            ids = [i for i in range(start, min(start + _CHUNK, len(self.tokenizer))) if i not in special]
-            words = [word for i in ids if (word := self.tokenizer.decode([i]).strip()) and acceptable(word)]
+            ids = [
+                i
+                for i in range(start, min(start + _CHUNK, len(self.tokenizer)))
+                if i not in special
+            ]
+            words = [
+                word
+                for i in ids
+                if (word := self.tokenizer.decode([i]).strip()) and acceptable(word)
+            ]
             words = [word for word in words if not any(character.isspace() for character in word)]
-            # Twice behind something else: once could merge with the start, or hide a token of its own for the space.
-            lengths = self._lengths([f"x {word} {word}" for word in words], special=False) if words else []
-            found.update({w: None for w, length in zip(words, lengths, strict=True) if length == anchor + 2})
+            # Twice behind something else: once could merge with the start, or hide a token of its
+            # own for the space.
+            lengths = (
+                self._lengths([f"x {word} {word}" for word in words], special=False)
+                if words
+                else []
+            )
+            found.update(
+                {w: None for w, length in zip(words, lengths, strict=True) if length == anchor + 2}
+            )
             if len(found) >= MAX_WORDS:
                 break
         return list(found)[:MAX_WORDS]
@@ -94,34 +133,51 @@ class TokenCounter:
     def _lengths(self, texts: Sequence[str], *, special: bool) -> list[int]:
         # Bounded: the ids of many long prompts would take gigabytes.
         batches = (list(texts[start : start + _BATCH]) for start in range(0, len(texts), _BATCH))
-        return [len(ids) for batch in batches for ids in self.tokenizer(batch, add_special_tokens=special)["input_ids"]]
+        return [
+            len(ids)
+            for batch in batches
+            for ids in self.tokenizer(batch, add_special_tokens=special)["input_ids"]
+        ]
 
     def _rendered(self, text: str) -> str:
         messages = [{"role": "user", "content": text}]
-        rendered: str = self.tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        rendered: str = self.tokenizer.apply_chat_template(
+            messages, tokenize=False, add_generation_prompt=True
+        )
         return rendered
 
 
 def load_tokenizer(target: Target) -> TokenCounter:
-    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound`, `ModelGated` or `ChatTemplateInvalid`."""
+    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound`, `ModelGated`
+    or `ChatTemplateInvalid`."""
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
         problem = f"there is no directory {name} in the client's container"
-        raise RunFailure("TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer")
+        raise RunFailure(
+            "TokenizerNotFound", f"{problem}: check model.source, or name another model.tokenizer"
+        )
     try:
-        found = transformers().AutoTokenizer.from_pretrained(name, revision=target.tokenizer_revision)
-    # Anything can come out of a foreign library here (OSError, ValueError, KeyError, ImportError, hub errors).
+        found = transformers().AutoTokenizer.from_pretrained(
+            name, revision=target.tokenizer_revision
+        )
+    # Anything can come out of a foreign library here (OSError, ValueError, KeyError, ImportError,
+    # hub errors).
     except Exception as error:
         raise _loading_failure(name, error) from error
     template = None if target.chat_template is None else _template(target.chat_template)
-    return TokenCounter(found, chat_template=template, commit=_commit(name, target.tokenizer_revision))
+    return TokenCounter(
+        found, chat_template=template, commit=_commit(name, target.tokenizer_revision)
+    )
 
 
 def _commit(name: str, revision: str | None) -> str | None:
-    """Of the hub's repository, by the folder of its cache that the files were just loaded from; None: they came from elsewhere."""
+    """Of the hub's repository, by the folder of its cache that the files were just loaded from;
+    None: they came from elsewhere."""
     try:
         hub = transformers().utils.hub
-        file = hub.cached_file(name, "tokenizer_config.json", revision=revision, local_files_only=True)
+        file = hub.cached_file(
+            name, "tokenizer_config.json", revision=revision, local_files_only=True
+        )
         found: str | None = hub.extract_commit_hash(file, None)
     except Exception:  # as above; and nothing depends on it
         return None
@@ -136,9 +192,14 @@ def _template(path: str) -> str:
         problem = "chatTemplate: its ConfigMap or key does not exist"
         raise RunFailure("ChatTemplateInvalid", f"{problem} ({error.strerror})") from error
     except UnicodeDecodeError as error:
-        raise RunFailure("ChatTemplateInvalid", f"chatTemplate is not valid UTF-8 (byte {error.start})") from error
+        raise RunFailure(
+            "ChatTemplateInvalid", f"chatTemplate is not valid UTF-8 (byte {error.start})"
+        ) from error
     if not text.strip() or len(text) > MAX_TEMPLATE_CHARACTERS:
-        problem = f"chatTemplate has {len(text):,} characters: 1 to {MAX_TEMPLATE_CHARACTERS:,} are allowed"
+        problem = (
+            f"chatTemplate has {len(text):,} characters: 1 to {MAX_TEMPLATE_CHARACTERS:,} are "
+            "allowed"
+        )
         raise RunFailure("ChatTemplateInvalid", problem)
     return text
 
@@ -146,19 +207,30 @@ def _template(path: str) -> str:
 def _loading_failure(name: str, error: Exception) -> RunFailure:
     text = str(error).lower()
     if any(sign in text for sign in ("gated", "401 client error", "403 client error")):
-        advice = "give model.source.hub.tokenSecretRef a token whose owner has accepted the model's terms"
-        return RunFailure("ModelGated", f"{name} is gated or private: {advice} ({first_line(error)})")
+        advice = (
+            "give model.source.hub.tokenSecretRef a token whose owner has accepted the model's "
+            "terms"
+        )
+        return RunFailure(
+            "ModelGated", f"{name} is gated or private: {advice} ({first_line(error)})"
+        )
     if "trust_remote_code" in text:
-        problem = f"the tokenizer of {name} needs code from its repository, which the client does not run"
+        problem = (
+            f"the tokenizer of {name} needs code from its repository, which the client does not run"
+        )
         return RunFailure("TokenizerNotFound", f"{problem}: name another model.tokenizer")
     advice = (
-        "Check model.name, model.revision and model.tokenizer, and that the client can reach the hub or the volume."
+        "Check model.name, model.revision and model.tokenizer, and that the client can reach the "
+        "hub or the volume."
     )
-    return RunFailure("TokenizerNotFound", f"cannot load a tokenizer from {name}: {first_line(error)} {advice}")
+    return RunFailure(
+        "TokenizerNotFound", f"cannot load a tokenizer from {name}: {first_line(error)} {advice}"
+    )
 
 
 def longest_context(tokenizer_name: str) -> int | None:
-    """Upper bound of the model's context by its `config.json` (rope scaling may stretch it); None when it cannot be known."""
+    """Upper bound of the model's context by its `config.json` (rope scaling may stretch it); None
+    when it cannot be known."""
     try:
         config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())
         config = config.get("text_config") or config

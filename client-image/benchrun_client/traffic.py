@@ -1,16 +1,28 @@
 """All traffic of a run: the samples of every stage and warm-up.
 
-Rows of a file are drawn before the client is ready, so that a dataset that is missing, broken or too small never takes a GPU.
-Random prompts, which cannot be missing, are written while the server loads its weights.
-"""
+Rows of a file are drawn before the client is ready, so that a dataset that is missing, broken or
+too small never takes a GPU. Random prompts, which cannot be missing, are written while the server
+loads its weights."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, cycle, islice
 
 from benchrun_client import contract
-from benchrun_client.datasets.random_words import Start, WordWriter, write_prefix_repetition, write_random
-from benchrun_client.datasets.row_pools import Portion, Sample, Slot, interleaved, portions_of, prompts_digest
+from benchrun_client.datasets.random_words import (
+    Start,
+    WordWriter,
+    write_prefix_repetition,
+    write_random,
+)
+from benchrun_client.datasets.row_pools import (
+    Portion,
+    Sample,
+    Slot,
+    interleaved,
+    portions_of,
+    prompts_digest,
+)
 from benchrun_client.datasets.run_datasets import RunDatasets, is_drawn
 from benchrun_client.datasets.timed_trace import Entry, write_trace
 from benchrun_client.failures import RunFailure
@@ -18,7 +30,8 @@ from benchrun_client.search.bisection import every_stage
 from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
-"""Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups), and its part in a mix."""
+"""Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups),
+and its part in a mix."""
 
 
 @dataclass(frozen=True)
@@ -26,16 +39,25 @@ class Traffic:
     """Samples ready to send, in the order of the plan's stages and warm-ups."""
 
     stages: tuple[tuple[Sample, ...], ...]
-    digests: tuple[str, ...]  # Of the stages, made beforehand: hashing megabytes has no place between them.
-    warmups: tuple[tuple[Sample, ...], ...]  # The last of them is the load to profile, where there is one.
+    digests: tuple[
+        str, ...
+    ]  # Of the stages, made beforehand: hashing megabytes has no place between them.
+    warmups: tuple[
+        tuple[Sample, ...], ...
+    ]  # The last of them is the load to profile, where there is one.
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
-    """For stages of a search, by their id. Random ones, but for the first, are written when it is known which will be needed."""
-    starts: Collection[Start] = ()  # How the random prompts begin, that none written later begins so.
+    """For stages of a search, by their id. Random ones, but for the first, are written when it is
+    known which will be needed."""
+    starts: Collection[
+        Start
+    ] = ()  # How the random prompts begin, that none written later begins so.
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
     """Tokens that every prompt of an endpoint begins with."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
     """What was read for each workload."""
-    chat_template: str | None = None  # SHA-256 of the one that was given in place of the model's own.
+    chat_template: str | None = (
+        None  # SHA-256 of the one that was given in place of the model's own.
+    )
     tokenizer_commit: str | None = None
 
 
@@ -51,8 +73,12 @@ class Material:
 
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
-    """Every part of the run that sends requests: of a search every possible stage, of a warm-up what is not a repetition."""
-    loads = [w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)}) for w in plan.unmeasured]
+    """Every part of the run that sends requests: of a search every possible stage, of a warm-up
+    what is not a repetition."""
+    loads = [
+        w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)})
+        for w in plan.unmeasured
+    ]
     return (*_measured(plan), *loads)
 
 
@@ -65,15 +91,23 @@ def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
     return (*plan.stages, *chain.from_iterable(every_stage(search) for search in plan.searches))
 
 
-def find_material(plan: contract.Plan, counter: TokenCounter, *, context_tokens: int | None = None) -> Material:
-    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if known; longer rows are left out.
-    Raises RunFailure: a dataset is missing, broken or too small, or the tokenizer cannot write random prompts."""
+def find_material(
+    plan: contract.Plan, counter: TokenCounter, *, context_tokens: int | None = None
+) -> Material:
+    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if
+    known; longer rows are left out. Raises RunFailure: a dataset is missing, broken or too small,
+    or the tokenizer cannot write random prompts."""
     slots, sources = slots_of(plan), sources_of(plan)
     portions = {
-        (i, portion.part): portion for i, slot in enumerate(slots) if sources[i] == i for portion in portions_of(slot)
+        (i, portion.part): portion
+        for i, slot in enumerate(slots)
+        if sources[i] == i
+        for portion in portions_of(slot)
     }
     supply = RunDatasets(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
-    rows = {place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)}
+    rows = {
+        place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)
+    }
     entries = {
         place: _entries(supply, portion.data, slots[place[0]])
         for place, portion in portions.items()
@@ -94,8 +128,9 @@ def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> 
 
 
 def sources_of(plan: contract.Plan) -> tuple[int, ...]:
-    """For each slot, the position of the slot whose samples it sends the first of: its own, but for stages under the policy
-    Share. Those send what the longest stage of their workload does, as a script with a fixed seed would."""
+    """For each slot, the position of the slot whose samples it sends the first of: its own, but for
+    stages under the policy Share. Those send what the longest stage of their workload does, as a
+    script with a fixed seed would."""
     slots = slots_of(plan)
     own = tuple(range(len(slots)))
     if plan.cache_policy != "Share":
@@ -109,18 +144,28 @@ def sources_of(plan: contract.Plan) -> tuple[int, ...]:
 
 
 def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter) -> Traffic:
-    """All samples of the run, random ones written now, but for those that a search may never need."""
+    """All samples of the run, random ones written now, but for those that a search may never
+    need."""
     prompts = WordWriter(words=material.words, counter=counter)
-    slots, sources, measured, fixed = slots_of(plan), sources_of(plan), _measured(plan), len(plan.stages)
+    slots, sources, measured, fixed = (
+        slots_of(plan),
+        sources_of(plan),
+        _measured(plan),
+        len(plan.stages),
+    )
     searches = (every_stage(search) for search in plan.searches if is_written_late(plan, search))
     late_ids = {stage.id for _, *others in searches for stage in others}
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
     made = {
-        i: interleaved(slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)])
+        i: interleaved(
+            slot, [_samples(prompts, material, (i, p.part), p) for p in portions_of(slot)]
+        )
         for i, slot in enumerate(slots)
         if sources[i] == i and i not in late
     }
-    samples = {i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late}
+    samples = {
+        i: made[sources[i]][: slot.requests] for i, slot in enumerate(slots) if i not in late
+    }
     stages = tuple(samples[i] for i in range(fixed))
     return Traffic(
         stages=stages,
@@ -138,7 +183,9 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
     )
 
 
-def _samples(prompts: WordWriter, material: Material, place: Place, portion: Portion) -> tuple[Sample, ...]:
+def _samples(
+    prompts: WordWriter, material: Material, place: Place, portion: Portion
+) -> tuple[Sample, ...]:
     match portion.data:
         case contract.RandomData():
             return write_random(prompts, portion, portion.data)
@@ -149,15 +196,23 @@ def _samples(prompts: WordWriter, material: Material, place: Place, portion: Por
     return material.rows[place]
 
 
-def check_lengths(plan: contract.Plan, material: Material, *, context_tokens: int, whose: str) -> None:
-    """Refuse a run whose longest request does not fit the context. Raises RunFailure `PromptTooLong`, with both numbers."""
+def check_lengths(
+    plan: contract.Plan, material: Material, *, context_tokens: int, whose: str
+) -> None:
+    """Refuse a run whose longest request does not fit the context. Raises RunFailure
+    `PromptTooLong`, with both numbers."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
             for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):
                 total = input_tokens + output_tokens
                 if total > context_tokens:
-                    message = f"{input_tokens} input + {output_tokens} output = {total} tokens do not fit into the"
-                    message = f"workload {slot.workload}: {message} {context_tokens} tokens of {whose}"
+                    message = (
+                        f"{input_tokens} input + {output_tokens} output = {total} tokens do not "
+                        "fit into the"
+                    )
+                    message = (
+                        f"workload {slot.workload}: {message} {context_tokens} tokens of {whose}"
+                    )
                     raise RunFailure("PromptTooLong", message)
 
 
@@ -167,6 +222,7 @@ def _lengths(portion: Portion, material: Material, place: Place) -> Sequence[tup
             return [(random.input.max, random.output.max)]
         case contract.PrefixRepetitionData(output_tokens=output_tokens) as data:
             return [(data.prefix_tokens + data.suffix_tokens, output_tokens)]
-    # Under Share a stage without rows of its own sends rows that are checked with the stage that has them.
+    # Under Share a stage without rows of its own sends rows that are checked with the stage that
+    # has them.
     found: Sequence[Sample | Entry] = material.rows.get(place) or material.entries.get(place) or ()
     return [(request.input_tokens, request.output_tokens) for request in found]

@@ -1,4 +1,5 @@
-"""Names: of the API group and its kinds, and of everything that a run owns, labels and annotations included."""
+"""Names: of the API group and its kinds, and of everything that a run owns, labels and annotations
+included."""
 
 import hashlib
 
@@ -27,9 +28,12 @@ ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
 """How long a server may be held once scheduled, for whoever releases it without an operator."""
 
-LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"  # Which pod of an indexed Job a pod is.
+LABEL_COMPLETION_INDEX = (
+    "batch.kubernetes.io/job-completion-index"  # Which pod of an indexed Job a pod is.
+)
 LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
-"""Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is 0."""
+"""Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is
+0."""
 
 ROLE_SERVER = "server"
 ROLE_PREFILL = "prefill"
@@ -37,7 +41,10 @@ ROLE_DECODE = "decode"
 ROLE_PROXY = "proxy"
 SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
 """Whatever stands between the client's request and its answer."""
-ANSWERING_ROLES = (ROLE_SERVER, ROLE_DECODE)  # Those that write answers: what they count, the client counts.
+ANSWERING_ROLES = (
+    ROLE_SERVER,
+    ROLE_DECODE,
+)  # Those that write answers: what they count, the client counts.
 PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Those that compute prompts.
 ROLE_CLIENT = "client"
 ROLE_PLAN = "plan"
@@ -51,8 +58,9 @@ MAX_RUN_NAME = 40
 
 
 def child_name(run: str, uid: str, role: str) -> str:
-    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a variable from, nor one that
-    a deleted run's children still have. At most 63 characters, as for labels: parts have at most 10."""
+    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a
+    variable from, nor one that a deleted run's children still have. At most 63 characters, as for
+    labels: parts have at most 10."""
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
 
@@ -62,7 +70,8 @@ def plan_name(run: str, uid: str) -> str:
 
 
 def group_name(run: str, uid: str) -> str:
-    """LeaderWorkerSet of servers over several nodes, at most 49 characters: StatefulSets and their labels add fourteen."""
+    """LeaderWorkerSet of servers over several nodes, at most 49 characters: StatefulSets and their
+    labels add fourteen."""
     return f"br-{run}-{_digits(uid)[:5]}"
 
 
@@ -86,7 +95,8 @@ def cell_id(workload: str, axis: str, value: str) -> str:
 
 
 def confirmation_id(cell: str) -> str:
-    """The same load, measured anew to confirm what a search found there: `chat/rate=4/confirmation`."""
+    """The same load, measured anew to confirm what a search found there:
+    `chat/rate=4/confirmation`."""
     return f"{cell}/confirmation"
 
 
@@ -96,5 +106,6 @@ def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
 
 
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
-    """Labels of a child. Nothing of the run's own labels is copied: GitOps tools would prune what carries theirs."""
+    """Labels of a child. Nothing of the run's own labels is copied: GitOps tools would prune what
+    carries theirs."""
     return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

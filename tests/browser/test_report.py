@@ -1,4 +1,5 @@
-"""Reports in a real browser: light, dark, on a phone, without a network, and against strings that want to be code."""
+"""Reports in a real browser: light, dark, on a phone, without a network, and against strings that
+want to be code."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -34,7 +35,9 @@ def desktop(browser: Browser, scheme: Scheme, report_file: Path) -> Iterator[Pag
 
 @pytest.fixture
 def phone(browser: Browser, scheme: Scheme, report_file: Path) -> Iterator[Page]:
-    tab = browser.new_page(viewport={"width": PHONE_WIDTH, "height": 740}, color_scheme=scheme, has_touch=True)
+    tab = browser.new_page(
+        viewport={"width": PHONE_WIDTH, "height": 740}, color_scheme=scheme, has_touch=True
+    )
     tab.goto(report_file.as_uri())
     yield tab
     tab.close()
@@ -56,7 +59,9 @@ def test_nothing_is_said_and_nothing_fetched(browser: Browser, report_file: Path
     [lambda: page(hostile(), draw, made_by="0.1.0"), lambda: page_of(hostile_sweep(), draw)],
     ids=["run", "sweep"],
 )
-def test_strings_of_others_do_not_run(made: Callable[[], str], browser: Browser, tmp_path: Path) -> None:
+def test_strings_of_others_do_not_run(
+    made: Callable[[], str], browser: Browser, tmp_path: Path
+) -> None:
     file = tmp_path / "hostile.html"
     file.write_text(made(), encoding="utf-8")
     tab = browser.new_page()

@@ -21,12 +21,19 @@ Series = tuple[str, dict[str, str]]
 
 @cache
 def target_labels() -> dict[str, str]:
-    """Labels of the chart's target, as the Prometheus operator makes them: `job` is the Service's name, or its label named
-    by `jobLabel`, until a relabeling replaces it. A series keeps its own labels of these names (honorLabels)."""
-    monitored = {"metrics": {"serviceMonitor": {"enabled": True}}, "networkPolicies": {"metricsPeers": [PROMETHEUS]}}
+    """Labels of the chart's target, as the Prometheus operator makes them: `job` is the Service's
+    name, or its label named by `jobLabel`, until a relabeling replaces it. A series keeps its own
+    labels of these names (honorLabels)."""
+    monitored = {
+        "metrics": {"serviceMonitor": {"enabled": True}},
+        "networkPolicies": {"metricsPeers": [PROMETHEUS]},
+    }
     objects = render(monitored)
     service, spec = only(objects, "Service")["metadata"], only(objects, "ServiceMonitor")["spec"]
-    labels = {"job": service["labels"].get(spec.get("jobLabel"), service["name"]), "namespace": service["namespace"]}
+    labels = {
+        "job": service["labels"].get(spec.get("jobLabel"), service["name"]),
+        "namespace": service["namespace"],
+    }
     [endpoint] = spec["endpoints"]
     for rule in endpoint.get("relabelings", ()):
         assert rule.keys() == {"targetLabel", "replacement"}, "only constants are understood here"
@@ -55,7 +62,8 @@ def operators_page() -> str:
 
 
 def exposed() -> Iterator[Series]:
-    """Every series as Prometheus stores it: the operator's, and the one that Prometheus makes for a target."""
+    """Every series as Prometheus stores it: the operator's, and the one that Prometheus makes for a
+    target."""
     yield "up", target_labels()
     for family in text_string_to_metric_families(operators_page()):
         for sample in family.samples:
@@ -76,12 +84,21 @@ def _program() -> str:
     devcluster = Path(os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster")
     program = shutil.which("promtool") or shutil.which("promtool", path=str(devcluster / "bin"))
     if program is None:
-        pytest.fail(f"promtool is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 devcluster tools")
+        pytest.fail(
+            f"promtool is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 "
+            "devcluster tools"
+        )
     return program
 
 
 def _finished_run() -> dict[str, Any]:
-    result = {"cell": "chat/rate=4", "workload": "chat", "axis": "rate", "value": "4", "verdict": "Valid"}
+    result = {
+        "cell": "chat/rate=4",
+        "workload": "chat",
+        "axis": "rate",
+        "value": "4",
+        "verdict": "Valid",
+    }
     return {
         "metadata": {"name": "done", "namespace": "lab", "uid": "1", "resourceVersion": "1"},
         "status": {

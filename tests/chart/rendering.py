@@ -17,27 +17,47 @@ NAMESPACE = "benchrun-system"
 
 Object = dict[str, Any]
 
-IMAGES = {"image": "registry.example/benchrun/operator", "clientImage": "registry.example/benchrun/client"}
-"""Repositories of the images, which the chart has no defaults for. They are added to all values that name none."""
+IMAGES = {
+    "image": "registry.example/benchrun/operator",
+    "clientImage": "registry.example/benchrun/client",
+}
+"""Repositories of the images, which the chart has no defaults for. They are added to all values
+that name none."""
 DEFAULT: Object = {}
 NAMESPACED: Object = {"rbac": {"scope": "namespace"}, "watchNamespaces": ["team-a", "team-b"]}
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 PROXY: Object = {"podRoad": "Proxy", "networkPolicies": {"runs": False}}
-PROMETHEUS: Object = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
+PROMETHEUS: Object = {
+    "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}
+}
 EVERYTHING: Object = {
     "nameOverride": "bench",
     "commonLabels": {"cost-center": "1234", "app.kubernetes.io/name": "not-this"},
     "image": {"repository": "mirror.example/operator", "digest": DIGEST, "pullPolicy": "Always"},
     "imagePullSecrets": [{"name": "mirror"}],
-    "clientImage": {"repository": "mirror.example/client", "digest": DIGEST, "pullPolicy": "Always"},
+    "clientImage": {
+        "repository": "mirror.example/client",
+        "digest": DIGEST,
+        "pullPolicy": "Always",
+    },
     "serviceAccount": {"name": "bench", "annotations": {"example.com/owner": "serving"}},
     "log": {"level": "debug", "format": "plain"},
     "workers": 4,
     "resyncSeconds": 60,
     "replicaCount": 2,
     "podRoad": "Proxy",
-    "gpuTelemetry": {"enabled": True, "namespace": "monitoring", "labels": {"app": None, "tier": "gpu"}, "port": 9401},
-    "cpuTelemetry": {"enabled": True, "namespace": "node-stats", "labels": {"app": None, "tier": "cpu"}, "port": 8081},
+    "gpuTelemetry": {
+        "enabled": True,
+        "namespace": "monitoring",
+        "labels": {"app": None, "tier": "gpu"},
+        "port": 9401,
+    },
+    "cpuTelemetry": {
+        "enabled": True,
+        "namespace": "node-stats",
+        "labels": {"app": None, "tier": "cpu"},
+        "port": 8081,
+    },
     "unschedulableGraceSeconds": 0,
     "extraEnv": [
         {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},
@@ -66,7 +86,11 @@ EVERYTHING: Object = {
         "nodeAffinity": {
             "requiredDuringSchedulingIgnoredDuringExecution": {
                 "nodeSelectorTerms": [
-                    {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}]}
+                    {
+                        "matchExpressions": [
+                            {"key": "nvidia.com/gpu.present", "operator": "DoesNotExist"}
+                        ]
+                    }
                 ]
             }
         }
@@ -94,7 +118,12 @@ EVERYTHING: Object = {
         "egress": {
             "enabled": True,
             "apiServerCIDRs": ["10.0.0.1/32"],
-            "extra": [{"to": [{"podSelector": {"matchLabels": {"app": "vllm"}}}], "ports": [{"port": 8000}]}],
+            "extra": [
+                {
+                    "to": [{"podSelector": {"matchLabels": {"app": "vllm"}}}],
+                    "ports": [{"port": 8000}],
+                }
+            ],
         },
     },
 }
@@ -102,7 +131,8 @@ MODES = {"default": DEFAULT, "namespaced": NAMESPACED, "everything": EVERYTHING}
 
 
 def helm(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.CompletedProcess[str]:
-    """Run Helm with these values as the values file, and return what it said, whether it succeeded or not."""
+    """Run Helm with these values as the values file, and return what it said, whether it succeeded
+    or not."""
     return subprocess.run(
         [_program(), *arguments, "--values=-"],
         input=yaml.safe_dump(_with_images(values)),
@@ -114,13 +144,25 @@ def helm(*arguments: str, values: Mapping[str, Any] = DEFAULT) -> subprocess.Com
 
 
 def render(
-    values: Mapping[str, Any] = DEFAULT, *arguments: str, namespace: str = NAMESPACE, component: str = "operator"
+    values: Mapping[str, Any] = DEFAULT,
+    *arguments: str,
+    namespace: str = NAMESPACE,
+    component: str = "operator",
 ) -> list[Object]:
-    """Every object of the operator, or of the release, with these values. Fails the test when Helm refuses them."""
-    result = helm("template", RELEASE, str(CHART), f"--namespace={namespace}", *arguments, values=values)
+    """Every object of the operator, or of the release, with these values. Fails the test when Helm
+    refuses them."""
+    result = helm(
+        "template", RELEASE, str(CHART), f"--namespace={namespace}", *arguments, values=values
+    )
     assert result.returncode == 0, result.stderr
-    found = [document for document in yaml.load_all(result.stdout, _UniqueKeys) if document is not None]
-    return [each for each in found if each["metadata"]["labels"]["app.kubernetes.io/component"] == component]
+    found = [
+        document for document in yaml.load_all(result.stdout, _UniqueKeys) if document is not None
+    ]
+    return [
+        each
+        for each in found
+        if each["metadata"]["labels"]["app.kubernetes.io/component"] == component
+    ]
 
 
 def refusal(values: Mapping[str, Any]) -> str:
@@ -132,7 +174,14 @@ def refusal(values: Mapping[str, Any]) -> str:
 
 def notes(values: Mapping[str, Any] = DEFAULT) -> str:
     """What Helm tells the user after an installation."""
-    result = helm("install", RELEASE, str(CHART), f"--namespace={NAMESPACE}", "--dry-run=client", values=values)
+    result = helm(
+        "install",
+        RELEASE,
+        str(CHART),
+        f"--namespace={NAMESPACE}",
+        "--dry-run=client",
+        values=values,
+    )
     assert result.returncode == 0, result.stderr
     return result.stdout.partition("NOTES:\n")[2]
 
@@ -145,7 +194,10 @@ def only(objects: list[Object], kind: str) -> Object:
 
 
 def _with_images(values: Mapping[str, Any]) -> Object:
-    named = {value: {"repository": repository} | values.get(value, {}) for value, repository in IMAGES.items()}
+    named = {
+        value: {"repository": repository} | values.get(value, {})
+        for value, repository in IMAGES.items()
+    }
     return {**values, **named}
 
 
@@ -154,7 +206,10 @@ def _program() -> str:
     devcluster = Path(os.environ.get("DEVCLUSTER_CACHE") or caches / "benchrun-devcluster")
     program = shutil.which("helm") or shutil.which("helm", path=str(devcluster / "bin"))
     if program is None:
-        pytest.fail(f"helm is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 devcluster tools")
+        pytest.fail(
+            f"helm is needed, and neither on PATH nor in {devcluster / 'bin'}: python3 devcluster "
+            "tools"
+        )
     return program
 
 

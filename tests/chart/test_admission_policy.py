@@ -1,4 +1,5 @@
-"""The admission policies around the operator: whom they concern, what they look at, and when they are there.
+"""The admission policies around the operator: whom they concern, what they look at, and when they
+are there.
 
 What their rules refuse is put to a real API server in tests/cluster/test_admission_policy.py.
 """
@@ -33,7 +34,10 @@ LOOKED_AT = {
 def policies(values: Object, *arguments: str) -> dict[str, Object]:
     """By what they confine."""
     found = [entry for entry in render(values, *arguments) if entry["kind"] == POLICY]
-    return {entry["metadata"]["name"].partition(".")[0].rpartition("-")[2]: entry["spec"] for entry in found}
+    return {
+        entry["metadata"]["name"].partition(".")[0].rpartition("-")[2]: entry["spec"]
+        for entry in found
+    }
 
 
 def test_every_policy_looks_at_what_one_account_does_and_fails_shut() -> None:
@@ -41,8 +45,15 @@ def test_every_policy_looks_at_what_one_account_does_and_fails_shut() -> None:
     assert found.keys() == LOOKED_AT.keys()
     for name, spec in found.items():
         rules = spec["matchConstraints"]["resourceRules"]
-        resources = {f"{group}/{each}" for rule in rules for group in rule["apiGroups"] for each in rule["resources"]}
-        assert (resources, {each for rule in rules for each in rule["operations"]}) == LOOKED_AT[name]
+        resources = {
+            f"{group}/{each}"
+            for rule in rules
+            for group in rule["apiGroups"]
+            for each in rule["resources"]
+        }
+        assert (resources, {each for rule in rules for each in rule["operations"]}) == LOOKED_AT[
+            name
+        ]
         assert spec["failurePolicy"] == "Fail"
         account = "bench-benchrun-release" if name == "release" else "bench-benchrun"
         (condition,) = spec["matchConditions"]
@@ -80,7 +91,11 @@ def test_the_account_is_the_one_that_is_used() -> None:
 
 def test_two_releases_of_one_name_do_not_share_a_policy() -> None:
     names = [
-        {entry["metadata"]["name"] for entry in render(namespace=namespace) if entry["kind"] == POLICY}
+        {
+            entry["metadata"]["name"]
+            for entry in render(namespace=namespace)
+            if entry["kind"] == POLICY
+        }
         for namespace in ("team-a", "team-b")
     ]
     assert not names[0] & names[1]
@@ -100,7 +115,12 @@ def test_they_are_there_where_the_api_is() -> None:
     assert policies({"admissionPolicy": {"enabled": False}}) == {}
 
 
-RUN = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "uid": "u", "controller": True}
+RUN = {
+    "apiVersion": "benchrun.dev/v1alpha1",
+    "kind": "BenchmarkRun",
+    "uid": "u",
+    "controller": True,
+}
 LABELS = {"labels": {"benchrun.dev/run-uid": "u"}}
 OURS = {**LABELS, "ownerReferences": [RUN]}
 
@@ -110,14 +130,38 @@ OURS = {**LABELS, "ownerReferences": [RUN]}
     [
         pytest.param(OURS, True, True, id="as it was made"),
         pytest.param({"ownerReferences": [RUN]}, False, True, id="without its label"),
-        pytest.param({**OURS, "labels": {"benchrun.dev/run-uid": "other"}}, False, True, id="another label"),
+        pytest.param(
+            {**OURS, "labels": {"benchrun.dev/run-uid": "other"}}, False, True, id="another label"
+        ),
         pytest.param(LABELS, False, True, id="orphaned"),
-        pytest.param({**LABELS, "ownerReferences": [{**RUN, "controller": False}]}, False, True, id="no controller"),
+        pytest.param(
+            {**LABELS, "ownerReferences": [{**RUN, "controller": False}]},
+            False,
+            True,
+            id="no controller",
+        ),
         pytest.param({}, False, False, id="nobody's"),
-        pytest.param({"labels": {"app": "x"}, "ownerReferences": []}, False, False, id="other labels"),
-        pytest.param({"ownerReferences": [{**RUN, "controller": False}]}, False, False, id="owned, not controlled"),
-        pytest.param({**LABELS, "ownerReferences": [{**RUN, "kind": "Rollout"}]}, False, False, id="another kind's"),
-        pytest.param({**LABELS, "ownerReferences": [{**RUN, "apiVersion": "apps/v1"}]}, False, False, id="group"),
+        pytest.param(
+            {"labels": {"app": "x"}, "ownerReferences": []}, False, False, id="other labels"
+        ),
+        pytest.param(
+            {"ownerReferences": [{**RUN, "controller": False}]},
+            False,
+            False,
+            id="owned, not controlled",
+        ),
+        pytest.param(
+            {**LABELS, "ownerReferences": [{**RUN, "kind": "Rollout"}]},
+            False,
+            False,
+            id="another kind's",
+        ),
+        pytest.param(
+            {**LABELS, "ownerReferences": [{**RUN, "apiVersion": "apps/v1"}]},
+            False,
+            False,
+            id="group",
+        ),
     ],
 )
 @pytest.mark.parametrize("policy", ["children", "release"])
@@ -128,5 +172,8 @@ def test_either_the_label_or_the_run_that_controls_it_is_enough_to_delete_it(
     environment = cel.NewEnv(variables={"request": cel.Type.DYN, "variables": cel.Type.DYN})
     program = environment.compile(rule["expression"])
     for operation, holds in ((CREATE, created), (UPDATE, created), (DELETE, deleted)):
-        given = {"request": {"operation": operation}, "variables": {"subject": {"metadata": metadata}}}
+        given = {
+            "request": {"operation": operation},
+            "variables": {"subject": {"metadata": metadata}},
+        }
         assert program.eval(data=given).value() is holds

@@ -1,4 +1,5 @@
-"""The alerts: they fire when they should, by promtool's own tests, and each has a page that says what to do."""
+"""The alerts: they fire when they should, by promtool's own tests, and each has a page that says
+what to do."""
 
 import re
 from pathlib import Path
@@ -32,7 +33,9 @@ def test_prometheus_accepts_the_rules() -> None:
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
     bare, test = tmp_path / "rules.yaml", tmp_path / "test.yaml"
     # Words are not compared: they would stand here a second time.
-    wordless = [{key: value for key, value in rule.items() if key != "annotations"} for rule in RULES]
+    wordless = [
+        {key: value for key, value in rule.items() if key != "annotations"} for rule in RULES
+    ]
     bare.write_text(yaml.safe_dump({"groups": [{"name": "bare", "rules": wordless}]}))
     scenes = yaml.safe_load(SCENES.read_text()) | {"rule_files": [str(bare)]}
     test.write_text(yaml.safe_dump(scenes))
@@ -49,7 +52,9 @@ def test_alert_asks_only_for_what_the_operator_exposes(rule: Object) -> None:
     asked = SELECTOR.findall(rule["expr"])
     assert asked
     assert {name for name, _ in asked} <= names
-    assert {matcher for _, matchers in asked for matcher in re.findall(r"(\w+)[=!]", matchers)} <= labels
+    assert {
+        matcher for _, matchers in asked for matcher in re.findall(r"(\w+)[=!]", matchers)
+    } <= labels
 
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
@@ -63,7 +68,9 @@ def test_page_tells_of_no_alert_that_is_not_there() -> None:
     assert re.findall(r"^### (Benchrun\w+)$", PAGE, re.MULTILINE) == NAMES
 
 
-def test_stale_watch_is_told_when_it_did_not_heal_itself_and_before_the_operator_is_restarted() -> None:
+def test_stale_watch_is_told_when_it_did_not_heal_itself_and_before_the_operator_is_restarted() -> (
+    None
+):
     stale = next(rule for rule in RULES if rule["alert"] == "BenchrunWatchStale")
     threshold = float(stale["expr"].rpartition("> ")[2])
     scraped_and_evaluated = 30 + 30
@@ -81,5 +88,7 @@ def test_chart_asks_of_its_own_release_alone() -> None:
 
 
 def test_chart_puts_labels_on_the_rule_and_makes_none_unless_asked() -> None:
-    assert only(render(EVERYTHING), "PrometheusRule")["metadata"]["labels"]["release"] == "prometheus"
+    assert (
+        only(render(EVERYTHING), "PrometheusRule")["metadata"]["labels"]["release"] == "prometheus"
+    )
     assert "PrometheusRule" not in {entry["kind"] for entry in render()}

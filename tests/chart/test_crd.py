@@ -1,4 +1,5 @@
-"""The CustomResourceDefinitions travel in the chart, unchanged but for labels and the policy that keeps them."""
+"""The CustomResourceDefinitions travel in the chart, unchanged but for labels and the policy that
+keeps them."""
 
 import pytest
 import yaml
@@ -11,12 +12,18 @@ NAMES = ["benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"]
 
 def definitions(values: Object | None = None) -> dict[str, Object]:
     """What is rendered of them, by name."""
-    rendered = [entry for entry in render(values or {}) if entry["kind"] == "CustomResourceDefinition"]
+    rendered = [
+        entry for entry in render(values or {}) if entry["kind"] == "CustomResourceDefinition"
+    ]
     return {entry["metadata"]["name"]: entry for entry in rendered}
 
 
 def test_there_are_just_those_that_the_repository_has() -> None:
-    assert sorted(definitions()) == NAMES == sorted(path.stem for path in (REPOSITORY / "crds").glob("*.yaml"))
+    assert (
+        sorted(definitions())
+        == NAMES
+        == sorted(path.stem for path in (REPOSITORY / "crds").glob("*.yaml"))
+    )
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -38,7 +45,9 @@ def test_it_is_given_up_on_uninstall_only_when_asked_for(name: str) -> None:
     assert "annotations" not in definitions({"crds": {"keep": False}})[name]["metadata"]
 
 
-@pytest.mark.parametrize("values", [{"crds": {"enabled": False}}, {"crds": {"enabled": False, "keep": False}}])
+@pytest.mark.parametrize(
+    "values", [{"crds": {"enabled": False}}, {"crds": {"enabled": False, "keep": False}}]
+)
 def test_they_can_be_left_to_someone_else(values: Object) -> None:
     assert "CustomResourceDefinition" not in {entry["kind"] for entry in render(values)}
 
@@ -46,6 +55,9 @@ def test_they_can_be_left_to_someone_else(values: Object) -> None:
 def test_the_examples_people_are_shown_are_valid_runs() -> None:
     shown = notes().partition("<<'END'\n")[2].partition("END\n")[0]
     annotations = yaml.safe_load((CHART / "Chart.yaml").read_text())["annotations"]
-    for example in [yaml.safe_load(shown), *yaml.safe_load(annotations["artifacthub.io/crdsExamples"])]:
+    for example in [
+        yaml.safe_load(shown),
+        *yaml.safe_load(annotations["artifacthub.io/crdsExamples"]),
+    ]:
         assert (example["apiVersion"], example["kind"]) == (API_VERSION, KIND)
         assert BenchmarkRunSpec.model_validate(example["spec"]).workloads[0].requests == 400

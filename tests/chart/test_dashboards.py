@@ -1,4 +1,5 @@
-"""The dashboards ask only for what the operator exposes: every query is evaluated by Prometheus' own engine over it."""
+"""The dashboards ask only for what the operator exposes: every query is evaluated by Prometheus'
+own engine over it."""
 
 import json
 import re
@@ -26,7 +27,8 @@ def panels(board: Object) -> Iterator[Object]:
 
 
 def queries(board: Object) -> Iterator[str]:
-    """What the panels and the variables ask for, as PromQL; of a variable: whether its label has values."""
+    """What the panels and the variables ask for, as PromQL; of a variable: whether its label has
+    values."""
     yield from (target["expr"] for panel in panels(board) for target in panel["targets"])
     for variable in board["templating"]["list"]:
         if variable["type"] == "query":
@@ -48,10 +50,14 @@ def filled_in(query: str) -> str:
 def series() -> list[Object]:
     """All that the operator exposes, each series growing by one a minute."""
     return [
-        {"series": f"{name}{json.dumps(labels)}".replace('": ', "=").replace('{"', "{").replace(', "', ", "),
-         "values": f"1+1x{MINUTES}"}
+        {
+            "series": f"{name}{json.dumps(labels)}".replace('": ', "=")
+            .replace('{"', "{")
+            .replace(', "', ", "),
+            "values": f"1+1x{MINUTES}",
+        }
         for name, labels in exposed()
-    ]  # fmt: skip
+    ]
 
 
 def evaluate(expressions: list[str], series: list[Object], folder: Path) -> None:
@@ -63,7 +69,9 @@ def evaluate(expressions: list[str], series: list[Object], folder: Path) -> None
     ]
     test = folder / "test.yaml"
     groups = [{"interval": "1m", "input_series": series, "promql_expr_test": asked}]
-    test.write_text(yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": groups}))
+    test.write_text(
+        yaml.safe_dump({"rule_files": [], "evaluation_interval": "1m", "tests": groups})
+    )
     promtool("test", "rules", test)
 
 
@@ -84,7 +92,9 @@ def test_every_query_finds_something_among_what_the_operator_exposes(
         pytest.param("sum(benchrun_queue_depth", id="syntax"),
     ],
 )
-def test_a_query_for_what_is_not_there_is_found_out(wrong: str, series: list[Object], tmp_path: Path) -> None:
+def test_a_query_for_what_is_not_there_is_found_out(
+    wrong: str, series: list[Object], tmp_path: Path
+) -> None:
     with pytest.raises(AssertionError, match="benchrun_queue_dep"):
         evaluate([wrong], series, tmp_path)
 
@@ -112,12 +122,19 @@ def test_tables_name_columns_that_their_queries_make(name: str) -> None:
         if panel["type"] != "table":
             continue
         values = {f"Value #{target['refId']}" for target in panel["targets"]}
-        labels = {label for t in panel["targets"] for group in BY.findall(t["expr"]) for label in group.split(", ")}
+        labels = {
+            label
+            for t in panel["targets"]
+            for group in BY.findall(t["expr"])
+            for label in group.split(", ")
+        }
         organized = panel["transformations"][1]["options"]
         renamed = organized["renameByName"]
         assert renamed.keys() | organized["excludeByName"].keys() == labels | values | {"Time"}
         assert organized["indexByName"].keys() == renamed.keys()
-        assert {entry["matcher"]["options"] for entry in panel["fieldConfig"]["overrides"]} <= set(renamed.values())
+        assert {entry["matcher"]["options"] for entry in panel["fieldConfig"]["overrides"]} <= set(
+            renamed.values()
+        )
 
 
 @pytest.mark.parametrize("name", BOARDS)
@@ -128,7 +145,11 @@ def test_panels_have_identities_words_and_places_of_their_own(name: str) -> None
     taken: set[tuple[int, int]] = set()
     for panel in board["panels"]:
         at = panel["gridPos"]
-        squares = {(x, y) for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])}
+        squares = {
+            (x, y)
+            for x in range(at["x"], at["x"] + at["w"])
+            for y in range(at["y"], at["y"] + at["h"])
+        }
         assert not squares & taken, panel["title"]
         assert at["x"] + at["w"] <= 24
         taken |= squares

@@ -1,4 +1,5 @@
-"""Figures of GPUs: off unless asked for; then the operator is told where exporters are, and may see just those pods."""
+"""Figures of GPUs: off unless asked for; then the operator is told where exporters are, and may see
+just those pods."""
 
 from benchrun.decide import Exporters
 from benchrun.runtime.settings import Settings
@@ -13,7 +14,9 @@ ROLE = "bench-benchrun-gpu-telemetry"
 def settings(values: Object) -> Settings:
     """What the operator makes of its environment."""
     [container] = only(render(values), "Deployment")["spec"]["template"]["spec"]["containers"]
-    return Settings.from_environment({each["name"]: each["value"] for each in container["env"] if "value" in each})
+    return Settings.from_environment(
+        {each["name"]: each["value"] for each in container["env"] if "value" in each}
+    )
 
 
 def test_nothing_is_read_unless_asked_for() -> None:
@@ -22,13 +25,24 @@ def test_nothing_is_read_unless_asked_for() -> None:
 
 
 def test_the_gpu_operators_own_exporters_by_default() -> None:
-    assert settings(ON).exporters == {"gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
+    assert settings(ON).exporters == {
+        "gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+    }
 
 
 def test_others_by_their_labels() -> None:
     labels = {"app": "dcgm", "app.kubernetes.io/part-of": "gpu"}
-    values = {"gpuTelemetry": {"enabled": True, "namespace": "mon", "labels": {"app": "dcgm", **labels}, "port": 9401}}
-    assert settings(values).exporters == {"gpu": Exporters("mon", "app=dcgm,app.kubernetes.io/part-of=gpu", 9401)}
+    values = {
+        "gpuTelemetry": {
+            "enabled": True,
+            "namespace": "mon",
+            "labels": {"app": "dcgm", **labels},
+            "port": 9401,
+        }
+    }
+    assert settings(values).exporters == {
+        "gpu": Exporters("mon", "app=dcgm,app.kubernetes.io/part-of=gpu", 9401)
+    }
 
 
 def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
@@ -36,8 +50,14 @@ def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
     role, binding = named(objects, "Role", ROLE), named(objects, "RoleBinding", ROLE)
     assert granted(role["rules"]) == {"/pods": {"list"}}
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "gpu-operator"
-    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": ROLE}
-    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "bench-benchrun", "namespace": NAMESPACE}]
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "Role",
+        "name": ROLE,
+    }
+    assert binding["subjects"] == [
+        {"kind": "ServiceAccount", "name": "bench-benchrun", "namespace": NAMESPACE}
+    ]
 
 
 def test_through_the_api_server_it_may_read_their_pages_there() -> None:
@@ -48,7 +68,10 @@ def test_through_the_api_server_it_may_read_their_pages_there() -> None:
 def test_an_operator_of_the_whole_cluster_needs_no_further_right() -> None:
     objects = render(ON)
     assert not any(entry["metadata"]["name"] == ROLE for entry in objects)
-    assert OPERATOR.items() <= granted(named(objects, "ClusterRole", "bench-benchrun")["rules"]).items()
+    assert (
+        OPERATOR.items()
+        <= granted(named(objects, "ClusterRole", "bench-benchrun")["rules"]).items()
+    )
 
 
 def test_a_fenced_operator_reaches_the_exporters_and_no_other_pod_there() -> None:
@@ -83,9 +106,15 @@ def test_cadvisor_is_read_with_rights_of_its_own_namespace() -> None:
 
 def test_a_fenced_operator_reaches_cadvisor() -> None:
     [policy] = [
-        o for o in render(CPU | {"networkPolicies": {"egress": {"enabled": True}}}) if o["kind"] == "NetworkPolicy"
+        o
+        for o in render(CPU | {"networkPolicies": {"egress": {"enabled": True}}})
+        if o["kind"] == "NetworkPolicy"
     ]
-    [rule] = [r for r in policy["spec"]["egress"] if {"port": 8080, "protocol": "TCP"} in r.get("ports", ())]
+    [rule] = [
+        r
+        for r in policy["spec"]["egress"]
+        if {"port": 8080, "protocol": "TCP"} in r.get("ports", ())
+    ]
     assert rule["to"][0]["podSelector"] == {"matchLabels": {"app": "cadvisor"}}
 
 

@@ -1,4 +1,5 @@
-"""What the chart renders is what Kubernetes accepts, with every combination of options people use."""
+"""What the chart renders is what Kubernetes accepts, with every combination of options people
+use."""
 
 import shutil
 from pathlib import Path
@@ -8,7 +9,19 @@ import kubernetes_validate
 import pytest
 import yaml
 from benchrun.plan import OPERATOR_LABELS
-from chart.rendering import CHART, EVERYTHING, MODES, NAMESPACE, PROMETHEUS, RELEASE, Object, helm, notes, only, render
+from chart.rendering import (
+    CHART,
+    EVERYTHING,
+    MODES,
+    NAMESPACE,
+    PROMETHEUS,
+    RELEASE,
+    Object,
+    helm,
+    notes,
+    only,
+    render,
+)
 
 KUBERNETES_VERSIONS = ("1.29", kubernetes_validate.latest_version())
 """The oldest that Chart.yaml allows and the newest that is known."""
@@ -35,14 +48,19 @@ def test_helm_lint_has_nothing_to_say(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_object_fits_the_schema_of_its_kind(mode: str, version: str) -> None:
     objects = render(MODES[mode], f"--kube-version={version}")
-    checked = [kubernetes_validate.validate(entry, version, strict=True) for entry in objects if _built_in(entry)]
+    checked = [
+        kubernetes_validate.validate(entry, version, strict=True)
+        for entry in objects
+        if _built_in(entry)
+    ]
     assert len(checked) >= 8
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_two_objects_have_the_same_identity(mode: str) -> None:
     identities = [
-        (entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"]) for entry in render(MODES[mode])
+        (entry["kind"], entry["metadata"].get("namespace"), entry["metadata"]["name"])
+        for entry in render(MODES[mode])
     ]
     assert len(identities) == len(set(identities))
 
@@ -50,19 +68,27 @@ def test_no_two_objects_have_the_same_identity(mode: str) -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_every_namespaced_object_names_its_namespace(mode: str) -> None:
     for entry in render(MODES[mode]):
-        assert ("namespace" in entry["metadata"]) == (entry["kind"] not in CLUSTER_SCOPED), entry["metadata"]["name"]
+        assert ("namespace" in entry["metadata"]) == (entry["kind"] not in CLUSTER_SCOPED), entry[
+            "metadata"
+        ]["name"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_every_object_carries_the_recommended_labels(mode: str) -> None:
-    keys = {f"app.kubernetes.io/{key}" for key in ("name", "instance", "version", "component", "part-of", "managed-by")}
+    keys = {
+        f"app.kubernetes.io/{key}"
+        for key in ("name", "instance", "version", "component", "part-of", "managed-by")
+    }
     for entry in render(MODES[mode]):
         assert keys | {"helm.sh/chart"} <= entry["metadata"]["labels"].keys(), entry["kind"]
 
 
 def test_the_operators_pod_is_the_one_that_fences_around_servers_let_in() -> None:
     values: Object
-    for values in ({"nameOverride": "other"}, {"podLabels": dict.fromkeys(OPERATOR_LABELS, "other")}):
+    for values in (
+        {"nameOverride": "other"},
+        {"podLabels": dict.fromkeys(OPERATOR_LABELS, "other")},
+    ):
         pod = only(render(values), "Deployment")["spec"]["template"]["metadata"]
         assert pod["labels"].items() >= OPERATOR_LABELS.items()
 
@@ -75,7 +101,10 @@ def test_common_labels_are_on_every_object_and_replace_none_of_the_charts_own() 
 
 def test_selectors_hold_only_what_never_changes() -> None:
     labels = {"commonLabels": {"a": "b"}, "podLabels": {"c": "d"}}
-    monitored = {"metrics": {"serviceMonitor": {"enabled": True}}, "networkPolicies": {"metricsPeers": [PROMETHEUS]}}
+    monitored = {
+        "metrics": {"serviceMonitor": {"enabled": True}},
+        "networkPolicies": {"metricsPeers": [PROMETHEUS]},
+    }
     objects = render(labels | monitored | {"replicaCount": 2})
     deployment = only(objects, "Deployment")
     assert deployment["spec"]["selector"] == {"matchLabels": SELECTOR}
@@ -83,12 +112,19 @@ def test_selectors_hold_only_what_never_changes() -> None:
     assert only(objects, "NetworkPolicy")["spec"]["podSelector"] == {"matchLabels": SELECTOR}
     assert only(objects, "PodDisruptionBudget")["spec"]["selector"] == {"matchLabels": SELECTOR}
     assert only(objects, "ServiceMonitor")["spec"]["selector"] == {"matchLabels": SELECTOR}
-    assert deployment["spec"]["template"]["metadata"]["labels"].items() >= (SELECTOR | {"a": "b", "c": "d"}).items()
+    assert (
+        deployment["spec"]["template"]["metadata"]["labels"].items()
+        >= (SELECTOR | {"a": "b", "c": "d"}).items()
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "name"),
-    [({}, "bench-benchrun"), ({"nameOverride": "bench"}, "bench"), ({"fullnameOverride": "other"}, "other")],
+    [
+        ({}, "bench-benchrun"),
+        ({"nameOverride": "bench"}, "bench"),
+        ({"fullnameOverride": "other"}, "other"),
+    ],
 )
 def test_objects_are_named_after_the_release_once(values: Object, name: str) -> None:
     assert only(render(values), "Deployment")["metadata"]["name"] == name
@@ -97,7 +133,10 @@ def test_objects_are_named_after_the_release_once(values: Object, name: str) -> 
 def test_a_new_operator_is_ready_before_the_old_one_goes() -> None:
     spec = only(render(), "Deployment")["spec"]
     assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    assert spec["strategy"] == {
+        "type": "RollingUpdate",
+        "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0},
+    }
     assert "topologySpreadConstraints" not in spec["template"]["spec"]
     assert not any(entry["kind"] == "PodDisruptionBudget" for entry in render())
 
@@ -107,7 +146,10 @@ def test_two_operators_are_kept_apart_and_never_evicted_together() -> None:
     spec = only(objects, "Deployment")["spec"]
     assert spec["replicas"] == 2
     (spread,) = spec["template"]["spec"]["topologySpreadConstraints"]
-    assert (spread["topologyKey"], spread["labelSelector"]) == ("kubernetes.io/hostname", {"matchLabels": SELECTOR})
+    assert (spread["topologyKey"], spread["labelSelector"]) == (
+        "kubernetes.io/hostname",
+        {"matchLabels": SELECTOR},
+    )
     assert only(objects, "PodDisruptionBudget")["spec"]["minAvailable"] == 1
 
 
@@ -135,11 +177,16 @@ def test_what_needs_another_operator_is_rendered_only_when_asked_for() -> None:
 def test_by_default_no_pod_reads_the_operators_metrics() -> None:
     policy = only(render(), "NetworkPolicy")["spec"]
     assert (policy["policyTypes"], policy["ingress"]) == (["Ingress"], [])
-    assert not any(entry["kind"] == "NetworkPolicy" for entry in render({"networkPolicies": {"operator": False}}))
+    assert not any(
+        entry["kind"] == "NetworkPolicy"
+        for entry in render({"networkPolicies": {"operator": False}})
+    )
 
 
 def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() -> None:
-    policy = only(render({"networkPolicies": {"egress": {"enabled": True}}}), "NetworkPolicy")["spec"]
+    policy = only(render({"networkPolicies": {"egress": {"enabled": True}}}), "NetworkPolicy")[
+        "spec"
+    ]
     runs = {
         "namespaceSelector": {},
         "podSelector": {"matchExpressions": [{"key": "benchrun.dev/run", "operator": "Exists"}]},
@@ -155,7 +202,9 @@ def test_the_network_policy_lets_through_what_the_operator_does_and_no_more() ->
 def test_the_network_policy_can_name_peers() -> None:
     asked_for = EVERYTHING["networkPolicies"]
     policy = only(render(EVERYTHING), "NetworkPolicy")["spec"]
-    assert policy["ingress"] == [{"ports": [{"port": "http", "protocol": "TCP"}], "from": asked_for["metricsPeers"]}]
+    assert policy["ingress"] == [
+        {"ports": [{"port": "http", "protocol": "TCP"}], "from": asked_for["metricsPeers"]}
+    ]
     assert policy["egress"][1]["to"] == [{"ipBlock": {"cidr": "10.0.0.1/32"}}]
     assert policy["egress"][5:] == asked_for["egress"]["extra"]
 
@@ -183,8 +232,17 @@ def test_the_notes_say_when_the_cluster_is_too_old_for_the_admission_policy(
     shutil.copytree(CHART, chart)
     # Helm shows the notes of no other version than its own, so they are rendered as an object.
     (chart / "templates" / "NOTES.txt").rename(chart / "notes.txt")
-    (chart / "templates" / "notes.yaml").write_text('text: {{ tpl (.Files.Get "notes.txt") . | quote }}\n')
-    shown = helm("template", RELEASE, str(chart), f"--kube-version={version}", "-s=templates/notes.yaml", values=values)
+    (chart / "templates" / "notes.yaml").write_text(
+        'text: {{ tpl (.Files.Get "notes.txt") . | quote }}\n'
+    )
+    shown = helm(
+        "template",
+        RELEASE,
+        str(chart),
+        f"--kube-version={version}",
+        "-s=templates/notes.yaml",
+        values=values,
+    )
     assert ("admissionPolicy.enabled" in yaml.safe_load(shown.stdout)["text"]) == missing
 
 

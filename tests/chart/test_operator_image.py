@@ -15,7 +15,9 @@ def test_the_lock_holds_every_version_the_project_pins() -> None:
     wanted = PROJECT["dependencies"] + PROJECT["optional-dependencies"]["operator"]
     for requirement in wanted:
         name = re.split(r"[=<>!~ ;\[]", requirement)[0]
-        assert name in locked, f"{name} is not locked; run the command in the first lines of requirements/operator.txt"
+        assert name in locked, (
+            f"{name} is not locked; run the command in the first lines of requirements/operator.txt"
+        )
         if pinned := PIN.match(requirement):
             assert locked[name] == pinned["version"]
 

@@ -25,7 +25,10 @@ def pod(request: pytest.FixtureRequest) -> Object:
 
 
 def test_the_pod_is_not_root_and_confined_by_seccomp(pod: Object) -> None:
-    assert pod["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
 
 
 def test_the_pod_shares_nothing_with_its_node(pod: Object) -> None:
@@ -51,7 +54,9 @@ def test_only_a_small_tmp_can_be_written(pod: Object) -> None:
 
 
 def test_no_variable_holds_or_reads_a_secret(pod: Object) -> None:
-    assert not any("secretKeyRef" in entry.get("valueFrom", {}) for entry in pod["containers"][0]["env"])
+    assert not any(
+        "secretKeyRef" in entry.get("valueFrom", {}) for entry in pod["containers"][0]["env"]
+    )
     assert "envFrom" not in pod["containers"][0]
 
 
@@ -73,4 +78,7 @@ def test_probes_leave_a_busy_operator_time_to_answer(pod: Object, probe: str, pa
 def test_only_the_pod_gets_a_token() -> None:
     objects = render()
     assert only(objects, "ServiceAccount")["automountServiceAccountToken"] is False
-    assert only(objects, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"] is True
+    assert (
+        only(objects, "Deployment")["spec"]["template"]["spec"]["automountServiceAccountToken"]
+        is True
+    )

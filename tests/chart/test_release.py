@@ -1,4 +1,5 @@
-"""The second pair of hands: on by default, with no right that it does not need, and never taken for the operator."""
+"""The second pair of hands: on by default, with no right that it does not need, and never taken for
+the operator."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -48,13 +49,18 @@ def test_every_object_fits_the_schema_of_its_kind(mode: str, version: str) -> No
     objects = render(MODES[mode])
     for each in objects:
         kubernetes_validate.validate(each, version, strict=True)
-    assert {"CronJob", "ServiceAccount", "Role", "RoleBinding"} <= {each["kind"] for each in objects}
+    assert {"CronJob", "ServiceAccount", "Role", "RoleBinding"} <= {
+        each["kind"] for each in objects
+    }
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_no_object_has_the_identity_of_another(mode: str) -> None:
     found = [*rendered(MODES[mode]), *render(MODES[mode])]
-    identities = [(each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"]) for each in found]
+    identities = [
+        (each["kind"], each["metadata"].get("namespace"), each["metadata"]["name"])
+        for each in found
+    ]
     assert len(identities) == len(set(identities))
 
 
@@ -67,7 +73,10 @@ def test_it_looks_every_minute_and_never_twice_at_a_time() -> None:
 
 
 def test_it_looks_at_least_every_two_minutes() -> None:
-    assert only(render({"release": {"schedule": "* * * * *"}}), "CronJob")["spec"]["schedule"] == "* * * * *"
+    assert (
+        only(render({"release": {"schedule": "* * * * *"}}), "CronJob")["spec"]["schedule"]
+        == "* * * * *"
+    )
     assert "schedule" in refusal({"release": {"schedule": "0 * * * *"}})
 
 
@@ -104,7 +113,9 @@ def test_in_namespace_scope_it_sees_those_namespaces_only() -> None:
     objects = render(NAMESPACED)
     assert not {"ClusterRole", "ClusterRoleBinding"} & {entry["kind"] for entry in objects}
     roles = {entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "Role"}
-    bindings = {entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "RoleBinding"}
+    bindings = {
+        entry["metadata"]["namespace"]: entry for entry in objects if entry["kind"] == "RoleBinding"
+    }
     assert roles.keys() == bindings.keys() == {"team-a", "team-b", NAMESPACE}
     assert [granted(roles[each]["rules"]) for each in ("team-a", "team-b")] == [SERVERS] * 2
     assert all(each["subjects"][0]["name"] == NAME for each in bindings.values())
@@ -118,7 +129,12 @@ def test_at_home_it_may_keep_one_config_map(mode: str) -> None:
     role = named(objects, "Role", f"{own}-state")
     assert role["metadata"]["namespace"] == NAMESPACE
     assert role["rules"] == [
-        {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [own], "verbs": ["get", "update"]},
+        {
+            "apiGroups": [""],
+            "resources": ["configmaps"],
+            "resourceNames": [own],
+            "verbs": ["get", "update"],
+        },
         {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["create"]},
     ]
     assert named(objects, "RoleBinding", f"{own}-state")["roleRef"]["name"] == f"{own}-state"
@@ -137,10 +153,15 @@ def test_without_the_right_to_groups_of_pods_it_has_none_either() -> None:
 @pytest.mark.parametrize("mode", MODES)
 def test_its_pod_is_restricted(mode: str) -> None:
     spec = pod(MODES[mode])["spec"]
-    assert spec["securityContext"] == {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
     [container] = spec["containers"]
     assert container["securityContext"] == RESTRICTED
-    assert spec.keys().isdisjoint({"volumes", "initContainers", "hostNetwork", "hostPID", "hostIPC"})
+    assert spec.keys().isdisjoint(
+        {"volumes", "initContainers", "hostNetwork", "hostPID", "hostIPC"}
+    )
     assert only(render(MODES[mode]), "ServiceAccount")["automountServiceAccountToken"] is False
 
 
@@ -149,7 +170,13 @@ def test_it_runs_the_operators_image_where_the_operator_runs() -> None:
     spec = pod(MODES["everything"])["spec"]
     for field in ("image", "imagePullPolicy"):
         assert spec["containers"][0][field] == operator["containers"][0][field]
-    for field in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
+    for field in (
+        "imagePullSecrets",
+        "priorityClassName",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+    ):
         assert spec[field] == operator[field]
     assert spec["serviceAccountName"] != operator["serviceAccountName"]
 
@@ -172,7 +199,10 @@ def test_nobody_takes_its_pods_for_the_operators(mode: str) -> None:
 
 def test_a_fenced_one_reaches_the_api_server_and_nothing_else() -> None:
     policy = only(render(MODES["everything"]), "NetworkPolicy")["spec"]
-    assert policy["podSelector"]["matchLabels"].items() <= pod(MODES["everything"])["metadata"]["labels"].items()
+    assert (
+        policy["podSelector"]["matchLabels"].items()
+        <= pod(MODES["everything"])["metadata"]["labels"].items()
+    )
     assert policy["policyTypes"] == ["Ingress", "Egress"]
     assert "ingress" not in policy
     dns, api_server = policy["egress"]

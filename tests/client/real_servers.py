@@ -15,7 +15,11 @@ from kit.polling import polling
 
 START_SECONDS = 420.0
 """Of a server: 75 s of CPU, beside other work several times that."""
-VARIABLES = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
+VARIABLES = {
+    "HF_HUB_OFFLINE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +50,9 @@ def vllm_server(model: Path, flags: Sequence[str], log: Path) -> Iterator[VllmSe
     """Start a server; it ends with the block."""
     port = free_port()
     own = (f"--port={port}", "--host=127.0.0.1", "--enforce-eager")
-    with vllm_process([VLLM_PYTHON.with_name("vllm"), "serve", model, *own, *flags], port, log) as server:
+    with vllm_process(
+        [VLLM_PYTHON.with_name("vllm"), "serve", model, *own, *flags], port, log
+    ) as server:
         yield server
 
 

@@ -1,4 +1,5 @@
-"""Data that can't be used ends the real client before it is ready: no server is ever made for it."""
+"""Data that can't be used ends the real client before it is ready: no server is ever made for
+it."""
 
 import json
 import threading
@@ -46,7 +47,12 @@ def written(folder: Path, name: str, content: str | bytes) -> DataFile:
 
 def texts(file: DataFile) -> TextsData:
     return TextsData(
-        file=file, format="CSV", column="review", texts_per_prompt=1, output_tokens_per_text=1, duplicate=1
+        file=file,
+        format="CSV",
+        column="review",
+        texts_per_prompt=1,
+        output_tokens_per_text=1,
+        duplicate=1,
     )
 
 
@@ -61,15 +67,25 @@ def bad_data(folder: Path, website: str) -> dict[str, tuple[str, Data]]:
     lines = [json.dumps({"timestamp": at, "input_length": 9, "output_length": 2}) for at in (5, 4)]
     return {
         "r.csv is empty": ("DatasetInvalid", texts(written(folder, "r.csv", ""))),
-        'no column "review"; the header has "text"': ("DatasetInvalid", texts(written(folder, "c.csv", "text\na\n"))),
-        "u.csv, line 2: byte 1": ("DatasetInvalid", texts(written(folder, "u.csv", b"review\n\xff\n"))),
+        'no column "review"; the header has "text"': (
+            "DatasetInvalid",
+            texts(written(folder, "c.csv", "text\na\n")),
+        ),
+        "u.csv, line 2: byte 1": (
+            "DatasetInvalid",
+            texts(written(folder, "u.csv", b"review\n\xff\n")),
+        ),
         "b.jsonl, line 2, column 1": (
             "DatasetInvalid",
-            CustomData(file=written(folder, "b.jsonl", '{"prompt": "a", "output_tokens": 1}\nnonsense\n')),
+            CustomData(
+                file=written(folder, "b.jsonl", '{"prompt": "a", "output_tokens": 1}\nnonsense\n')
+            ),
         ),
         "t.jsonl, line 2": (
             "DatasetInvalid",
-            TimedTraceData(file=written(folder, "t.jsonl", "\n".join(lines)), unit="Seconds", block_tokens=8),
+            TimedTraceData(
+                file=written(folder, "t.jsonl", "\n".join(lines)), unit="Seconds", block_tokens=8
+            ),
         ),
         "huge.jsonl has 5,000,000,000 bytes": ("DatasetInvalid", CustomData(file=huge(folder))),
         "/rows (led on to": ("DatasetInvalid", CustomData(file=DataFile(url=f"{website}/rows"))),
@@ -78,9 +94,13 @@ def bad_data(folder: Path, website: str) -> dict[str, tuple[str, Data]]:
 
 
 @pytest.mark.parametrize("number", range(8))
-def test_the_fault_is_named_and_the_client_ends_before_it_is_ready(tmp_path: Path, website: str, number: int) -> None:
+def test_the_fault_is_named_and_the_client_ends_before_it_is_ready(
+    tmp_path: Path, website: str, number: int
+) -> None:
     told, (reason, data) = list(bad_data(tmp_path, website).items())[number]
-    broken = plan(stage(data=data), target={"base_url": "http://nobody.invalid", "tokenizer": str(TINY_MODEL)})
+    broken = plan(
+        stage(data=data), target={"base_url": "http://nobody.invalid", "tokenizer": str(TINY_MODEL)}
+    )
     with client(tmp_path, broken) as running:
         records, progress = running.pull_all()
         assert running.process.wait() == 2

@@ -1,4 +1,5 @@
-"""Servers that are wrong, slow or die: told early, measured as far as it goes, and never waited for in vain."""
+"""Servers that are wrong, slow or die: told early, measured as far as it goes, and never waited for
+in vain."""
 
 import signal
 from pathlib import Path
@@ -15,11 +16,17 @@ def short_stage(repeat: int, **changes: Any) -> Stage:
 
 
 def plan_for(port: int, *stages: Stage, model: str = "tiny", **changes: Any) -> Plan:
-    target = {"base_url": f"http://127.0.0.1:{port}", "tokenizer": str(TINY_MODEL), "served_model": model}
+    target = {
+        "base_url": f"http://127.0.0.1:{port}",
+        "tokenizer": str(TINY_MODEL),
+        "served_model": model,
+    }
     return plan(*stages, target=target, **changes)
 
 
-def test_a_model_that_is_not_served_is_told_before_the_engine_is_even_imported(tmp_path: Path) -> None:
+def test_a_model_that_is_not_served_is_told_before_the_engine_is_even_imported(
+    tmp_path: Path,
+) -> None:
     port = free_port()
     with simulator(port=port), client(tmp_path, plan_for(port, model="huge")) as running:
         records, progress = running.pull_all()
@@ -39,7 +46,9 @@ def test_a_prompt_longer_than_the_server_takes_is_refused_with_both_numbers(tmp_
         assert running.process.wait() == 2
         assert progress.failure is not None
         assert progress.failure.reason == "PromptTooLong"
-        assert "4097 tokens do not fit into the 4096 tokens of the server" in progress.failure.message
+        assert (
+            "4097 tokens do not fit into the 4096 tokens of the server" in progress.failure.message
+        )
 
 
 def test_a_prompt_longer_than_the_model_takes_is_refused_without_any_server(tmp_path: Path) -> None:
@@ -48,7 +57,9 @@ def test_a_prompt_longer_than_the_model_takes_is_refused_without_any_server(tmp_
         _, progress = running.pull_all()
         assert running.process.wait() == 2
         assert progress.failure is not None
-        assert "8193 tokens do not fit into the 8192 tokens of the model" in progress.failure.message
+        assert (
+            "8193 tokens do not fit into the 8192 tokens of the model" in progress.failure.message
+        )
 
 
 def test_a_server_that_never_comes_is_given_up_at_the_deadline(tmp_path: Path) -> None:
@@ -63,7 +74,10 @@ def test_a_server_that_dies_leaves_records_of_what_failed_and_why(tmp_path: Path
     port = free_port()
     measured = plan_for(port, short_stage(1), short_stage(2), short_stage(3))
     # The canary is one, the first stage four: the server dies within the second stage.
-    with simulator("--sim-die-after-requests", "7", port=port), client(tmp_path, measured) as running:
+    with (
+        simulator("--sim-die-after-requests", "7", port=port),
+        client(tmp_path, measured) as running,
+    ):
         records, _ = running.pull_all()
         assert running.process.wait() == 0
     assert records[0].requests.ok.count(1) == 4
@@ -80,7 +94,10 @@ def test_a_warmup_is_cut_short_and_leaves_nothing_running(tmp_path: Path) -> Non
     port = free_port()
     slow = warmup(data=RandomData(input_tokens=32, output_tokens=400), requests=4, max_seconds=1)
     measured = plan_for(port, short_stage(1), warmups=(slow,))
-    with simulator("--sim-ttft-ms", "50", "--sim-tpot-ms", "50", port=port), client(tmp_path, measured) as running:
+    with (
+        simulator("--sim-ttft-ms", "50", "--sim-tpot-ms", "50", port=port),
+        client(tmp_path, measured) as running,
+    ):
         records, progress = running.pull_all()
         assert running.process.wait() == 0
     assert progress.warmup_us is not None
@@ -97,7 +114,9 @@ def test_a_warmup_is_cut_short_and_leaves_nothing_running(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("metrics", ["garbage", "endless"])
-def test_a_useless_metrics_page_costs_the_edges_and_nothing_else(tmp_path: Path, metrics: str) -> None:
+def test_a_useless_metrics_page_costs_the_edges_and_nothing_else(
+    tmp_path: Path, metrics: str
+) -> None:
     port = free_port()
     measured = plan_for(port, short_stage(1), short_stage(2))
     with simulator("--sim-metrics", metrics, port=port), client(tmp_path, measured) as running:

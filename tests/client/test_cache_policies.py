@@ -1,7 +1,8 @@
-"""What the cache policies do to a server's prefix cache, as the counters at the edges of the stages tell it.
+"""What the cache policies do to a server's prefix cache, as the counters at the edges of the stages
+tell it.
 
-Two files with the same rows make two stages send the same prompts: without a reset the second is served from the cache.
-"""
+Two files with the same rows make two stages send the same prompts: without a reset the second is
+served from the cache."""
 
 import json
 from collections.abc import Iterator
@@ -20,7 +21,12 @@ MAX_IDLE_SECONDS = 0.5
 def same_rows_twice(folder: Path) -> tuple[Stage, ...]:
     """Two stages whose prompts are equal, though no row of a file is used twice."""
     rows = [
-        {"conversations": [{"value": f"{n} " + " ".join(f"word{n} {m}" for m in range(40))}, {"value": "a b c d e f"}]}
+        {
+            "conversations": [
+                {"value": f"{n} " + " ".join(f"word{n} {m}" for m in range(40))},
+                {"value": "a b c d e f"},
+            ]
+        }
         for n in range(ROWS)
     ]
     files = [folder / name for name in ("first.json", "second.json")]
@@ -40,13 +46,19 @@ def same_rows_twice(folder: Path) -> tuple[Stage, ...]:
 
 
 @contextmanager
-def measured(folder: Path, *stages: Stage, flags: tuple[str, ...], **changes: Any) -> Iterator[list[StageRecord]]:
+def measured(
+    folder: Path, *stages: Stage, flags: tuple[str, ...], **changes: Any
+) -> Iterator[list[StageRecord]]:
     port = free_port()
     whole: Plan = plan(
-        *stages, target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)}, **changes
+        *stages,
+        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
+        **changes,
     )
     with (
-        simulator("--sim-ttft-ms", "20", "--sim-tpot-ms", "2", *flags, port=port, development_mode=True),
+        simulator(
+            "--sim-ttft-ms", "20", "--sim-tpot-ms", "2", *flags, port=port, development_mode=True
+        ),
         client(folder, whole) as running,
     ):
         records, _ = running.pull_all()
@@ -61,9 +73,13 @@ def hits(record: StageRecord) -> float:
     return edge.after["prefix_cache_hits_total"] - edge.before["prefix_cache_hits_total"]
 
 
-def test_a_reset_is_tried_until_the_server_says_that_it_did_it_and_then_nothing_is_left(tmp_path: Path) -> None:
+def test_a_reset_is_tried_until_the_server_says_that_it_did_it_and_then_nothing_is_left(
+    tmp_path: Path,
+) -> None:
     stages = same_rows_twice(tmp_path)
-    with measured(tmp_path, *stages, flags=("--sim-reset-fails", "2"), cache_policy="Reset") as records:
+    with measured(
+        tmp_path, *stages, flags=("--sim-reset-fails", "2"), cache_policy="Reset"
+    ) as records:
         first, second = records
     assert first.prompts_digest == second.prompts_digest
     assert first.cache_reset is not None
@@ -74,7 +90,9 @@ def test_a_reset_is_tried_until_the_server_says_that_it_did_it_and_then_nothing_
     assert 0 < second.idle_before_us < MAX_IDLE_SECONDS * 1e6
 
 
-def test_a_server_that_claims_a_reset_it_did_not_do_is_found_out_by_its_counters(tmp_path: Path) -> None:
+def test_a_server_that_claims_a_reset_it_did_not_do_is_found_out_by_its_counters(
+    tmp_path: Path,
+) -> None:
     stages = same_rows_twice(tmp_path)
     with measured(tmp_path, *stages, flags=("--sim-reset-lies",), cache_policy="Reset") as records:
         first, second = records
@@ -84,13 +102,23 @@ def test_a_server_that_claims_a_reset_it_did_not_do_is_found_out_by_its_counters
     assert hits(second) > 0
 
 
-def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_apart(tmp_path: Path) -> None:
+def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_apart(
+    tmp_path: Path,
+) -> None:
     data = RandomData(input_tokens=200, output_tokens=8)
     stages = [
         stage(id="chat/concurrency=2/r1", data=data, requests=10, seed=5),
-        stage(id="chat/concurrency=4/r1", data=data, requests=6, seed=5, load=LoadPoint(max_concurrency=4)),
+        stage(
+            id="chat/concurrency=4/r1",
+            data=data,
+            requests=6,
+            seed=5,
+            load=LoadPoint(max_concurrency=4),
+        ),
     ]
-    with measured(tmp_path, *stages, flags=("--sim-drop-end-percent", "25"), cache_policy="Share") as records:
+    with measured(
+        tmp_path, *stages, flags=("--sim-drop-end-percent", "25"), cache_policy="Share"
+    ) as records:
         first, second = records
     assert hits(first) == 0
     assert hits(second) > 0.5 * sum(second.requests.input_tokens)

@@ -1,4 +1,5 @@
-"""Datasets on the wire: what a server finds in its prefix cache is what they declare, and a trace comes when it was recorded.
+"""Datasets on the wire: what a server finds in its prefix cache is what they declare, and a trace
+comes when it was recorded.
 
 One client process measures for all tests of this file.
 """
@@ -30,7 +31,20 @@ from unit.client.plans import plan, sharegpt, stage, warmup
 REQUESTS = 12
 GAP_SECONDS, SPEED = 0.2, 2
 BLOCK_TOKENS = 16
-WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+]
 
 
 def told(subject: object, sentences: int) -> str:
@@ -43,9 +57,16 @@ def written(folder: Path, name: str, text: str) -> DataFile:
 
 
 def datasets(folder: Path) -> Mapping[str, Data]:
-    prompts = "".join(json.dumps({"prompt": told(n, 3), "output_tokens": 4}) + "\n" for n in range(40))
+    prompts = "".join(
+        json.dumps({"prompt": told(n, 3), "output_tokens": 4}) + "\n" for n in range(40)
+    )
     reviews = "review,label\n" + "".join(f'"{told(f"r{n}", 1)}",good\n' for n in range(40))
-    talk = {"messages": [{"role": "user", "content": told("you", 12)}, {"role": "assistant", "content": "Yes, I do."}]}
+    talk = {
+        "messages": [
+            {"role": "user", "content": told("you", 12)},
+            {"role": "assistant", "content": "Yes, I do."},
+        ]
+    }
     recorded = "".join(
         json.dumps(
             {
@@ -58,17 +79,29 @@ def datasets(folder: Path) -> Mapping[str, Data]:
         + "\n"
         for n in range(REQUESTS)
     )
-    lines, table = written(folder, "prompts.jsonl", prompts), written(folder, "reviews.csv", reviews)
+    lines, table = (
+        written(folder, "prompts.jsonl", prompts),
+        written(folder, "reviews.csv", reviews),
+    )
     conversation = written(folder, "talk.json", json.dumps(talk))
     return {
         "custom": CustomData(file=lines),
         "copies": TextsData(
-            file=table, format="CSV", column="review", texts_per_prompt=2, output_tokens_per_text=1, duplicate=4
+            file=table,
+            format="CSV",
+            column="review",
+            texts_per_prompt=2,
+            output_tokens_per_text=1,
+            duplicate=4,
         ),
         "static": AgentData(file=conversation, variants=1),
         "dynamic": AgentData(file=conversation),
-        "prefixed": PrefixRepetitionData(prefixes=3, prefix_tokens=96, suffix_tokens=32, output_tokens=4),
-        "trace": TimedTraceData(file=written(folder, "trace.jsonl", recorded), unit="Milliseconds", block_tokens=64),
+        "prefixed": PrefixRepetitionData(
+            prefixes=3, prefix_tokens=96, suffix_tokens=32, output_tokens=4
+        ),
+        "trace": TimedTraceData(
+            file=written(folder, "trace.jsonl", recorded), unit="Milliseconds", block_tokens=64
+        ),
         "mixed": MixData(
             parts=(
                 MixPart(weight=1, data=RandomData(input_tokens=64, output_tokens=4)),
@@ -77,7 +110,9 @@ def datasets(folder: Path) -> Mapping[str, Data]:
         ),
         "vllm": RandomData(generator="VLLM", seed=0, input_tokens=80, output_tokens=4),
         "vllm-longer": RandomData(generator="VLLM", seed=0, input_tokens=160, output_tokens=4),
-        "growing": AgentData(file=written(folder, "turns.json", json.dumps(_turns())), turns=3, input_output_ratio=20),
+        "growing": AgentData(
+            file=written(folder, "turns.json", json.dumps(_turns())), turns=3, input_output_ratio=20
+        ),
         "forced": sharegpt(str(_talks(folder)), output_tokens=2048),
     }
 
@@ -85,20 +120,27 @@ def datasets(folder: Path) -> Mapping[str, Data]:
 def _turns() -> dict[str, list[dict[str, str]]]:
     """Three answers, each after more to read."""
     roles = ["user", "assistant"] * 3
-    return {"messages": [{"role": role, "content": told(f"{role} {n}", 3)} for n, role in enumerate(roles)]}
+    return {
+        "messages": [
+            {"role": role, "content": told(f"{role} {n}", 3)} for n, role in enumerate(roles)
+        ]
+    }
 
 
 def _talks(folder: Path) -> Path:
     """Of eight conversations four are too long for the model with 2048 more tokens."""
     file = folder / "talks.json"
-    turns = [[{"value": told(f"t{n}", 1 if n % 2 else 40)}, {"value": "Well, yes."}] for n in range(8)]
+    turns = [
+        [{"value": told(f"t{n}", 1 if n % 2 else 40)}, {"value": "Well, yes."}] for n in range(8)
+    ]
     file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
     return file
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What the client of this file gave, by workload; two repeats each, but for the forced lengths."""
+    """What the client of this file gave, by workload; two repeats each, but for the forced
+    lengths."""
 
     records: Mapping[str, list[StageRecord]]
 
@@ -115,14 +157,20 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
             data=data,
             requests=4 if name == "forced" else REQUESTS,
             seed=10 * number + repeat,
-            load=LoadPoint(trace_speed=str(SPEED)) if name == "trace" else LoadPoint(max_concurrency=2),
+            load=LoadPoint(trace_speed=str(SPEED))
+            if name == "trace"
+            else LoadPoint(max_concurrency=2),
         )
         for number, (name, data) in enumerate(every.items())
         for repeat in ((1,) if name == "forced" else (1, 2))
     ]
     whole = plan(
         *stages,
-        target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL), "context_tokens": 4096},
+        target={
+            "base_url": f"http://localhost:{port}",
+            "tokenizer": str(TINY_MODEL),
+            "context_tokens": 4096,
+        },
         warmups=(warmup(workload="static", data=every["static"]),),
     )
     with (
@@ -149,7 +197,9 @@ def declared(record: StageRecord) -> int:
     return record.repeated_tokens + record.shared_prefix_tokens * len(record.requests.ok)
 
 
-def test_every_request_of_every_dataset_is_answered_at_the_length_asked_for(measured: Measured) -> None:
+def test_every_request_of_every_dataset_is_answered_at_the_length_asked_for(
+    measured: Measured,
+) -> None:
     for records in measured.records.values():
         for record in records:
             assert all(record.requests.ok)
@@ -180,12 +230,19 @@ def test_a_shared_seed_sends_the_same_prompts_again_at_any_length(measured: Meas
 def test_a_growing_conversation_finds_its_last_request(measured: Measured) -> None:
     for record in measured.records["growing"]:
         assert hit_tokens(record) > 0.2 * sum(record.requests.input_tokens)
-        ratios = [a / b for a, b in zip(record.requests.input_tokens, record.requests.asked_tokens, strict=True)]
+        ratios = [
+            a / b
+            for a, b in zip(record.requests.input_tokens, record.requests.asked_tokens, strict=True)
+        ]
         assert ratios == pytest.approx([20] * REQUESTS, rel=0.1)
 
 
-@pytest.mark.parametrize("workload", ["custom", "copies", "static", "dynamic", "growing", "prefixed", "trace", "mixed"])
-def test_nothing_is_found_in_the_cache_that_was_not_declared(measured: Measured, workload: str) -> None:
+@pytest.mark.parametrize(
+    "workload", ["custom", "copies", "static", "dynamic", "growing", "prefixed", "trace", "mixed"]
+)
+def test_nothing_is_found_in_the_cache_that_was_not_declared(
+    measured: Measured, workload: str
+) -> None:
     for record in measured.records[workload]:
         assert hit_tokens(record) <= declared(record)
 
@@ -200,7 +257,9 @@ def test_rows_that_differ_are_not_found_in_the_cache(measured: Measured, workloa
     [
         pytest.param("static", 0.8, id="copies of a conversation"),
         pytest.param("copies", 0.6, id="each text four times"),
-        pytest.param("prefixed", 0.5, id="three quarters of each prompt, from its second request on"),
+        pytest.param(
+            "prefixed", 0.5, id="three quarters of each prompt, from its second request on"
+        ),
         pytest.param("trace", 0.4, id="two thirds of each prompt, in full blocks"),
     ],
 )
@@ -230,7 +289,9 @@ def test_a_trace_is_sent_when_it_was_recorded_at_the_speed_asked_for(measured: M
         assert median(record.requests.queue_us) < 20_000
 
 
-def test_a_forced_length_of_2048_measures_the_rows_that_fit_and_counts_the_others(measured: Measured) -> None:
+def test_a_forced_length_of_2048_measures_the_rows_that_fit_and_counts_the_others(
+    measured: Measured,
+) -> None:
     (record,) = measured.records["forced"]
     assert set(record.requests.output_tokens) == {2048}
     (facts,) = record.datasets

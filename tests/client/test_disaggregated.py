@@ -1,8 +1,8 @@
-"""Two real vLLM servers, one for prompts and one for answers, behind the real proxy: are blocks really handed over?
+"""Two real vLLM servers, one for prompts and one for answers, behind the real proxy: are blocks
+really handed over?
 
-The blocks go through a folder (ExampleConnector), which works without a GPU. Decode looks for them by way of a link, which a
-test can turn aside.
-"""
+The blocks go through a folder (ExampleConnector), which works without a GPU. Decode looks for them
+by way of a link, which a test can turn aside."""
 
 import json
 import os
@@ -29,9 +29,15 @@ FETCHED_TOKENS = 896
 """Whole blocks of it."""
 AT_ONCE = 4
 FLAGS = (
-    *("--served-model-name=tiny", "--dtype=float32", "--max-model-len=4096", f"--block-size={BLOCK}"),
+    *(
+        "--served-model-name=tiny",
+        "--dtype=float32",
+        "--max-model-len=4096",
+        f"--block-size={BLOCK}",
+    ),
     *("--no-enable-prefix-caching", "--kv-cache-memory-bytes=300000000"),
-    # A prompt that is prefilled in pieces would be stored in part, and the server that loads it would die.
+    # A prompt that is prefilled in pieces would be stored in part, and the server that loads it
+    # would die.
     *("--no-enable-chunked-prefill", "--max-num-batched-tokens=4096"),
 )
 
@@ -64,9 +70,14 @@ def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Split]:
     blocks.mkdir()
     link.symlink_to(blocks)
     with ExitStack() as stack:
-        roles = {"prefill": transfer("kv_producer", blocks), "decode": transfer("kv_consumer", link)}
+        roles = {
+            "prefill": transfer("kv_producer", blocks),
+            "decode": transfer("kv_consumer", link),
+        }
         servers = {
-            role: stack.enter_context(vllm_server(TINY_MODEL, [*FLAGS, flag], folder / f"{role}.log"))
+            role: stack.enter_context(
+                vllm_server(TINY_MODEL, [*FLAGS, flag], folder / f"{role}.log")
+            )
             for role, flag in roles.items()
         }
         url = stack.enter_context(proxy(servers["prefill"].url, servers["decode"].url))
@@ -129,7 +140,9 @@ def counters(server: VllmServer) -> dict[str, float]:
     """What tells where prompts came from."""
     with urllib.request.urlopen(f"{server.url}/metrics") as response:
         lines = response.read().decode().splitlines()
-    pairs = (line.removeprefix("vllm:").rsplit(" ", 1) for line in lines if line.startswith("vllm:"))
+    pairs = (
+        line.removeprefix("vllm:").rsplit(" ", 1) for line in lines if line.startswith("vllm:")
+    )
     found = {name: float(value) for name, value in pairs}
     wanted = {
         "hits": 'external_prefix_cache_hits_total{engine="0",model_name="tiny"}',
@@ -162,7 +175,9 @@ def test_prompts_at_once_are_fetched_too(split: Split) -> None:
 
 
 def test_a_stream_is_that_of_decode(split: Split) -> None:
-    through, past = (post(url, prompt=prompt(2), stream=True) for url in (split.url, split.decode.url))
+    through, past = (
+        post(url, prompt=prompt(2), stream=True) for url in (split.url, split.decode.url)
+    )
     texts = []
     for said in (through, past):
         assert said.endswith(b"data: [DONE]\n\n")
@@ -172,7 +187,9 @@ def test_a_stream_is_that_of_decode(split: Split) -> None:
     assert len(texts[0]) == 8
 
 
-def test_a_broken_transfer_shows_in_the_counters_and_nowhere_else(split: Split, tmp_path: Path) -> None:
+def test_a_broken_transfer_shows_in_the_counters_and_nowhere_else(
+    split: Split, tmp_path: Path
+) -> None:
     split.lead_aside(tmp_path)
     with rising(split.decode) as risen:
         recomputed = text(split.url, seed=3)
@@ -183,8 +200,12 @@ def test_a_broken_transfer_shows_in_the_counters_and_nowhere_else(split: Split, 
     assert risen["fetched"] == FETCHED_TOKENS
 
 
-def test_the_caches_of_both_are_emptied_at_once_or_the_answer_says_what_is_missing(split: Split) -> None:
-    with urllib.request.urlopen(urllib.request.Request(f"{split.url}/reset_prefix_cache", method="POST")) as response:
+def test_the_caches_of_both_are_emptied_at_once_or_the_answer_says_what_is_missing(
+    split: Split,
+) -> None:
+    with urllib.request.urlopen(
+        urllib.request.Request(f"{split.url}/reset_prefix_cache", method="POST")
+    ) as response:
         answer = json.load(response)
     assert answer["success"] is False
     assert "VLLM_SERVER_DEV_MODE=1" in answer["answer"]

@@ -52,7 +52,9 @@ print(torch.zeros(2).sum().item())
 def successes(url: str) -> float:
     with urllib.request.urlopen(f"{url}/metrics") as response:
         page = response.read().decode()
-    return sum(map(float, re.findall(r"^vllm:request_success_total\{.*\} (\S+)$", page, re.MULTILINE)))
+    return sum(
+        map(float, re.findall(r"^vllm:request_success_total\{.*\} (\S+)$", page, re.MULTILINE))
+    )
 
 
 def test_tokenizer_and_engine_are_loaded_without_torch() -> None:
@@ -70,9 +72,14 @@ def test_requests_take_turns_over_all_servers() -> None:
     ports = [free_port(), free_port()]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
     # One server is ten times as slow: whoever were free first would get most of the requests.
-    with simulator("--sim-ttft-ms", "200", port=ports[0]), simulator("--sim-ttft-ms", "20", port=ports[1]):
+    with (
+        simulator("--sim-ttft-ms", "200", port=ports[0]),
+        simulator("--sim-ttft-ms", "20", port=ports[1]),
+    ):
         subprocess.run(
-            [VLLM_PYTHON, "-c", SPREAD, *urls], env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)}, check=True
+            [VLLM_PYTHON, "-c", SPREAD, *urls],
+            env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
+            check=True,
         )
         assert [successes(url) for url in urls] == [5, 5]
 
@@ -140,7 +147,8 @@ asyncio.run(main())
 
 
 def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() -> None:
-    """In place of what this version of vLLM sends by itself; and each stage opens its own connections, one for each user."""
+    """In place of what this version of vLLM sends by itself; and each stage opens its own
+    connections, one for each user."""
     told = subprocess.run(
         [VLLM_PYTHON, "-c", ASKED],
         env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT)},
@@ -150,6 +158,7 @@ def test_every_request_says_how_tokens_are_chosen_and_connections_are_noted() ->
     for api, sampling, bodies, connects, ttfts in json.loads(told.stdout.splitlines()[-1]):
         assert len(bodies) == 12
         assert all(body.items() >= sampling.items() for body in bodies), (api, sampling, bodies[0])
-        # One of them finds the connection over which vLLM has read the metrics, in versions that do.
+        # One of them finds the connection over which vLLM has read the metrics, in versions that
+        # do.
         assert len(connects) in (3, 4)
         assert 0 < max(connects) < max(ttfts)

@@ -1,4 +1,5 @@
-"""What `benchrun export` writes for vLLM's tools, read by them; and the file that vLLM itself writes, held against ours."""
+"""What `benchrun export` writes for vLLM's tools, read by them; and the file that vLLM itself
+writes, held against ours."""
 
 import json
 import os
@@ -28,7 +29,9 @@ print(json.dumps([prepared, skipped]))
 
 def vllm(*words: str | Path) -> str:
     """What vLLM's command says; it must end well."""
-    done = subprocess.run([*VLLM, *words], capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    done = subprocess.run(
+        [*VLLM, *words], capture_output=True, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return done.stdout
 
@@ -54,14 +57,53 @@ def vllms_own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A file that `vllm bench serve` has written."""
     root, port = tmp_path_factory.mktemp("own"), free_port()
     prompts = root / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": f"{n} is the number of this one"}) + "\n" for n in range(6)))
+    prompts.write_text(
+        "".join(json.dumps({"prompt": f"{n} is the number of this one"}) + "\n" for n in range(6))
+    )
     with simulator("--sim-ttft-ms=20", "--sim-tpot-ms=2", port=port):
         vllm(
-            *("bench", "serve", "--backend", "openai", "--base-url", f"http://127.0.0.1:{port}", "--endpoint"),
-            *("/v1/completions", "--model", "tiny", "--tokenizer", TINY_MODEL, "--dataset-name", "custom"),
-            *("--dataset-path", prompts, "--custom-output-len", "8", "--skip-chat-template", "--num-prompts", "6"),
-            *("--max-concurrency", "2", "--ignore-eos", "--percentile-metrics", "ttft,tpot,itl,e2el"),
-            *("--metric-percentiles", "50,90,99", "--save-result", "--save-detailed", "--result-dir", root),
+            *(
+                "bench",
+                "serve",
+                "--backend",
+                "openai",
+                "--base-url",
+                f"http://127.0.0.1:{port}",
+                "--endpoint",
+            ),
+            *(
+                "/v1/completions",
+                "--model",
+                "tiny",
+                "--tokenizer",
+                TINY_MODEL,
+                "--dataset-name",
+                "custom",
+            ),
+            *(
+                "--dataset-path",
+                prompts,
+                "--custom-output-len",
+                "8",
+                "--skip-chat-template",
+                "--num-prompts",
+                "6",
+            ),
+            *(
+                "--max-concurrency",
+                "2",
+                "--ignore-eos",
+                "--percentile-metrics",
+                "ttft,tpot,itl,e2el",
+            ),
+            *(
+                "--metric-percentiles",
+                "50,90,99",
+                "--save-result",
+                "--save-detailed",
+                "--result-dir",
+                root,
+            ),
             *("--result-filename", "own.json", "--disable-tqdm"),
         )
     found: dict[str, Any] = json.loads((root / "own.json").read_text(encoding="utf-8"))
@@ -88,7 +130,15 @@ def test_our_file_has_the_fields_of_vllms(vllms_own: dict[str, Any]) -> None:
 def test_vllms_plot_finds_every_stage(folder: Path) -> None:
     said = vllm(
         *("bench", "sweep", "plot", folder, "--var-x", "max_concurrency", "--var-y", "p99_ttft_ms"),
-        *("--curve-by", "run_number", "--row-by", "benchrun_verdict", "--col-by", "max_concurrency", "--dry-run"),
+        *(
+            "--curve-by",
+            "run_number",
+            "--row-by",
+            "benchrun_verdict",
+            "--col-by",
+            "max_concurrency",
+            "--dry-run",
+        ),
     )
     assert "Grid: 1 rows x 2 cols" in said
 

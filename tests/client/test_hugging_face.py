@@ -1,4 +1,5 @@
-"""`huggingFace` data with the real library `datasets`, reading a directory as it would read the hub."""
+"""`huggingFace` data with the real library `datasets`, reading a directory as it would read the
+hub."""
 
 import json
 import os
@@ -23,11 +24,17 @@ for arguments in json.load(sys.stdin):
 
 
 def asked(*questions: dict[str, object], folder: Path) -> list[list[object]]:
-    """What each of these datasets gives, in one process: importing the library takes seconds. `folder`: where it runs."""
+    """What each of these datasets gives, in one process: importing the library takes seconds.
+    `folder`: where it runs."""
     done = subprocess.run(
         [VLLM_PYTHON, "-c", SCRIPT],
         input=json.dumps(questions),
-        env={**os.environ, "PYTHONPATH": str(CLIENT_ROOT), "HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1"},
+        env={
+            **os.environ,
+            "PYTHONPATH": str(CLIENT_ROOT),
+            "HF_HUB_OFFLINE": "1",
+            "HF_DATASETS_OFFLINE": "1",
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -37,7 +44,9 @@ def asked(*questions: dict[str, object], folder: Path) -> list[list[object]]:
 
 
 def test_rows_are_read_up_to_the_bound_and_faults_are_named(tmp_path: Path) -> None:
-    (tmp_path / "train.jsonl").write_text("".join(f'{{"question": "q{n}", "n": {n}}}\n' for n in range(5)))
+    (tmp_path / "train.jsonl").write_text(
+        "".join(f'{{"question": "q{n}", "n": {n}}}\n' for n in range(5))
+    )
     (tmp_path / "test.jsonl").write_text(
         '{"question": "a", "n": 1}\n{"question": null, "n": 2}\n{"question": "a", "n": 3}\n'
     )

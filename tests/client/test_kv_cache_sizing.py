@@ -1,4 +1,5 @@
-"""`benchrun kv-cache` against vLLM itself: with a cache of known size, how many tokens does it hold?"""
+"""`benchrun kv-cache` against vLLM itself: with a cache of known size, how many tokens does it
+hold?"""
 
 import json
 import os
@@ -17,12 +18,18 @@ pytestmark = pytest.mark.timeout(900)
 REPOSITORY = Path(__file__).parents[2]
 CACHE = "--kv-cache-memory-bytes=100000000"
 CPU_DEFAULTS = ("--no-async-scheduling", "--block-size=128")
-"""What vLLM's CPU build does unless told otherwise. Said aloud, so that both sides are told the same."""
+"""What vLLM's CPU build does unless told otherwise. Said aloud, so that both sides are told the
+same."""
 CASES = {
     "grouped": ("--max-model-len=8192", *CPU_DEFAULTS),
     "windowed": ("--max-model-len=32768", "--max-num-batched-tokens=2048", *CPU_DEFAULTS),
     "latent": ("--max-model-len=4000", "--no-async-scheduling", "--block-size=16"),
-    "plain": ("--max-model-len=10000", "--kv-cache-dtype=fp8", "--no-async-scheduling", "--block-size=64"),
+    "plain": (
+        "--max-model-len=10000",
+        "--kv-cache-dtype=fp8",
+        "--no-async-scheduling",
+        "--block-size=64",
+    ),
 }
 """A model (tests/client/sized_models.py), and the flags of its server."""
 
@@ -31,7 +38,9 @@ CASES = {
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     script = Path(__file__).with_name("sized_models.py")
-    subprocess.run([VLLM_PYTHON, script, folder], env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=True)
+    subprocess.run(
+        [VLLM_PYTHON, script, folder], env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, check=True
+    )
     return folder
 
 
@@ -68,7 +77,10 @@ def sized(model: Path, flags: Sequence[str], capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("name", CASES)
 def test_tokens_that_fit_are_those_that_vllm_finds(
-    models: Path, engines: Mapping[str, Mapping[str, int]], name: str, capsys: pytest.CaptureFixture[str]
+    models: Path,
+    engines: Mapping[str, Mapping[str, int]],
+    name: str,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     ours, theirs = sized(models / name, CASES[name], capsys), engines[name]
     assert ours["blocks"] == theirs["num_gpu_blocks"]

@@ -1,4 +1,5 @@
-"""vLLM's own engine without its API server, and the client that gives it loads: what `vllm bench` says of it, we say too."""
+"""vLLM's own engine without its API server, and the client that gives it loads: what `vllm bench`
+says of it, we say too."""
 
 import json
 import os
@@ -18,7 +19,13 @@ from unit.client.plans import plan, stage, warmup
 INPUT_TOKENS, OUTPUT_TOKENS, REQUESTS = 64, 32, 96
 TEMPLATE_WORDS = 8
 """Of three tokens each: more than the tolerance of the counts could hide."""
-FLAGS = ("--dtype=float32", "--max-model-len=512", "--max-num-seqs=16", "--enforce-eager", "--seed=1")
+FLAGS = (
+    "--dtype=float32",
+    "--max-model-len=512",
+    "--max-num-seqs=16",
+    "--enforce-eager",
+    "--seed=1",
+)
 _CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"}
 
 
@@ -26,7 +33,14 @@ _CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STA
 def engine(port: int) -> Iterator[None]:
     """The engine as its pod runs it. It leads a group of processes, which end together."""
     process = subprocess.Popen(
-        [VLLM_PYTHON, CLIENT_ROOT / "offline_engine.py", "--port", str(port), f"--model={TINY_MODEL}", *FLAGS],
+        [
+            VLLM_PYTHON,
+            CLIENT_ROOT / "offline_engine.py",
+            "--port",
+            str(port),
+            f"--model={TINY_MODEL}",
+            *FLAGS,
+        ],
         env={**os.environ, **_CPU},
         start_new_session=True,
     )
@@ -50,12 +64,43 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     folder, port = tmp_path_factory.mktemp("offline"), free_port()
     data = RandomData(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     template = folder / "chat.jinja"
-    template.write_text(f"{' the' * TEMPLATE_WORDS}{{% for m in messages %}} {{{{ m.content }}}}{{% endfor %}}")
+    template.write_text(
+        f"{' the' * TEMPLATE_WORDS}{{% for m in messages %}} {{{{ m.content }}}}{{% endfor %}}"
+    )
     whole = plan(
-        stage(id="all/rate=inf/r1", workload="all", load=LoadPoint(), data=data, requests=REQUESTS, seed=3),
-        stage(id="by/batch=8/r1", workload="by", load=LoadPoint(batch_size=8), data=data, requests=24, seed=4),
-        stage(id="by/batch=1/r1", workload="by", load=LoadPoint(batch_size=1), data=data, requests=3, seed=5),
-        stage(id="talk/rate=inf/r1", workload="talk", load=LoadPoint(), data=data, requests=8, seed=6, api="Chat"),
+        stage(
+            id="all/rate=inf/r1",
+            workload="all",
+            load=LoadPoint(),
+            data=data,
+            requests=REQUESTS,
+            seed=3,
+        ),
+        stage(
+            id="by/batch=8/r1",
+            workload="by",
+            load=LoadPoint(batch_size=8),
+            data=data,
+            requests=24,
+            seed=4,
+        ),
+        stage(
+            id="by/batch=1/r1",
+            workload="by",
+            load=LoadPoint(batch_size=1),
+            data=data,
+            requests=3,
+            seed=5,
+        ),
+        stage(
+            id="talk/rate=inf/r1",
+            workload="talk",
+            load=LoadPoint(),
+            data=data,
+            requests=8,
+            seed=6,
+            api="Chat",
+        ),
         warmups=(warmup(workload="all", data=data, requests=16, concurrency=8),),
         target={
             "base_url": f"http://127.0.0.1:{port}",
@@ -85,7 +130,8 @@ def test_every_request_was_answered_as_long_as_asked(measured: Measured) -> None
 
 
 def test_the_engines_counters_tell_of_the_same_requests_and_tokens(measured: Measured) -> None:
-    """Those of chats with the words of the template that the client was given: the model's own is shorter."""
+    """Those of chats with the words of the template that the client was given: the model's own is
+    shorter."""
     for record in measured.records.values():
         (edge,) = record.servers
         assert edge.before is not None
@@ -93,7 +139,9 @@ def test_the_engines_counters_tell_of_the_same_requests_and_tokens(measured: Mea
         rise = {name: edge.after[name] - edge.before[name] for name in edge.after}
         assert rise["request_success_total"] == len(record.requests.ok)
         assert rise["generation_tokens_total"] == sum(record.requests.output_tokens)
-        assert rise["prompt_tokens_total"] == pytest.approx(sum(record.requests.input_tokens), rel=0.02)
+        assert rise["prompt_tokens_total"] == pytest.approx(
+            sum(record.requests.input_tokens), rel=0.02
+        )
         assert rise["prefix_cache_hits_total"] == 0
         assert edge.version
         assert edge.models == f"id={TINY_MODEL} max_model_len=512"
@@ -106,7 +154,9 @@ def test_all_at_once_most_requests_wait_for_a_place(measured: Measured) -> None:
     assert all(ttft < e2el for ttft, e2el in zip(columns.ttft_us, columns.e2el_us, strict=True))
 
 
-def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(measured: Measured) -> None:
+def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(
+    measured: Measured,
+) -> None:
     columns = measured.records["by/batch=8/r1"].requests
     starts = sorted(set(columns.start_us))
     assert [columns.start_us.count(start) for start in starts] == [8, 8, 8]
@@ -127,7 +177,14 @@ def test_throughput_is_that_of_the_command_people_use(measured: Measured, tmp_pa
         [
             *(VLLM_PYTHON, "-m", "vllm.entrypoints.cli.main", "bench", "throughput"),
             *("--dataset-name", "random", "--random-input-len", str(INPUT_TOKENS)),
-            *("--random-output-len", str(OUTPUT_TOKENS), "--num-prompts", str(REQUESTS), "--num-warmups", "16"),
+            *(
+                "--random-output-len",
+                str(OUTPUT_TOKENS),
+                "--num-prompts",
+                str(REQUESTS),
+                "--num-warmups",
+                "16",
+            ),
             *("--output-json", told, "--model", TINY_MODEL, *FLAGS),
         ],
         env={**os.environ, **_CPU},
@@ -144,7 +201,12 @@ def test_throughput_is_that_of_the_command_people_use(measured: Measured, tmp_pa
 
 def test_a_flag_that_vllm_does_not_know_is_told_in_its_own_words(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [VLLM_PYTHON, CLIENT_ROOT / "offline_engine.py", f"--model={TINY_MODEL}", "--max-sequences=3"],
+        [
+            VLLM_PYTHON,
+            CLIENT_ROOT / "offline_engine.py",
+            f"--model={TINY_MODEL}",
+            "--max-sequences=3",
+        ],
         env={**os.environ, **_CPU},
         stderr=subprocess.PIPE,
         text=True,

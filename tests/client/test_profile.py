@@ -29,9 +29,25 @@ def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: 
     traces, port = tmp_path / "traces", free_port()
     (arguments, variables) = ENGINE.profiled("vllm/vllm-openai:v0.32.0", str(traces))
     assert variables == {}
-    flags = ["--served-model-name=tiny", "--max-model-len=1024", "--max-num-seqs=8", CACHE, *arguments]
-    reader = [sys.executable, "-I", "-c", Path(trace_reader.__file__).read_text(), str(traces), str(port)]
-    with vllm_server(TINY_MODEL, flags, tmp_path / "log") as server, subprocess.Popen(reader) as beside:
+    flags = [
+        "--served-model-name=tiny",
+        "--max-model-len=1024",
+        "--max-num-seqs=8",
+        CACHE,
+        *arguments,
+    ]
+    reader = [
+        sys.executable,
+        "-I",
+        "-c",
+        Path(trace_reader.__file__).read_text(),
+        str(traces),
+        str(port),
+    ]
+    with (
+        vllm_server(TINY_MODEL, flags, tmp_path / "log") as server,
+        subprocess.Popen(reader) as beside,
+    ):
         try:
             server.wait_healthy()
             with client(tmp_path / "client", profiled(server.url, reader_port=port)) as running:

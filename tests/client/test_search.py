@@ -1,8 +1,8 @@
 """A search with the real load engine against a server whose capacity is known: it finds the knee.
 
-One client process searches twice, first for users, then for a rate. What it gave goes through the operator's own hands: the
-plan is made from a spec, records are held against it as they would come in, and judged.
-"""
+One client process searches twice, first for users, then for a rate. What it gave goes through the
+operator's own hands: the plan is made from a spec, records are held against it as they would come
+in, and judged."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -22,7 +22,8 @@ SERVICE_SECONDS = (TTFT_MS + (OUTPUT_TOKENS - 1) * TPOT_MS) / 1000
 CAPACITY = SEQUENCES / SERVICE_SECONDS
 """Requests a second that the server completes, and no more: 61.5."""
 LIMIT_MS = 120
-"""Far above the 50 ms of a request that finds a place, and far below what one waits that finds none: an answer takes 130 ms."""
+"""Far above the 50 ms of a request that finds a place, and far below what one waits that finds
+none: an answer takes 130 ms."""
 RATE_TOLERANCE_PERCENT = 20
 MAX_IDLE_SECONDS = 0.5
 
@@ -43,14 +44,25 @@ def spec() -> BenchmarkRunSpec:
             "endpoint": {"url": "http://replaced"},
             "workloads": [
                 {"name": "users", "dataset": dataset, "load": {"search": users}, "requests": 600},
-                {"name": "rate", "dataset": dataset, "load": {"search": rate}, "durationSeconds": 20},
+                {
+                    "name": "rate",
+                    "dataset": dataset,
+                    "load": {"search": rate},
+                    "durationSeconds": 20,
+                },
             ],
             "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": LIMIT_MS}],
-            # On a machine with other work the client is late at times. That is the judge's concern, and its tests'.
+            # On a machine with other work the client is late at times. That is the judge's concern,
+            # and its tests'.
             "validity": {
                 "severities": [
                     {"code": code, "severity": "Note"}
-                    for code in ("ClientSaturated", "ClientServerGap", "ClientThrottled", "RateNotAchieved")
+                    for code in (
+                        "ClientSaturated",
+                        "ClientServerGap",
+                        "ClientThrottled",
+                        "RateNotAchieved",
+                    )
                 ]
             },
         }
@@ -73,8 +85,15 @@ class Searched:
 @pytest.fixture(scope="module")
 def searched(tmp_path_factory: pytest.TempPathFactory) -> Searched:
     folder, port = tmp_path_factory.mktemp("search"), free_port()
-    made = plan_of_client(Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST)
-    target = Target(base_url=f"http://localhost:{port}", servers=1, served_model="tiny", tokenizer=str(TINY_MODEL))
+    made = plan_of_client(
+        Owner(namespace="lab", name="search", uid="uid-1"), spec(), token_digest=TOKEN_DIGEST
+    )
+    target = Target(
+        base_url=f"http://localhost:{port}",
+        servers=1,
+        served_model="tiny",
+        tokenizer=str(TINY_MODEL),
+    )
     plan = made.model_copy(update={"target": target})
     flags = (
         *("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS)),
@@ -102,16 +121,21 @@ def test_it_finds_the_rate_that_the_server_completes(searched: Searched) -> None
     assert answer.outcome == "Bracketed", answer
     assert answer.lower is not None
     assert answer.upper is not None
-    # Nothing above capacity is reported; how far below it stays is the price of certainty in stages of 20 s.
+    # Nothing above capacity is reported; how far below it stays is the price of certainty in stages
+    # of 20 s.
     assert 0.4 * CAPACITY < float(answer.lower) < float(answer.upper) < 1.3 * CAPACITY
     assert answer.resolution_percent is not None
     assert answer.resolution_percent <= RATE_TOLERANCE_PERCENT
 
 
-def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(searched: Searched) -> None:
+def test_every_record_is_one_that_the_operator_takes_and_the_last_of_each_search_says_so(
+    searched: Searched,
+) -> None:
     assert [r.sequence for r in searched.records] == list(range(len(searched.records)))
     nothing = [None] * len(searched.records)
-    assert [problem_with(seal(r)[0], (), searched.plan.searches) for r in searched.records] == nothing
+    assert [
+        problem_with(seal(r)[0], (), searched.plan.searches) for r in searched.records
+    ] == nothing
     assert [probe_problem(r, searched.plan.searches) for r in searched.records] == nothing
     for workload in ("users", "rate"):
         ends = [r.probe.ends_search for r in searched.of(workload) if r.probe is not None]
@@ -137,7 +161,9 @@ def test_no_prompt_of_a_probe_meets_another_in_the_prefix_cache(searched: Search
         assert edge.before is not None
         assert edge.after is not None
         assert edge.after["prefix_cache_hits_total"] == edge.before["prefix_cache_hits_total"]
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(record.requests.ok)
+        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
+            record.requests.ok
+        )
 
 
 def test_between_probes_the_server_hardly_waits(searched: Searched) -> None:

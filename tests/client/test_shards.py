@@ -1,4 +1,5 @@
-"""One load from two processes of the real client: one record a stage, as one process would have given it.
+"""One load from two processes of the real client: one record a stage, as one process would have
+given it.
 
 The same plan is measured by one process and by two.
 """
@@ -24,8 +25,20 @@ LOST_SECONDS = 10.0
 def stages() -> tuple[Stage, ...]:
     data = RandomData(input_tokens=64, output_tokens=12)
     return (
-        stage(id="chat/concurrency=6/r1", load=LoadPoint(max_concurrency=6), data=data, requests=31, seed=11),
-        stage(id="open/rate=30/r1", workload="open", load=LoadPoint(request_rate="30"), requests=60, seed=13),
+        stage(
+            id="chat/concurrency=6/r1",
+            load=LoadPoint(max_concurrency=6),
+            data=data,
+            requests=31,
+            seed=11,
+        ),
+        stage(
+            id="open/rate=30/r1",
+            workload="open",
+            load=LoadPoint(request_rate="30"),
+            requests=60,
+            seed=13,
+        ),
         stage(
             id="capped/rate=60/r1",
             workload="capped",
@@ -34,7 +47,13 @@ def stages() -> tuple[Stage, ...]:
             seed=14,
         ),
         # One user: the second shard has nothing to send.
-        stage(id="alone/concurrency=1/r1", workload="alone", load=LoadPoint(max_concurrency=1), requests=5, seed=15),
+        stage(
+            id="alone/concurrency=1/r1",
+            workload="alone",
+            load=LoadPoint(max_concurrency=1),
+            requests=5,
+            seed=15,
+        ),
     )
 
 
@@ -42,7 +61,9 @@ def whole_plan(port: int, *listed: Stage) -> Plan:
     return plan(
         *listed,
         target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
-        warmups=(warmup(requests=8, concurrency=4, data=RandomData(input_tokens=64, output_tokens=12)),),
+        warmups=(
+            warmup(requests=8, concurrency=4, data=RandomData(input_tokens=64, output_tokens=12)),
+        ),
         percentiles=("50", "99"),
     )
 
@@ -82,7 +103,9 @@ def together(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 def test_one_record_a_stage_holds_every_request(together: Measured) -> None:
     assert together.exit_code == 0
     assert [r.stage_id for r in together.records] == [s.id for s in together.plan.stages]
-    assert [len(r.requests.ok) for r in together.records] == [s.requests for s in together.plan.stages]
+    assert [len(r.requests.ok) for r in together.records] == [
+        s.requests for s in together.plan.stages
+    ]
     assert all(all(r.requests.ok) for r in together.records)
     assert len(together.headlines) == len(together.records)
 
@@ -108,10 +131,15 @@ def test_the_shards_begin_together(together: Measured) -> None:
 
 
 def test_users_are_never_more_than_asked_for(together: Measured) -> None:
-    for record, cap in ((together.records[0], 6), (together.records[2], 5), (together.records[3], 1)):
+    for record, cap in (
+        (together.records[0], 6),
+        (together.records[2], 5),
+        (together.records[3], 1),
+    ):
         columns = record.requests
         spans = list(zip(columns.start_us, columns.e2el_us, strict=True))
-        # Sent, and not yet answered, when a request is sent; one that ends within the same millisecond has.
+        # Sent, and not yet answered, when a request is sent; one that ends within the same
+        # millisecond has.
         busiest = max(sum(s <= now < s + e - 1000 for s, e in spans) for now in columns.start_us)
         assert busiest <= cap
         assert record.scalars["max_concurrency"] == cap
@@ -127,10 +155,14 @@ def test_counters_at_both_edges_hold_the_requests_of_all(together: Measured) -> 
         edge = record.servers[0]
         assert edge.before is not None
         assert edge.after is not None
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(record.requests.ok)
+        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
+            record.requests.ok
+        )
 
 
-def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(alone: Measured, together: Measured) -> None:
+def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(
+    alone: Measured, together: Measured
+) -> None:
     untold = {"max_output_tokens_per_s", "rtfx"}
     for one, two in zip(alone.records, together.records, strict=True):
         assert set(two.scalars) == set(one.scalars) - untold
@@ -138,7 +170,11 @@ def test_figures_have_the_names_of_vllm_and_are_those_of_all_requests(alone: Mea
         assert two.scalars["num_prompts"] == len(two.requests.ok)
         ascending = sorted(two.requests.ttft_us)
         middle = len(ascending) // 2
-        median = ascending[middle] if len(ascending) % 2 else (ascending[middle - 1] + ascending[middle]) / 2
+        median = (
+            ascending[middle]
+            if len(ascending) % 2
+            else (ascending[middle - 1] + ascending[middle]) / 2
+        )
         assert two.scalars["median_ttft_ms"] == pytest.approx(median / 1000, abs=1e-9)
         assert two.scalars["mean_e2el_ms"] == pytest.approx(fmean(two.requests.e2el_us) / 1000)
         duration = two.scalars["duration"]
@@ -155,9 +191,13 @@ def test_between_stages_the_server_waits_little(together: Measured) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_lost_shard_voids_its_stage_and_ends_the_run(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_lost_shard_voids_its_stage_and_ends_the_run(
+    tmp_path: Path, number: signal.Signals
+) -> None:
     port = free_port()
-    short = stage(id="short/concurrency=4/r1", workload="short", load=LoadPoint(max_concurrency=4), requests=8)
+    short = stage(
+        id="short/concurrency=4/r1", workload="short", load=LoadPoint(max_concurrency=4), requests=8
+    )
     long = stage(
         id="long/concurrency=4/r1",
         workload="long",
@@ -190,11 +230,24 @@ def test_a_lost_shard_voids_its_stage_and_ends_the_run(tmp_path: Path, number: s
 def test_several_processes_in_each_of_two_pods_are_one_client(tmp_path: Path) -> None:
     """And one that is lost where the gate is not is told from there."""
     port = free_port()
-    short = stage(id="short/concurrency=6/r1", workload="short", load=LoadPoint(max_concurrency=6), requests=30)
-    long = stage(id="long/concurrency=8/r1", workload="long", load=LoadPoint(max_concurrency=8), requests=4000)
+    short = stage(
+        id="short/concurrency=6/r1",
+        workload="short",
+        load=LoadPoint(max_concurrency=6),
+        requests=30,
+    )
+    long = stage(
+        id="long/concurrency=8/r1",
+        workload="long",
+        load=LoadPoint(max_concurrency=8),
+        requests=4000,
+    )
     with (
         simulator("--sim-ttft-ms", str(TTFT_MS), "--sim-tpot-ms", str(TPOT_MS), port=port),
-        client_of_two_pods(tmp_path, whole_plan(port, short, long), shards_a_pod=2) as (first, second),
+        client_of_two_pods(tmp_path, whole_plan(port, short, long), shards_a_pod=2) as (
+            first,
+            second,
+        ),
     ):
         first.wait_for_stage(long.id, requests=40)
         (victim,) = other_shards(second.process.pid)
@@ -219,6 +272,12 @@ def other_shards(parent: int) -> list[int]:
     """Children of a client that are shards, by their command lines."""
     children = Path(f"/proc/{parent}/task/{parent}/children").read_text().split()
     background = [
-        child for task in Path(f"/proc/{parent}/task").iterdir() for child in (task / "children").read_text().split()
+        child
+        for task in Path(f"/proc/{parent}/task").iterdir()
+        for child in (task / "children").read_text().split()
     ]
-    return [int(c) for c in {*children, *background} if b"--shard=" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return [
+        int(c)
+        for c in {*children, *background}
+        if b"--shard=" in Path(f"/proc/{c}/cmdline").read_bytes()
+    ]

@@ -36,9 +36,12 @@ def test_prompts_are_those_of_vllm_token_for_token_with_their_collisions() -> No
     assert len(found) == 15
     for seed, length, theirs, ours in found:
         assert theirs == ours, (seed, length)
-    # Prompt i is the beginning of prompt i at the next greater length, but for what encoding it again changes at its end.
+    # Prompt i is the beginning of prompt i at the next greater length, but for what encoding it
+    # again changes at its end.
     for (seed, length, _, shorter), (other, _, _, longer) in pairwise(found):
         if seed == other and length > 1:
-            same = [a[: length - 3] == b[: length - 3] for a, b in zip(shorter, longer, strict=True)]
+            same = [
+                a[: length - 3] == b[: length - 3] for a, b in zip(shorter, longer, strict=True)
+            ]
             assert sum(same) >= 18, (seed, length)
     assert found[0][3] != found[5][3]

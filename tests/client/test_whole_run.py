@@ -1,4 +1,5 @@
-"""A whole run with the real load engine against a server of known timing: what arrives is what was sent, when it was due.
+"""A whole run with the real load engine against a server of known timing: what arrives is what was
+sent, when it was due.
 
 One client process measures for all tests of this file.
 """
@@ -12,29 +13,70 @@ from statistics import median
 from typing import Any
 
 import pytest
-from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Sampling, Stage, StageRecord
+from benchrun_client.contract import (
+    LoadPoint,
+    Plan,
+    Progress,
+    RandomData,
+    Sampling,
+    Stage,
+    StageRecord,
+)
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
 
 TTFT_MS, TPOT_MS = 100, 10
 MAX_IDLE_SECONDS = 0.3
 RATE = 20
-WORDS = ["alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "iota", "kappa", "lambda", "mu"]
+WORDS = [
+    "alpha",
+    "beta",
+    "gamma",
+    "delta",
+    "epsilon",
+    "zeta",
+    "eta",
+    "theta",
+    "iota",
+    "kappa",
+    "lambda",
+    "mu",
+]
 
 
 def conversations(count: int) -> list[dict[str, Any]]:
     """Rows that differ from their first word on."""
     return [
-        {"conversations": [{"value": f"{n} {' '.join(WORDS)}"}, {"value": " ".join(WORDS * 2)}]} for n in range(count)
+        {"conversations": [{"value": f"{n} {' '.join(WORDS)}"}, {"value": " ".join(WORDS * 2)}]}
+        for n in range(count)
     ]
 
 
 def stages(rows: Path) -> tuple[Stage, ...]:
     data = RandomData(input_tokens=200, output_tokens=12)
     return (
-        stage(id="chat/concurrency=4/r1", load=LoadPoint(max_concurrency=4), data=data, requests=16, seed=11),
-        stage(id="chat/concurrency=4/r2", repeat=2, load=LoadPoint(max_concurrency=4), data=data, requests=16, seed=12),
-        stage(id="open/rate=20/r1", workload="open", load=LoadPoint(request_rate=str(RATE)), requests=30, seed=13),
+        stage(
+            id="chat/concurrency=4/r1",
+            load=LoadPoint(max_concurrency=4),
+            data=data,
+            requests=16,
+            seed=11,
+        ),
+        stage(
+            id="chat/concurrency=4/r2",
+            repeat=2,
+            load=LoadPoint(max_concurrency=4),
+            data=data,
+            requests=16,
+            seed=12,
+        ),
+        stage(
+            id="open/rate=20/r1",
+            workload="open",
+            load=LoadPoint(request_rate=str(RATE)),
+            requests=30,
+            seed=13,
+        ),
         stage(
             id="talk/concurrency=4/r1",
             workload="talk",
@@ -72,7 +114,9 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
     whole = plan(
         *stages(rows),
         target={"base_url": f"http://localhost:{port}", "tokenizer": str(TINY_MODEL)},
-        warmups=(warmup(requests=8, concurrency=4, data=RandomData(input_tokens=200, output_tokens=12)),),
+        warmups=(
+            warmup(requests=8, concurrency=4, data=RandomData(input_tokens=200, output_tokens=12)),
+        ),
         percentiles=("50", "99.9"),
     )
     with (
@@ -85,14 +129,17 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
 
 def test_every_stage_gives_its_record_and_the_client_exits_0(measured: Measured) -> None:
     assert [r.stage_id for r in measured.records] == [s.id for s in measured.plan.stages]
-    assert [len(r.requests.ok) for r in measured.records] == [s.requests for s in measured.plan.stages]
+    assert [len(r.requests.ok) for r in measured.records] == [
+        s.requests for s in measured.plan.stages
+    ]
     assert all(all(r.requests.ok) for r in measured.records)
     assert {r.plan_digest for r in measured.records} == {measured.plan.digest()}
     assert measured.exit_code == 0
 
 
 def test_between_stages_the_server_waits_less_than_a_third_of_a_second(measured: Measured) -> None:
-    # The open loop begins with a wait of its own: vLLM sleeps the first inter-arrival time before the first request.
+    # The open loop begins with a wait of its own: vLLM sleeps the first inter-arrival time before
+    # the first request.
     closed = [r.idle_before_us / 1e6 for r in measured.records if not r.stage_id.startswith("open")]
     assert max(closed) < MAX_IDLE_SECONDS
 
@@ -104,14 +151,21 @@ def test_records_follow_each_other_on_the_clock(measured: Measured) -> None:
 
 
 def test_lengths_are_exact_as_the_server_counts_them(measured: Measured) -> None:
-    assert [set(r.requests.input_tokens) for r in measured.records[:4]] == [{200}, {200}, {32}, {200}]
+    assert [set(r.requests.input_tokens) for r in measured.records[:4]] == [
+        {200},
+        {200},
+        {32},
+        {200},
+    ]
     assert [set(r.requests.output_tokens) for r in measured.records] == [{12}, {12}, {4}, {12}, {6}]
 
 
 def test_no_prompt_meets_another_in_the_prefix_cache(measured: Measured) -> None:
     edges = [r.servers[0] for r in measured.records]
     hits = [
-        e.after["prefix_cache_hits_total"] - e.before["prefix_cache_hits_total"] for e in edges if e.before and e.after
+        e.after["prefix_cache_hits_total"] - e.before["prefix_cache_hits_total"]
+        for e in edges
+        if e.before and e.after
     ]
     queries = [
         e.after["prefix_cache_queries_total"] - e.before["prefix_cache_queries_total"]
@@ -127,7 +181,9 @@ def test_each_window_holds_exactly_its_own_requests(measured: Measured) -> None:
         edge = record.servers[0]
         assert edge.before is not None
         assert edge.after is not None
-        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(record.requests.ok)
+        assert edge.after["request_success_total"] - edge.before["request_success_total"] == len(
+            record.requests.ok
+        )
     for earlier, later in pairwise(measured.records):
         assert earlier.servers[0].after == later.servers[0].before
 
@@ -151,19 +207,28 @@ def test_our_columns_agree_with_vllms_own_figures(measured: Measured) -> None:
         assert scalars["median_ttft_ms"] == pytest.approx(median(columns.ttft_us) / 1000, abs=0.001)
         assert scalars["median_e2el_ms"] == pytest.approx(median(columns.e2el_us) / 1000, abs=0.001)
         assert "p99.9_itl_ms" in scalars
-        # vLLM counts the gap behind the role of a chat as well, which we do not: it is not one between tokens.
+        # vLLM counts the gap behind the role of a chat as well, which we do not: it is not one
+        # between tokens.
         assert sum(record.gaps.count) == sum(columns.output_tokens) - len(columns.ok)
         roles = len(columns.ok) if record.stage_id.startswith("talk/") else 0
-        vllms_mean_us = (sum(columns.e2el_us) - sum(columns.ttft_us)) / (sum(record.gaps.count) + roles)
+        vllms_mean_us = (sum(columns.e2el_us) - sum(columns.ttft_us)) / (
+            sum(record.gaps.count) + roles
+        )
         assert scalars["mean_itl_ms"] == pytest.approx(vllms_mean_us / 1000, abs=0.001)
 
 
-def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(measured: Measured) -> None:
+def test_records_say_how_tokens_were_chosen_and_which_connections_were_opened(
+    measured: Measured,
+) -> None:
     for record in measured.records:
         assert record.sampling == Sampling()
         assert record.connections is not None
         # With four users; in the open loop one for each request that finds none idle.
-        assert 1 <= record.connections.opened <= (len(record.requests.ok) if "rate" in record.stage_id else 4)
+        assert (
+            1
+            <= record.connections.opened
+            <= (len(record.requests.ok) if "rate" in record.stage_id else 4)
+        )
         assert 0 < record.connections.longest_us <= max(record.requests.ttft_us)
 
 
@@ -173,13 +238,19 @@ def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(measured: Measure
         f"due = numpy.cumsum([numpy.random.gamma(shape=1.0, scale=1 / {RATE}) for _ in range(30)]);"
         f"print(json.dumps(list(due * (30 / {RATE}) / due[-1])))"
     )
-    due = json.loads(subprocess.run([VLLM_PYTHON, "-c", schedule], capture_output=True, check=True, text=True).stdout)
+    due = json.loads(
+        subprocess.run(
+            [VLLM_PYTHON, "-c", schedule], capture_output=True, check=True, text=True
+        ).stdout
+    )
     sent = [us / 1e6 for us in measured.records[2].requests.start_us]
     late = [s - (d - due[0]) for s, d in zip(sent, due, strict=True)]
     assert median(late) == pytest.approx(0, abs=0.02)
 
 
-def test_waiting_for_a_free_place_is_told_apart_from_waiting_for_the_server(measured: Measured) -> None:
+def test_waiting_for_a_free_place_is_told_apart_from_waiting_for_the_server(
+    measured: Measured,
+) -> None:
     closed, open_loop = measured.records[0].requests, measured.records[2].requests
     # Sixteen requests, four at a time: the last ones wait for three waves.
     assert max(closed.queue_us) > 3 * TTFT_MS * 1000
@@ -196,7 +267,9 @@ def test_the_first_stage_tells_what_became_of_the_warm_up(measured: Measured) ->
     told = measured.records[0].warmup
     assert told is not None
     assert (told.requests, told.concurrency, told.answered, told.failed) == (8, 4, 8, 0)
-    assert [record.warmup for record in measured.records[1:]] == [None] * (len(measured.records) - 1)
+    assert [record.warmup for record in measured.records[1:]] == [None] * (
+        len(measured.records) - 1
+    )
 
 
 def test_the_progress_tells_the_instants_of_the_run(measured: Measured) -> None:
@@ -233,7 +306,9 @@ def test_the_cpu_of_the_api_server_and_of_the_node_is_told(measured: Measured) -
         assert record.client.stolen_seconds is not None
         assert 0 <= record.client.stolen_seconds <= record.client.node_cpu_seconds
     assert cpu_seconds == sorted(cpu_seconds)
-    assert cpu_seconds[-1] > cpu_seconds[0]  # One stage may take less than the kernel's tick of 10 ms.
+    assert (
+        cpu_seconds[-1] > cpu_seconds[0]
+    )  # One stage may take less than the kernel's tick of 10 ms.
 
 
 def test_every_answer_came_to_its_end_at_the_length_asked_for(measured: Measured) -> None:

@@ -1,8 +1,8 @@
 """Starts vLLM's engine for each model named on standard input and tells what its KV cache holds.
 
-Runs in the Python that has vLLM. Input: JSON, a list of models with the flags of `vllm serve`. Output: one line of JSON a
-model. Engines in one process: of the minute that a server takes to start, most goes into importing vLLM three times.
-"""
+Runs in the Python that has vLLM. Input: JSON, a list of models with the flags of `vllm serve`.
+Output: one line of JSON a model. Engines in one process: of the minute that a server takes to
+start, most goes into importing vLLM three times."""
 
 import json
 import sys
@@ -19,11 +19,18 @@ from vllm.v1.executor import Executor
 
 def cache_of(model: str, flags: Sequence[str]) -> dict[str, int]:
     """What `vllm serve` with these flags would tell in vllm:cache_config_info."""
-    parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(["--model", model, "--enforce-eager", *flags])
-    config = AsyncEngineArgs.from_cli_args(parsed).create_engine_config(UsageContext.OPENAI_API_SERVER)
+    parsed = make_arg_parser(FlexibleArgumentParser()).parse_args(
+        ["--model", model, "--enforce-eager", *flags]
+    )
+    config = AsyncEngineArgs.from_cli_args(parsed).create_engine_config(
+        UsageContext.OPENAI_API_SERVER
+    )
     core = EngineCore(config, Executor.get_class(config), log_stats=False)
     told = config.cache_config
-    found = {"num_gpu_blocks": told.num_gpu_blocks, "kv_cache_size_tokens": told.kv_cache_size_tokens}
+    found = {
+        "num_gpu_blocks": told.num_gpu_blocks,
+        "kv_cache_size_tokens": told.kv_cache_size_tokens,
+    }
     core.shutdown()
     cleanup_dist_env_and_memory()
     return found

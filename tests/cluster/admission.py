@@ -1,4 +1,5 @@
-"""What the API server says to a manifest: what it would store, or which fields it refuses and why."""
+"""What the API server says to a manifest: what it would store, or which fields it refuses and
+why."""
 
 import json
 import re
@@ -20,15 +21,21 @@ def create(namespace: Namespace, obj: Object, *, dry_run: bool = True) -> Object
 
 def edited(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> Object:
     """The spec of a stored object as it would be after a merge patch."""
-    arguments = ["--type=merge", f"--patch={json.dumps({'spec': patch})}", "--dry-run=server", "--output=json"]
-    spec: Object = json.loads(namespace.kubectl("patch", stored["kind"], stored["metadata"]["name"], *arguments))[
-        "spec"
+    arguments = [
+        "--type=merge",
+        f"--patch={json.dumps({'spec': patch})}",
+        "--dry-run=server",
+        "--output=json",
     ]
+    spec: Object = json.loads(
+        namespace.kubectl("patch", stored["kind"], stored["metadata"]["name"], *arguments)
+    )["spec"]
     return spec
 
 
 def refusals(error: CommandFailed) -> dict[str, str]:
-    """What the API server found wrong: the path of a field, and what is said of it. Unknown fields it names before all else."""
+    """What the API server found wrong: the path of a field, and what is said of it. Unknown fields
+    it names before all else."""
     unknown = re.findall(r'unknown field "([^"]+)"', str(error))
     if unknown:
         return dict.fromkeys(unknown, "unknown field")
@@ -44,7 +51,8 @@ def assert_refused_at(namespace: Namespace, obj: Object, *, path: str, message: 
         create(namespace, obj)
     found = refusals(refused.value)
     assert path in found, found
-    # A list may be refused along with its entry; nothing else is said, least of all that a rule could not be evaluated.
+    # A list may be refused along with its entry; nothing else is said, least of all that a rule
+    # could not be evaluated.
     assert all(path.startswith(other) for other in found), found
     assert "evaluating rule" not in str(refused.value)
     if message is not None:
@@ -52,7 +60,9 @@ def assert_refused_at(namespace: Namespace, obj: Object, *, path: str, message: 
         assert message in found[path], found
 
 
-def assert_immutable(namespace: Namespace, stored: Object, *, field: str, patch: Mapping[str, Any], what: str) -> None:
+def assert_immutable(
+    namespace: Namespace, stored: Object, *, field: str, patch: Mapping[str, Any], what: str
+) -> None:
     """The patch is refused at the field, with the way out: a new object."""
     with pytest.raises(CommandFailed) as refused:
         edited(namespace, stored, patch)

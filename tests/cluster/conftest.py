@@ -1,4 +1,5 @@
-"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinitions of this checkout."""
+"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinitions of this
+checkout."""
 
 import os
 import uuid
@@ -14,9 +15,12 @@ CRDS = Path(__file__).parents[2] / "crds"
 
 @pytest.fixture(scope="session")
 def definition() -> str:
-    """The name of the CustomResourceDefinition of runs; it and that of sweeps are applied and served."""
+    """The name of the CustomResourceDefinition of runs; it and that of sweeps are applied and
+    served."""
     if not os.environ.get("KUBECONFIG"):
-        pytest.fail("KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False)
+        pytest.fail(
+            "KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False
+        )
     command("kubectl", "apply", "--server-side", "--force-conflicts", f"--filename={CRDS}")
     names = (f"customresourcedefinition/{name}" for name in (RUN, SWEEP))
     command("kubectl", "wait", "--for=condition=Established", *names, "--timeout=30s")

@@ -1,7 +1,8 @@
-"""The chart's ValidatingAdmissionPolicies confine the operator's account, whatever its roles say, and nobody else's.
+"""The chart's ValidatingAdmissionPolicies confine the operator's account, whatever its roles say,
+and nobody else's.
 
-The accounts of this test are given every right there is, so that whatever is refused is refused by a policy.
-"""
+The accounts of this test are given every right there is, so that whatever is refused is refused by
+a policy."""
 
 import copy
 import json
@@ -38,7 +39,14 @@ class Confined:
 
     def create(self, manifest: Mapping[str, Any]) -> None:
         """Raises CommandFailed."""
-        command("kubectl", "create", "--filename=-", "--dry-run=server", self._as, stdin=json.dumps(manifest))
+        command(
+            "kubectl",
+            "create",
+            "--filename=-",
+            "--dry-run=server",
+            self._as,
+            stdin=json.dumps(manifest),
+        )
 
     def __call__(self, *arguments: str) -> None:
         """Raises CommandFailed."""
@@ -52,12 +60,19 @@ def home(namespace: Namespace) -> Iterator[Namespace]:
     policies = [entry["metadata"]["name"] for entry in rendered if entry["kind"] == POLICIES[0]]
     assert len(policies) == 6
     command("kubectl", "apply", "--filename=-", stdin=as_list(rendered))
-    accounts = [{"kind": "ServiceAccount", "name": name, "namespace": namespace.name} for name in (OPERATOR, RELEASE)]
+    accounts = [
+        {"kind": "ServiceAccount", "name": name, "namespace": namespace.name}
+        for name in (OPERATOR, RELEASE)
+    ]
     binding = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": f"all-rights-{namespace.name}"},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "cluster-admin",
+        },
         "subjects": accounts,
     }
     command("kubectl", "apply", "--filename=-", stdin=json.dumps(binding))
@@ -65,7 +80,13 @@ def home(namespace: Namespace) -> Iterator[Namespace]:
         wait_until_in_force(namespace)
         yield namespace
     finally:
-        command("kubectl", "delete", "clusterrolebinding", f"all-rights-{namespace.name}", "--wait=false")
+        command(
+            "kubectl",
+            "delete",
+            "clusterrolebinding",
+            f"all-rights-{namespace.name}",
+            "--wait=false",
+        )
         for kind in POLICIES:
             command("kubectl", "delete", kind, *policies, "--wait=false", "--ignore-not-found")
 
@@ -112,7 +133,9 @@ def deployment(namespace: Namespace, **pod: Any) -> Object:
     made = objects(owner(namespace), spec())
     found = copy.deepcopy(next(each for each in made if each["kind"] == "Deployment"))
     spec_of_pods = found["spec"]["template"]["spec"]
-    spec_of_pods |= pod | ({"volumes": [*spec_of_pods["volumes"], *pod["volumes"]]} if "volumes" in pod else {})
+    spec_of_pods |= pod | (
+        {"volumes": [*spec_of_pods["volumes"], *pod["volumes"]]} if "volumes" in pod else {}
+    )
     return found
 
 
@@ -123,16 +146,26 @@ def config_map(namespace: Namespace, **metadata: Any) -> Object:
 
 
 @pytest.mark.parametrize("case", SPECS)
-def test_the_operator_makes_what_a_run_is_made_of(operator: Confined, home: Namespace, case: str) -> None:
+def test_the_operator_makes_what_a_run_is_made_of(
+    operator: Confined, home: Namespace, case: str
+) -> None:
     whose = owner(home)
     body = spec(**SPECS[case])
-    made = [*objects(whose, body), *network_policy_manifests(whose, body, operator_namespace=home.name)]
+    made = [
+        *objects(whose, body),
+        *network_policy_manifests(whose, body, operator_namespace=home.name),
+    ]
     assert refused(operator, {"apiVersion": "v1", "kind": "List", "items": made}) == ""
 
 
 def reference(**changes: Any) -> Object:
     uid = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-    run = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "name": "chat", "uid": uid}
+    run = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "name": "chat",
+        "uid": uid,
+    }
     return {**run, "controller": True, **changes}
 
 
@@ -145,13 +178,26 @@ LABELS = {"benchrun.dev/run-uid": reference()["uid"]}
         pytest.param({}, id="nothing"),
         pytest.param({"labels": LABELS}, id="the label alone"),
         pytest.param({"ownerReferences": [reference()]}, id="the owner alone"),
-        pytest.param({"labels": {"benchrun.dev/run-uid": "other"}, "ownerReferences": [reference()]}, id="other uid"),
-        pytest.param({"labels": LABELS, "ownerReferences": [reference(controller=False)]}, id="no controller"),
-        pytest.param({"labels": LABELS, "ownerReferences": [reference(apiVersion="apps/v1")]}, id="other group"),
-        pytest.param({"labels": LABELS, "ownerReferences": [reference(kind="BenchmarkSweep")]}, id="other kind"),
+        pytest.param(
+            {"labels": {"benchrun.dev/run-uid": "other"}, "ownerReferences": [reference()]},
+            id="other uid",
+        ),
+        pytest.param(
+            {"labels": LABELS, "ownerReferences": [reference(controller=False)]}, id="no controller"
+        ),
+        pytest.param(
+            {"labels": LABELS, "ownerReferences": [reference(apiVersion="apps/v1")]},
+            id="other group",
+        ),
+        pytest.param(
+            {"labels": LABELS, "ownerReferences": [reference(kind="BenchmarkSweep")]},
+            id="other kind",
+        ),
     ],
 )
-def test_what_belongs_to_no_run_it_can_not_make(operator: Confined, home: Namespace, metadata: Object) -> None:
+def test_what_belongs_to_no_run_it_can_not_make(
+    operator: Confined, home: Namespace, metadata: Object
+) -> None:
     assert NOT_OURS in refused(operator, config_map(home, **metadata))
 
 
@@ -177,7 +223,9 @@ TOKEN = {"name": "t", "projected": {"sources": [{"serviceAccountToken": {"path":
     ],
     ids=lambda pod: next(iter(pod)),
 )
-def test_its_pods_get_no_token_and_nothing_of_the_node(operator: Confined, home: Namespace, pod: Object) -> None:
+def test_its_pods_get_no_token_and_nothing_of_the_node(
+    operator: Confined, home: Namespace, pod: Object
+) -> None:
     assert refused(operator, deployment(home)) == ""
     assert "pods of a run get no ServiceAccount token" in refused(operator, deployment(home, **pod))
 
@@ -218,7 +266,14 @@ def test_a_run_it_makes_and_cancels_only_for_a_sweep(operator: Confined, home: N
     home.apply(simulated_run("theirs", suspend=True))
     with pytest.raises(CommandFailed, match="BenchmarkSweep"):
         operator("patch", RUN, "theirs", "--type=merge", '--patch={"spec":{"cancel":true}}')
-    operator("patch", RUN, "theirs", "--type=merge", "--subresource=status", '--patch={"status":{"message":"x"}}')
+    operator(
+        "patch",
+        RUN,
+        "theirs",
+        "--type=merge",
+        "--subresource=status",
+        '--patch={"status":{"message":"x"}}',
+    )
 
 
 @pytest.mark.parametrize(
@@ -245,4 +300,6 @@ def test_whoever_releases_makes_nothing(release: Confined, home: Namespace) -> N
 def test_nobody_else_is_concerned(home: Namespace) -> None:
     other = Confined(home, "somebody-else")
     assert "denied the request" not in refused(other, config_map(home))
-    command("kubectl", "create", "--filename=-", "--dry-run=server", stdin=json.dumps(config_map(home)))
+    command(
+        "kubectl", "create", "--filename=-", "--dry-run=server", stdin=json.dumps(config_map(home))
+    )

@@ -1,4 +1,5 @@
-"""Clients and servers that mean harm, one run each: their own run ends, the operator lives, and others notice nothing."""
+"""Clients and servers that mean harm, one run each: their own run ends, the operator lives, and
+others notice nothing."""
 
 import asyncio
 import hashlib
@@ -23,12 +24,15 @@ MOST_MIB = 256
 """Half of what the chart gives the operator."""
 
 
-# ---- records that unfold ---------------------------------------------------------------------------------------------
+# ---- records that unfold
+# ---------------------------------------------------------------------------------------------
 
 
 async def _armed(played: PlayedCluster, run: PlayedRun, bomb: str) -> HostileClient:
     """The run's client, hostile; it waits for a word while its server has started."""
-    client = HostileClient(run.address, RECORD_PORT, plan=await played.plan(run), body=BOMBS[bomb]())
+    client = HostileClient(
+        run.address, RECORD_PORT, plan=await played.plan(run), body=BOMBS[bomb]()
+    )
     client.start()
     await played.client_pod_runs(run)
     await played.server_starts(run)
@@ -42,7 +46,9 @@ async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(played: Pla
     clients = [await _armed(played, run, run.name) for run in hostile]
     try:
         began = time.monotonic()
-        measuring = asyncio.create_task(honest.client.measure(honest.server, ends=[began + 2, began + 4]))
+        measuring = asyncio.create_task(
+            honest.client.measure(honest.server, ends=[began + 2, began + 4])
+        )
         for client in clients:
             client.armed.set()
         later = await played.apply("later")
@@ -60,7 +66,8 @@ async def test_records_that_unfold_end_their_own_run_and_hurt_nobody(played: Pla
             client.stop()
 
 
-# ---- a forged acknowledgement ----------------------------------------------------------------------------------------
+# ---- a forged acknowledgement
+# ----------------------------------------------------------------------------------------
 
 
 def _asked(url: str, body: Object | None = None, *, token: str | None = None) -> int:
@@ -68,7 +75,9 @@ def _asked(url: str, body: Object | None = None, *, token: str | None = None) ->
     data = None if body is None else json.dumps(body).encode()
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, data, headers), timeout=5) as answer:
+        with urllib.request.urlopen(
+            urllib.request.Request(url, data, headers), timeout=5
+        ) as answer:
             answer.read()
             return int(answer.status)
     except urllib.error.HTTPError as error:
@@ -99,7 +108,10 @@ async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -
     for run in runs:
         await played.both_start(run)
     ends_at = time.monotonic() + 4
-    measuring = [asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at + 0.5])) for run in runs]
+    measuring = [
+        asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at + 0.5]))
+        for run in runs
+    ]
     for run in runs:
         await played.reaches(run, "Running")
     await played.operator.kill()
@@ -120,7 +132,8 @@ async def test_a_forged_acknowledgement_loses_no_record(played: PlayedCluster) -
     assert min(answers) >= 400, answers
 
 
-# ---- another contract ------------------------------------------------------------------------------------------------
+# ---- another contract
+# ------------------------------------------------------------------------------------------------
 
 
 async def _ends_as_mismatched(played: PlayedCluster, run: PlayedRun) -> None:
@@ -135,7 +148,9 @@ async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
     played: PlayedCluster, version: int
 ) -> None:
     at_once, later = [await played.apply(f"{name}-{version}") for name in ("at-once", "later")]
-    stranger = HostileClient(at_once.address, RECORD_PORT, plan=await played.plan(at_once), only_version=version)
+    stranger = HostileClient(
+        at_once.address, RECORD_PORT, plan=await played.plan(at_once), only_version=version
+    )
     stranger.start()
     try:
         await played.client_pod_runs(at_once)
@@ -145,7 +160,9 @@ async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
     await played.both_start(later)
     await played.operator.kill()
     await later.client.stop()
-    stranger = HostileClient(later.address, RECORD_PORT, plan=await played.plan(later), only_version=version)
+    stranger = HostileClient(
+        later.address, RECORD_PORT, plan=await played.plan(later), only_version=version
+    )
     stranger.start()
     try:
         await played.operator.start()
@@ -154,7 +171,8 @@ async def test_a_client_of_another_contract_ends_its_run_also_after_a_restart(
         stranger.stop()
 
 
-# ---- numbers beyond all bounds ---------------------------------------------------------------------------------------
+# ---- numbers beyond all bounds
+# ---------------------------------------------------------------------------------------
 
 
 class Boundless(Server):
@@ -167,14 +185,22 @@ class Boundless(Server):
     def page(self) -> bytes:
         """The page of an honest server, but for three gauges."""
         text = super().page().decode()
-        gauge = re.compile(r"^(vllm:(?:num_requests_\w+|kv_cache_usage_perc)\{)(engine=\"0\")(.*\}) .*$", re.MULTILINE)
+        gauge = re.compile(
+            r"^(vllm:(?:num_requests_\w+|kv_cache_usage_perc)\{)(engine=\"0\")(.*\}) .*$",
+            re.MULTILINE,
+        )
         lines = [rf'\g<1>engine="{n}"\g<3> {self._value}' for n in range(self._engines)]
         return gauge.sub("\n".join(lines), text).encode()
 
 
 LEAST_READ = 3
 """Pages, of two stages of three seconds each."""
-BOUNDLESS = {"huge": ("1e308", 1), "huge-twice": ("1e308", 2), "infinite": ("+Inf", 1), "huge-below": ("-1e308", 2)}
+BOUNDLESS = {
+    "huge": ("1e308", 1),
+    "huge-twice": ("1e308", 2),
+    "infinite": ("+Inf", 1),
+    "huge-below": ("-1e308", 2),
+}
 
 
 @pytest.mark.timeout(120)
@@ -187,12 +213,16 @@ async def test_gauges_beyond_all_bounds_end_in_a_verdict(played: PlayedCluster) 
             value, engines = BOUNDLESS[run.name]
             run.pages.servers[run.address] = Boundless(value, engines=engines)
     began = time.monotonic()
-    await asyncio.gather(*(run.client.measure(run.server, ends=[began + 3, began + 6]) for run in runs))
+    await asyncio.gather(
+        *(run.client.measure(run.server, ends=[began + 3, began + 6]) for run in runs)
+    )
     read = {run.name: run.pages.readings[run.address] for run in runs}
     for run in runs:
         run.client.finish()
     for run in runs:
-        assert await run.client.told(seconds=ENDED_SECONDS), f"{run.name}: its records were never acknowledged"
+        assert await run.client.told(seconds=ENDED_SECONDS), (
+            f"{run.name}: its records were never acknowledged"
+        )
         await played.client_exits(run)
     for run in runs:
         status = await played.finished(run, seconds=ENDED_SECONDS)

@@ -1,4 +1,5 @@
-"""The operator's words to a real API server: what is ours is written, what is somebody else's is never touched."""
+"""The operator's words to a real API server: what is ours is written, what is somebody else's is
+never touched."""
 
 import base64
 import hashlib
@@ -70,10 +71,16 @@ async def api(writes: Writes) -> AsyncIterator[KubernetesApi]:
 
 @pytest.fixture
 def run(namespace: Namespace, request: pytest.FixtureRequest) -> Run:
-    """A run that has ended, so that an operator that may be there leaves it alone; a child may be owned by it."""
+    """A run that has ended, so that an operator that may be there leaves it alone; a child may be
+    owned by it."""
     name = f"r-{hashlib.sha256(request.node.name.encode()).hexdigest()[:12]}"
     namespace.apply(simulated_run(name, suspend=True))
-    ended = {"type": "Failed", "status": "True", "reason": "Cancelled", "lastTransitionTime": "2026-11-21T12:00:00Z"}
+    ended = {
+        "type": "Failed",
+        "status": "True",
+        "reason": "Cancelled",
+        "lastTransitionTime": "2026-11-21T12:00:00Z",
+    }
     namespace.patch(RESOURCE, name, {"status": {"conditions": [ended]}}, subresource="status")
     return run_of(namespace.get(RESOURCE, name))
 
@@ -94,25 +101,48 @@ def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str
     return stamped(body | ({"immutable": True} if immutable else {}))
 
 
-# ---- runs of a sweep -------------------------------------------------------------------------------------------------
+# ---- runs of a sweep
+# -------------------------------------------------------------------------------------------------
 
 
 def sweep_uid(namespace: Namespace, name: str) -> str:
     """Uid of a sweep that exists and starts nothing."""
-    spec = {"template": simulated_run("any")["spec"], "matrix": {"variants": [{"name": "only"}]}, "suspend": True}
-    namespace.apply({"apiVersion": API_VERSION, "kind": "BenchmarkSweep", "metadata": {"name": name}, "spec": spec})
+    spec = {
+        "template": simulated_run("any")["spec"],
+        "matrix": {"variants": [{"name": "only"}]},
+        "suspend": True,
+    }
+    namespace.apply(
+        {
+            "apiVersion": API_VERSION,
+            "kind": "BenchmarkSweep",
+            "metadata": {"name": name},
+            "spec": spec,
+        }
+    )
     uid: str = namespace.get(SWEEP, name)["metadata"]["uid"]
     return uid
 
 
 def run_of_a_sweep(namespace: Namespace, name: str, *, uid: str) -> Manifest:
     """As a sweep makes it, but suspended."""
-    owner = {"apiVersion": API_VERSION, "kind": "BenchmarkSweep", "name": "s", "uid": uid, "controller": True}
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "BenchmarkSweep",
+        "name": "s",
+        "uid": uid,
+        "controller": True,
+    }
     manifest: Manifest = simulated_run(name, suspend=True)
-    return {**manifest, "metadata": {"name": name, "namespace": namespace.name, "ownerReferences": [owner]}}
+    return {
+        **manifest,
+        "metadata": {"name": name, "namespace": namespace.name, "ownerReferences": [owner]},
+    }
 
 
-async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(api: KubernetesApi, namespace: Namespace) -> None:
+async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(
+    api: KubernetesApi, namespace: Namespace
+) -> None:
     uid = sweep_uid(namespace, "s")
     made = await api.apply(run_of_a_sweep(namespace, "once", uid=uid))
     assert made["spec"]["measurement"]["seed"] == 1  # a default of the schema
@@ -121,7 +151,9 @@ async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(api: KubernetesA
     assert run_of(again).sweep_uid == uid
 
 
-async def test_run_of_another_sweep_is_not_taken_for_ours(api: KubernetesApi, namespace: Namespace) -> None:
+async def test_run_of_another_sweep_is_not_taken_for_ours(
+    api: KubernetesApi, namespace: Namespace
+) -> None:
     theirs = sweep_uid(namespace, "s")
     await api.apply(run_of_a_sweep(namespace, "theirs", uid=theirs))
     with pytest.raises(Occupied) as taken:
@@ -129,7 +161,9 @@ async def test_run_of_another_sweep_is_not_taken_for_ours(api: KubernetesApi, na
     assert taken.value.found["metadata"]["ownerReferences"][0]["uid"] == theirs
 
 
-async def test_run_is_cancelled_but_not_its_namesake(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_run_is_cancelled_but_not_its_namesake(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     namesake = Ref(KIND, run.namespace, run.name, "of-another")
     assert await api.cancel_run(namesake) is None
     assert namespace.get(RESOURCE, run.name)["spec"]["cancel"] is False
@@ -139,7 +173,8 @@ async def test_run_is_cancelled_but_not_its_namesake(api: KubernetesApi, namespa
     assert await api.cancel_run(Ref(KIND, run.namespace, "nobody", run.uid)) is None
 
 
-# ---- apply -----------------------------------------------------------------------------------------------------------
+# ---- apply
+# -----------------------------------------------------------------------------------------------------------
 
 
 async def test_object_is_made_and_only_its_metadata_comes_back(
@@ -151,11 +186,15 @@ async def test_object_is_made_and_only_its_metadata_comes_back(
     assert written["metadata"]["uid"] == stored["metadata"]["uid"]
     assert written["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert "data" not in written
-    assert {entry["manager"] for entry in written["metadata"]["managedFields"]} == {names.FIELD_MANAGER}
+    assert {entry["manager"] for entry in written["metadata"]["managedFields"]} == {
+        names.FIELD_MANAGER
+    }
     assert writes.count == {("POST", "configmaps", "2xx"): 1}
 
 
-async def test_object_of_ours_that_exists_is_left_as_it_is(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_object_of_ours_that_exists_is_left_as_it_is(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     first = await api.apply(config_map(run, a="1"))
     again = await api.apply(config_map(run, a="2"))
     assert again["metadata"]["uid"] == first["metadata"]["uid"]
@@ -175,13 +214,17 @@ async def test_object_of_somebody_else_is_never_touched(
         theirs["metadata"]["ownerReferences"] = config_map(other)["metadata"]["ownerReferences"]
     namespace.apply(theirs)
     before = namespace.get("configmap", f"cm-{run.name}")
-    with pytest.raises(Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours") as occupied:
+    with pytest.raises(
+        Occupied, match=f"ConfigMap cm-{run.name} exists and is not ours"
+    ) as occupied:
         await api.apply(config_map(run, a="ours"))
     assert occupied.value.found["metadata"]["uid"] == before["metadata"]["uid"]
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"b": "theirs"}
 
 
-async def test_manifest_that_is_wrong_is_invalid(api: KubernetesApi, run: Run, writes: Writes) -> None:
+async def test_manifest_that_is_wrong_is_invalid(
+    api: KubernetesApi, run: Run, writes: Writes
+) -> None:
     wrong = config_map(run) | {"data": {"not a key": "1"}}
     with pytest.raises(Invalid, match="not a key"):
         await api.apply(wrong)
@@ -195,7 +238,8 @@ async def test_namespace_that_does_not_exist_is_not_found(api: KubernetesApi, ru
         await api.apply(lost)
 
 
-# ---- delete ----------------------------------------------------------------------------------------------------------
+# ---- delete
+# ----------------------------------------------------------------------------------------------------------
 
 
 async def test_object_is_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
@@ -204,32 +248,45 @@ async def test_object_is_deleted(api: KubernetesApi, namespace: Namespace, run: 
     assert f"cm-{run.name}" not in {c["metadata"]["name"] for c in namespace.list("configmaps")}
 
 
-async def test_deleting_what_is_gone_is_a_success(api: KubernetesApi, run: Run, writes: Writes) -> None:
-    await api.delete(Ref("ConfigMap", run.namespace, "never-there", "00000000-0000-0000-0000-000000000000"))
+async def test_deleting_what_is_gone_is_a_success(
+    api: KubernetesApi, run: Run, writes: Writes
+) -> None:
+    await api.delete(
+        Ref("ConfigMap", run.namespace, "never-there", "00000000-0000-0000-0000-000000000000")
+    )
     assert writes.count == {("DELETE", "configmaps", "404"): 1}
 
 
 async def test_namesake_is_not_deleted(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
     await api.apply(config_map(run, a="1"))
-    await api.delete(Ref("ConfigMap", run.namespace, f"cm-{run.name}", "00000000-0000-0000-0000-000000000000"))
+    await api.delete(
+        Ref("ConfigMap", run.namespace, f"cm-{run.name}", "00000000-0000-0000-0000-000000000000")
+    )
     assert namespace.get("configmap", f"cm-{run.name}")["data"] == {"a": "1"}
 
 
-# ---- the status ------------------------------------------------------------------------------------------------------
+# ---- the status
+# ------------------------------------------------------------------------------------------------------
 
 
-async def test_status_of_the_version_we_saw_is_changed(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_status_of_the_version_we_saw_is_changed(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     changes = {"observedGeneration": 1, "phase": "Pending", "message": "hello"}
     body = await api.patch_status(run, resource_version=version_of(namespace, run), changes=changes)
     stored = namespace.get(RESOURCE, run.name)
     assert body["metadata"]["resourceVersion"] == stored["metadata"]["resourceVersion"]
     assert {name: stored["status"][name] for name in changes} == changes
     assert stored["metadata"].get("finalizers") is None
-    await api.patch_status(run_of(body), resource_version=version_of(namespace, run), changes={"message": None})
+    await api.patch_status(
+        run_of(body), resource_version=version_of(namespace, run), changes={"message": None}
+    )
     assert "message" not in namespace.get(RESOURCE, run.name)["status"]
 
 
-async def test_stale_pass_does_not_overwrite(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_stale_pass_does_not_overwrite(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     stale = version_of(namespace, run)
     namespace.patch(RESOURCE, run.name, {"status": {"message": "newer"}}, subresource="status")
     with pytest.raises(Conflict):
@@ -237,7 +294,9 @@ async def test_stale_pass_does_not_overwrite(api: KubernetesApi, namespace: Name
     assert namespace.get(RESOURCE, run.name)["status"]["message"] == "newer"
 
 
-async def test_status_of_a_namesake_is_not_written(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_status_of_a_namesake_is_not_written(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     version = version_of(namespace, run)
     namespace.kubectl("delete", RESOURCE, run.name)
     with pytest.raises(NotFound):
@@ -252,7 +311,9 @@ async def test_status_that_the_schema_does_not_allow_is_invalid(
     api: KubernetesApi, namespace: Namespace, run: Run
 ) -> None:
     with pytest.raises(Invalid, match=r"status\.phase"):
-        await api.patch_status(run, resource_version=version_of(namespace, run), changes={"phase": "Dreaming"})
+        await api.patch_status(
+            run, resource_version=version_of(namespace, run), changes={"phase": "Dreaming"}
+        )
 
 
 async def test_figure_that_is_not_known_survives_within_a_list(
@@ -268,12 +329,17 @@ async def test_figure_that_is_not_known_survives_within_a_list(
         "metrics": {"p99_ttft_ms": 1.5, "mean_itl_ms": None},
         "verdict": "Valid",
     }
-    await api.patch_status(run, resource_version=version_of(namespace, run), changes={"results": [result]})
+    await api.patch_status(
+        run, resource_version=version_of(namespace, run), changes={"results": [result]}
+    )
     metrics = namespace.get(RESOURCE, run.name)["status"]["results"][0]["metrics"]
-    assert {name: value for name, value in metrics.items() if value is not None} == {"p99_ttft_ms": 1.5}
+    assert {name: value for name, value in metrics.items() if value is not None} == {
+        "p99_ttft_ms": 1.5
+    }
 
 
-# ---- reading ---------------------------------------------------------------------------------------------------------
+# ---- reading
+# ---------------------------------------------------------------------------------------------------------
 
 
 async def test_list_goes_through_all_pages_and_takes_only_what_is_labelled(
@@ -282,9 +348,14 @@ async def test_list_goes_through_all_pages_and_takes_only_what_is_labelled(
     count = LIST_PAGE + 3
     namespace.apply(*(config_map(run, name=f"many-{n}-{run.name}", a="x") for n in range(count)))
     selector = f"{names.LABEL_RUN}={run.name}"
-    whole = [body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector)]
+    whole = [
+        body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector)
+    ]
     light = [
-        body async for body in api.list("ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True)
+        body
+        async for body in api.list(
+            "ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True
+        )
     ]
     assert len({body["metadata"]["uid"] for body in whole}) == len(whole) == len(light) == count
     assert all("data" in body for body in whole)
@@ -308,22 +379,33 @@ async def test_log_of_a_measurement_has_the_instant_of_each_line(
         "imagePullPolicy": "IfNotPresent",
         "command": ["python3", "-c", program],
     }
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "compiles"}, "spec": {"containers": [container]}}
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "compiles"},
+        "spec": {"containers": [container]},
+    }
     namespace.apply(pod)
     namespace.kubectl("wait", "pod/compiles", "--for=condition=Ready", "--timeout=90s")
     found: tuple[float, ...] | None = ()
     for _ in polling("the log tells of compiling", seconds=30):
-        text, complete = await api.log_since(run.namespace, Compilations(pod="compiles", container="vllm", since=since))
+        text, complete = await api.log_since(
+            run.namespace, Compilations(pod="compiles", container="vllm", since=since)
+        )
         if complete and (found := ENGINE.compilations(text)):
             break
     assert found is not None
     (at,) = found
     assert abs(time.time() - at) < 120
     with pytest.raises(NotFound):
-        await api.log_since(run.namespace, Compilations(pod="never-there", container="vllm", since=since))
+        await api.log_since(
+            run.namespace, Compilations(pod="never-there", container="vllm", since=since)
+        )
 
 
-async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namespace: Namespace, run: Run) -> None:
+async def test_log_tail_is_bounded_in_lines_and_bytes(
+    api: KubernetesApi, namespace: Namespace, run: Run
+) -> None:
     program = "for n in range(20000): print(n, 'x' * 500)"
     pod = {
         "apiVersion": "v1",
@@ -338,14 +420,18 @@ async def test_log_tail_is_bounded_in_lines_and_bytes(api: KubernetesApi, namesp
         },
     }
     namespace.apply(pod)
-    namespace.kubectl("wait", "pod/talks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s")
+    namespace.kubectl(
+        "wait", "pod/talks", "--for=jsonpath={.status.phase}=Succeeded", "--timeout=90s"
+    )
     tail = await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=False))
     assert 1000 < len(tail) <= LOG_BYTES
     assert len(tail.splitlines()) <= LOG_LINES
     with pytest.raises(Invalid):
         await api.log_tail(run.namespace, LogTail(pod="talks", container="main", previous=True))
     with pytest.raises(NotFound):
-        await api.log_tail(run.namespace, LogTail(pod="never-there", container="main", previous=False))
+        await api.log_tail(
+            run.namespace, LogTail(pod="never-there", container="main", previous=False)
+        )
 
 
 async def test_addresses_behind_a_service_have_the_pods_port(
@@ -362,7 +448,10 @@ async def test_addresses_behind_a_service_have_the_pods_port(
     endpoints = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
-        "metadata": {"name": "front-1", "labels": {"kubernetes.io/service-name": "front", name: value}},
+        "metadata": {
+            "name": "front-1",
+            "labels": {"kubernetes.io/service-name": "front", name: value},
+        },
         "addressType": "IPv4",
         "ports": [{"name": "http", "port": 8000}],
         "endpoints": [
@@ -388,13 +477,16 @@ async def test_event_is_posted_once_and_belongs_to_the_run(
 ) -> None:
     for message in ("first", "second"):
         await api.create_event(run, Event("Running", message), now=NOW)
-    described = json.loads(namespace.kubectl("events", f"--for=benchmarkrun.benchrun.dev/{run.name}", "--output=json"))
+    described = json.loads(
+        namespace.kubectl("events", f"--for=benchmarkrun.benchrun.dev/{run.name}", "--output=json")
+    )
     ours = [e for e in described["items"] if e["reason"] == "Running"]
     assert [(e["message"], e["type"]) for e in ours] == [("first", "Normal")]
     assert writes.count == {("POST", "events", "2xx"): 1, ("POST", "events", "409"): 1}
 
 
-# ---- who asks --------------------------------------------------------------------------------------------------------
+# ---- who asks
+# --------------------------------------------------------------------------------------------------------
 
 
 def pretend_pod(monkeypatch: pytest.MonkeyPatch, place: Path, *, token: str) -> None:
@@ -420,7 +512,13 @@ async def test_service_account_of_the_pod_is_used_and_may_do_what_it_may(
 ) -> None:
     namespace.kubectl("create", "serviceaccount", "reader")
     namespace.kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
-    namespace.kubectl("create", "rolebinding", "reader", "--role=reader", f"--serviceaccount={run.namespace}:reader")
+    namespace.kubectl(
+        "create",
+        "rolebinding",
+        "reader",
+        "--role=reader",
+        f"--serviceaccount={run.namespace}:reader",
+    )
     token = namespace.kubectl("create", "token", "reader").strip()
     pretend_pod(monkeypatch, tmp_path, token=token)
     connection = Connection(await configuration())
@@ -442,7 +540,9 @@ async def test_wrong_token_is_forbidden(
     connection = Connection(await configuration())
     try:
         with pytest.raises(Forbidden):
-            await KubernetesApi(connection, count=writes).get("ConfigMap", namespace=run.namespace, name="x")
+            await KubernetesApi(connection, count=writes).get(
+                "ConfigMap", namespace=run.namespace, name="x"
+            )
     finally:
         await connection.close()
 
@@ -455,13 +555,17 @@ async def test_no_api_server_is_unavailable(
     connection = Connection(await configuration())
     try:
         with pytest.raises(Unavailable):
-            await KubernetesApi(connection, count=writes).delete(Ref("ConfigMap", run.namespace, "x"))
+            await KubernetesApi(connection, count=writes).delete(
+                Ref("ConfigMap", run.namespace, "x")
+            )
     finally:
         await connection.close()
     assert writes.count == {("DELETE", "configmaps", "none"): 1}
 
 
-async def test_no_configuration_at_all_is_unavailable(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+async def test_no_configuration_at_all_is_unavailable(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     with pytest.raises(Unavailable, match="no way to reach an API server"):
         await configuration()

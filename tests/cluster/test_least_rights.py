@@ -1,8 +1,8 @@
-"""Every right that the chart gives the operator is used: without it, one thing that the operator does is refused.
+"""Every right that the chart gives the operator is used: without it, one thing that the operator
+does is refused.
 
-Each right is taken away from a role of its own, which somebody has who exists for this test only. The operator's own code then
-asks the API server in their name.
-"""
+Each right is taken away from a role of its own, which somebody has who exists for this test only.
+The operator's own code then asks the API server in their name."""
 
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -67,7 +67,9 @@ class Somebody:
 
     async def watch(self, kind: str) -> None:
         query = (("watch", "true"), ("timeoutSeconds", "1"))
-        await self.connection.request("GET", RESOURCES[kind].path(self.namespace), query=query, limit_bytes=1)
+        await self.connection.request(
+            "GET", RESOURCES[kind].path(self.namespace), query=query, limit_bytes=1
+        )
 
     async def through(self, method: str) -> None:
         path = f"/api/v1/namespaces/{self.namespace}/pods/none:8090/proxy/records"
@@ -82,8 +84,8 @@ Operation = Callable[[Somebody], Awaitable[Any]]
 
 
 def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
-    """What the operator does with children of a kind. Those that a cluster may lack are not watched; policies are left to the
-    garbage collector."""
+    """What the operator does with children of a kind. Those that a cluster may lack are not
+    watched; policies are left to the garbage collector."""
     resource = RESOURCES[kind]
     name = f"{resource.group}/{resource.plural}"
     found: dict[str, tuple[str, Operation]] = {
@@ -98,9 +100,15 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
         ),
     }
     if kind not in EXTENSION_KINDS:
-        found[f"{name} watch"] = ("what happens is heard of only when all is listed", lambda who: who.watch(kind))
+        found[f"{name} watch"] = (
+            "what happens is heard of only when all is listed",
+            lambda who: who.watch(kind),
+        )
     if kind != "NetworkPolicy":
-        found[f"{name} delete"] = ("it is never let go", lambda who: who.api.delete(Ref(kind, who.namespace, "none")))
+        found[f"{name} delete"] = (
+            "it is never let go",
+            lambda who: who.api.delete(Ref(kind, who.namespace, "none")),
+        )
     return found
 
 
@@ -143,7 +151,10 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
         lambda who: who.api.log_tail(who.namespace, LogTail("none", "vllm", previous=False)),
     ),
     "/pods/proxy get": ("no metrics with podRoad Proxy", lambda who: who.through("GET")),
-    "/pods/proxy create": ("no acknowledgement with podRoad Proxy", lambda who: who.through("POST")),
+    "/pods/proxy create": (
+        "no acknowledgement with podRoad Proxy",
+        lambda who: who.through("POST"),
+    ),
     "discovery.k8s.io/endpointslices list": (
         "spec.endpoint.serviceRef leads nowhere",
         lambda who: who.api.endpoint_addresses(who.namespace, "front", 80),
@@ -156,11 +167,23 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
         "kubectl describe shows nothing",
         lambda who: who.api.create_event(who.run(), Event("Running", "text"), now=NOW),
     ),
-    "/secrets create": ("there is no key for the runs' tokens", lambda who: who.raw("POST", SECRET)),
-    "/secrets get": ("a restart finds another key", lambda who: who.raw("GET", SECRET, SECRET_NAME)),
+    "/secrets create": (
+        "there is no key for the runs' tokens",
+        lambda who: who.raw("POST", SECRET),
+    ),
+    "/secrets get": (
+        "a restart finds another key",
+        lambda who: who.raw("GET", SECRET, SECRET_NAME),
+    ),
     "coordination.k8s.io/leases create": ("nobody leads", lambda who: who.raw("POST", LEASE)),
-    "coordination.k8s.io/leases get": ("nobody knows who leads", lambda who: who.raw("GET", LEASE, LEASE_NAME)),
-    "coordination.k8s.io/leases update": ("the Lease expires", lambda who: who.raw("PUT", LEASE, LEASE_NAME)),
+    "coordination.k8s.io/leases get": (
+        "nobody knows who leads",
+        lambda who: who.raw("GET", LEASE, LEASE_NAME),
+    ),
+    "coordination.k8s.io/leases update": (
+        "the Lease expires",
+        lambda who: who.raw("PUT", LEASE, LEASE_NAME),
+    ),
 }
 """By right: what breaks without it, and the code or request that needs it."""
 
@@ -170,7 +193,10 @@ ALL = "least-rights:all"
 def rules() -> list[Object]:
     """Every rule of the operator, one right each, with that right's name."""
     objects = render(PROXY)
-    given = named(objects, "ClusterRole", "bench-benchrun")["rules"] + named(objects, "Role", OWN_ROLE)["rules"]
+    given = (
+        named(objects, "ClusterRole", "bench-benchrun")["rules"]
+        + named(objects, "Role", OWN_ROLE)["rules"]
+    )
     return [
         {**rule, "apiGroups": [group], "resources": [resource], "verbs": [verb]}
         for rule in given
@@ -188,7 +214,9 @@ def user_without(right: str) -> str:
     return f"least-rights:without:{right.replace('/', '.').replace(' ', ':')}"
 
 
-def role_and_binding(namespace: str, user: str, place: int, granted: list[Object]) -> Iterator[Object]:
+def role_and_binding(
+    namespace: str, user: str, place: int, granted: list[Object]
+) -> Iterator[Object]:
     meta = {"name": f"least-rights-{place}", "namespace": namespace}
     api = "rbac.authorization.k8s.io"
     yield {"apiVersion": f"{api}/v1", "kind": "Role", "metadata": meta, "rules": granted}
@@ -214,18 +242,31 @@ def lab(namespace: Namespace) -> Namespace:
     """A namespace where everybody has their role, and a Service is there to be looked up."""
     granted = rules()
     users = {ALL: granted}
-    users |= {user_without(right): [rule for rule in granted if right_of(rule) != right] for right in RIGHTS}
+    users |= {
+        user_without(right): [rule for rule in granted if right_of(rule) != right]
+        for right in RIGHTS
+    }
     roles = [
         entry
         for place, (user, theirs) in enumerate(users.items())
         for entry in role_and_binding(namespace.name, user, place, theirs)
     ]
-    front = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "front"}, "spec": {"ports": [{"port": 80}]}}
+    front = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "front"},
+        "spec": {"ports": [{"port": 80}]},
+    }
     namespace.kubectl(
-        "create", "--filename=-", stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [*roles, front]})
+        "create",
+        "--filename=-",
+        stdin=json.dumps({"apiVersion": "v1", "kind": "List", "items": [*roles, front]}),
     )
     for _ in polling("the last of them has rights", seconds=20):
-        if namespace.kubectl("auth", "can-i", "list", "pods", f"--as={list(users)[-1]}").strip() == "yes":
+        if (
+            namespace.kubectl("auth", "can-i", "list", "pods", f"--as={list(users)[-1]}").strip()
+            == "yes"
+        ):
             break
     return namespace
 
@@ -259,7 +300,9 @@ def test_every_right_that_is_given_is_accounted_for() -> None:
 
 
 @pytest.mark.parametrize("right", RIGHTS)
-async def test_without_it_something_breaks(somebody: Callable[[str], Awaitable[Somebody]], right: str) -> None:
+async def test_without_it_something_breaks(
+    somebody: Callable[[str], Awaitable[Somebody]], right: str
+) -> None:
     breaks, operation = RIGHTS[right]
     assert not await is_forbidden(await somebody(ALL), operation), "refused even with all rights"
     who = await somebody(user_without(right))

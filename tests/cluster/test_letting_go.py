@@ -1,4 +1,5 @@
-"""The GPU is let go whatever else fails: each test takes something away that the operator would like to have."""
+"""The GPU is let go whatever else fails: each test takes something away that the operator would
+like to have."""
 
 import asyncio
 import json
@@ -28,7 +29,8 @@ WORDS = ("webhook", "policy server")
 """What the API server says of a webhook that is dead, and of one that denied."""
 
 
-# ---- a log that can't be read ----------------------------------------------------------------------------------------
+# ---- a log that can't be read
+# ----------------------------------------------------------------------------------------
 
 
 def _refused_its_flags(address: str) -> Object:
@@ -46,7 +48,12 @@ def _refused_its_flags(address: str) -> Object:
         "imageID": f"docker.io/vllm/vllm-openai@sha256:{'0' * 64}",
         "ready": False,
         "restartCount": 2,
-        "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}},
+        "state": {
+            "waiting": {
+                "reason": "CrashLoopBackOff",
+                "message": "back-off 20s restarting failed container",
+            }
+        },
         "lastState": {"terminated": {**ended, "containerID": "containerd://1"}},
     }
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -70,19 +77,27 @@ async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster
         for run in (unreadable, control):
             await played.client_starts(run)
         # The control's pod has no node: the API server itself says that there is no log.
-        await bind(played.api, played.namespace, await played.gets(unreadable, "Pod", "server"), node=node)
+        await bind(
+            played.api, played.namespace, await played.gets(unreadable, "Pod", "server"), node=node
+        )
         for run in (control, unreadable):
             await played.write_pod(run, "server", _refused_its_flags(run.address))
         for run in (control, unreadable):
             await played.released(run, seconds=LET_GO_SECONDS)
             status = await played.finished(run, seconds=LET_GO_SECONDS)
-            assert condition({"status": status}, "Failed")["reason"] in ("UsageError", "CrashLoop"), status
+            assert condition({"status": status}, "Failed")["reason"] in (
+                "UsageError",
+                "CrashLoop",
+            ), status
         # No kubelet will ever say that the pod has ended.
         pods = f"--namespace={played.namespace}"
-        await asyncio.to_thread(command, "kubectl", pods, "delete", "pods", "--all", "--force", "--grace-period=0")
+        await asyncio.to_thread(
+            command, "kubectl", pods, "delete", "pods", "--all", "--force", "--grace-period=0"
+        )
 
 
-# ---- a client that can't be understood any more ----------------------------------------------------------------------
+# ---- a client that can't be understood any more
+# ----------------------------------------------------------------------
 
 
 async def _measuring(played: PlayedCluster, *runs: PlayedRun) -> list[asyncio.Task[None]]:
@@ -90,7 +105,9 @@ async def _measuring(played: PlayedCluster, *runs: PlayedRun) -> list[asyncio.Ta
     for run in runs:
         await played.both_start(run)
     ends_at = time.monotonic() + FOREVER
-    tasks = [asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at])) for run in runs]
+    tasks = [
+        asyncio.create_task(run.client.measure(run.server, ends=[ends_at, ends_at])) for run in runs
+    ]
     for run in runs:
         await played.reaches(run, "Running")
     return tasks
@@ -103,13 +120,19 @@ async def _left(tasks: list[asyncio.Task[None]]) -> None:
 
 
 @pytest.mark.timeout(90)
-async def test_deadlines_hold_for_a_client_that_cannot_be_understood_after_a_restart(played: PlayedCluster) -> None:
+async def test_deadlines_hold_for_a_client_that_cannot_be_understood_after_a_restart(
+    played: PlayedCluster,
+) -> None:
     limit = {"runDeadlineSeconds": RUN_DEADLINE_SECONDS}
-    runs = planless, control = [await played.apply(name, **limit) for name in ("planless", "control")]
+    runs = planless, control = [
+        await played.apply(name, **limit) for name in ("planless", "control")
+    ]
     tasks = await _measuring(played, *runs)
     late_at = time.monotonic() + RUN_DEADLINE_SECONDS
     await played.operator.kill()
-    await played.delete("ConfigMap", played.children(planless, "ConfigMap", "plan")[0]["metadata"]["name"])
+    await played.delete(
+        "ConfigMap", played.children(planless, "ConfigMap", "plan")[0]["metadata"]["name"]
+    )
     await played.operator.start()
     for run in (control, planless):
         await played.released(run, seconds=max(0.0, late_at - time.monotonic()) + LET_GO_SECONDS)
@@ -118,12 +141,14 @@ async def test_deadlines_hold_for_a_client_that_cannot_be_understood_after_a_res
     await _left(tasks)
 
 
-# ---- a status that can't be read -------------------------------------------------------------------------------------
+# ---- a status that can't be read
+# -------------------------------------------------------------------------------------
 
 
 @pytest.fixture
 def definition_of_tomorrow(definition: str) -> Iterator[None]:
-    """The API server takes what a newer operator may write into a status: other words, other fields."""
+    """The API server takes what a newer operator may write into a status: other words, other
+    fields."""
     document = yaml.safe_load((CRDS / f"{definition}.yaml").read_text())
     for version in document["spec"]["versions"]:
         status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
@@ -179,21 +204,27 @@ async def _written(played: PlayedCluster, run: PlayedRun, changes: Object) -> No
     """The status holds these values: the API server takes a moment to know a definition."""
     for _ in polling(f"the status of {run.name} holds {changes}", seconds=LET_GO_SECONDS):
         try:
-            body = await played.patch("BenchmarkRun", run.name, {"status": changes}, subresource="status")
+            body = await played.patch(
+                "BenchmarkRun", run.name, {"status": changes}, subresource="status"
+            )
         except RuntimeError:
             continue
         if changes.items() <= body["status"].items():
             return
 
 
-# ---- an apply that fails ---------------------------------------------------------------------------------------------
+# ---- an apply that fails
+# ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.timeout(90)
 async def test_a_webhook_that_denies_or_is_dead_is_told_and_deadlines_hold(
     played: PlayedCluster, tmp_path: Path
 ) -> None:
-    limits = {"startupDeadlineSeconds": DEADLINE_SECONDS, "pendingDeadlineSeconds": DEADLINE_SECONDS}
+    limits = {
+        "startupDeadlineSeconds": DEADLINE_SECONDS,
+        "pendingDeadlineSeconds": DEADLINE_SECONDS,
+    }
     denied, dead = {"denied": "jobs", "serverless": "deployments"}, {"dead": "jobs"}
     async with denying(played.api, played.namespace, tmp_path, denied=denied, dead=dead) as webhook:
         control = await played.apply("control")
@@ -203,11 +234,16 @@ async def test_a_webhook_that_denies_or_is_dead_is_told_and_deadlines_hold(
         await played.gets(control, "Deployment", "server", seconds=TOLD_SECONDS)
         for run in runs:
             told = partial(_tells, played, run)
-            await played.until(told, seconds=TOLD_SECONDS, what=f"{run.name} says what it waits for")
+            await played.until(
+                told, seconds=TOLD_SECONDS, what=f"{run.name} says what it waits for"
+            )
         for run in runs:
             status = await played.finished(run, seconds=DEADLINE_SECONDS + LET_GO_SECONDS)
             failed = condition({"status": status}, "Failed")
-            assert failed["reason"] in ("StartupDeadlineExceeded", "PendingDeadlineExceeded"), (run.name, failed)
+            assert failed["reason"] in ("StartupDeadlineExceeded", "PendingDeadlineExceeded"), (
+                run.name,
+                failed,
+            )
             assert any(word in failed["message"] for word in WORDS), (run.name, failed)
         assert webhook.denied > 0
     assert played.has_server(control)

@@ -27,9 +27,13 @@ async def test_a_run_made_anew_does_not_wait_for_garbage_collection(played: Play
         await played.delete("BenchmarkRun", "again")
         new, control = await played.apply("again"), await played.apply("another")
         for run in (control, new):
-            await played.until(partial(_is_made, played, run), seconds=MADE_SECONDS, what=f"{run.name} is made")
+            await played.until(
+                partial(_is_made, played, run), seconds=MADE_SECONDS, what=f"{run.name} is made"
+            )
             assert condition(played.body(run), "Failed").get("status") != "True", played.status(run)
-        assert played.has_server(old), "garbage collection did not stand still, so nothing was proved"
+        assert played.has_server(old), (
+            "garbage collection did not stand still, so nothing was proved"
+        )
     # And it comes as far as any other, with a server of its own.
     await old.client.stop()
     await played.client_starts(new)

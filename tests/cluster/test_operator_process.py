@@ -1,4 +1,5 @@
-"""The operator as a process beside a real API server: it starts, works, leaves no trace on the user's object, and goes."""
+"""The operator as a process beside a real API server: it starts, works, leaves no trace on the
+user's object, and goes."""
 
 import os
 import re
@@ -37,12 +38,16 @@ class Process:
             "BENCHRUN_LISTEN": f"127.0.0.1:{self._port}",
         }
         with log.open("ab") as output:
-            self._process = subprocess.Popen([sys.executable, "-m", "benchrun.runtime"], env=environment, stderr=output)
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "benchrun.runtime"], env=environment, stderr=output
+            )
 
     def page(self, path: str) -> str:
         """A page of the health server; empty while there is none or it says no."""
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(
+                f"http://127.0.0.1:{self._port}{path}", timeout=5
+            ) as answer:
                 text: str = answer.read().decode()
                 return text
         except (urllib.error.URLError, OSError):
@@ -59,7 +64,11 @@ class Process:
 
     def writes(self) -> dict[str, float]:
         """Successful writes so far, by verb and resource."""
-        lines = re.findall(r'^benchrun_api_writes_total\{code="2xx",(.*)\} (.*)$', self.page("/metrics"), re.MULTILINE)
+        lines = re.findall(
+            r'^benchrun_api_writes_total\{code="2xx",(.*)\} (.*)$',
+            self.page("/metrics"),
+            re.MULTILINE,
+        )
         return {labels: float(count) for labels, count in lines}
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> tuple[int, float]:
@@ -96,7 +105,10 @@ def noticed(run: Object) -> bool:
 
 def settled(process: Process, count: int) -> None:
     """Until the watch has told of so many runs, and no pass is due."""
-    process.until("/metrics", rf'benchrun_watch_events_total\{{kind="BenchmarkRun",type="LISTED"\}} {count}\.0')
+    process.until(
+        "/metrics",
+        rf'benchrun_watch_events_total\{{kind="BenchmarkRun",type="LISTED"\}} {count}\.0',
+    )
     process.until("/metrics", r"benchrun_queue_depth 0\.0")
 
 
@@ -108,7 +120,9 @@ def test_run_is_worked_on_and_nothing_is_left_on_it(
     run = namespace.wait_for(RUN, "first", noticed, timeout_seconds=30, what="noticed")
     meta = run["metadata"]
     assert meta.get("finalizers") is None
-    assert [a for a in meta.get("annotations", {}) if not a.startswith("kubectl.kubernetes.io/")] == []
+    assert [
+        a for a in meta.get("annotations", {}) if not a.startswith("kubectl.kubernetes.io/")
+    ] == []
     assert process.page("/healthz") == "ok\n"
 
 
@@ -120,11 +134,15 @@ def test_restart_writes_nothing_when_nothing_happened(
     for name in ("first", "second"):
         namespace.wait_for(RUN, name, noticed, timeout_seconds=30, what="noticed")
     first.stop(signal.SIGKILL)
-    versions = {r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)}
+    versions = {
+        r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)
+    }
     second = start(operators, namespace, tmp_path)
     settled(second, count=len(versions))
     assert second.writes() == {}
-    assert {r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)} == versions
+    assert {
+        r["metadata"]["name"]: r["metadata"]["resourceVersion"] for r in namespace.list(RUN)
+    } == versions
 
 
 def test_what_happened_while_the_operator_was_away_is_made_good(
@@ -136,7 +154,9 @@ def test_what_happened_while_the_operator_was_away_is_made_good(
     namespace.wait_for(RUN, "meanwhile", noticed, timeout_seconds=30, what="noticed")
 
 
-def test_termination_is_clean_and_quick(namespace: Namespace, operators: list[Process], tmp_path: Path) -> None:
+def test_termination_is_clean_and_quick(
+    namespace: Namespace, operators: list[Process], tmp_path: Path
+) -> None:
     namespace.apply(simulated_run("watched", suspend=True))
     process = start(operators, namespace, tmp_path)
     # Kopf takes 5 s to give up when it is told to stop before it has begun to watch.
@@ -147,7 +167,9 @@ def test_termination_is_clean_and_quick(namespace: Namespace, operators: list[Pr
 
 
 def test_bad_setting_ends_the_process_with_a_word_about_it() -> None:
-    environment = os.environ | {"PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT / 'client-image'}"}
+    environment = os.environ | {
+        "PYTHONPATH": f"{ROOT / 'operator'}{os.pathsep}{ROOT / 'client-image'}"
+    }
     environment["BENCHRUN_WORKERS"] = "many"
     done = subprocess.run(
         [sys.executable, "-m", "benchrun.runtime"],

@@ -1,4 +1,5 @@
-"""What people see of a run: `kubectl explain`, `kubectl get`, and a whole status written and read again."""
+"""What people see of a run: `kubectl explain`, `kubectl get`, and a whole status written and read
+again."""
 
 import json
 
@@ -29,13 +30,30 @@ STATUS = BenchmarkRunStatus(
     phase="Completed",
     message="6 of 6 stages measured",
     conditions=(
-        Condition(type="Complete", status="True", reason="Measured", observed_generation=1, last_transition_time=NOW),
-        Condition(type="Failed", status="False", reason="Measured", observed_generation=1, last_transition_time=NOW),
+        Condition(
+            type="Complete",
+            status="True",
+            reason="Measured",
+            observed_generation=1,
+            last_transition_time=NOW,
+        ),
+        Condition(
+            type="Failed",
+            status="False",
+            reason="Measured",
+            observed_generation=1,
+            last_transition_time=NOW,
+        ),
     ),
     accepted_time=NOW,
     servers=[
         ServerStatus(
-            role="server", ready=True, gpu="NVIDIA-H100", version="0.32.0", args=["--a=b"], seconds_to_ready=31.5
+            role="server",
+            ready=True,
+            gpu="NVIDIA-H100",
+            version="0.32.0",
+            args=["--a=b"],
+            seconds_to_ready=31.5,
         )
     ],
     progress=Progress(stages_total=6, stages_done=6, summary="6/6"),
@@ -53,7 +71,11 @@ STATUS = BenchmarkRunStatus(
             roles=[RoleFigures(role="server", running_mean=2.5, samples=300)],
             objectives=[
                 ObjectiveResult(
-                    metric="TTFT", percentile="99", max_milliseconds=500, measured_milliseconds=87.1, outcome="Met"
+                    metric="TTFT",
+                    percentile="99",
+                    max_milliseconds=500,
+                    measured_milliseconds=87.1,
+                    outcome="Met",
                 )
             ],
             verdict="Suspect",
@@ -81,7 +103,12 @@ WRITTEN = STATUS.model_dump(mode="json", by_alias=True, exclude_none=True)
 def finished(namespace: Namespace) -> str:
     """Name of a run whose status is full."""
     namespace.apply(
-        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "done"}, "spec": minimal()}
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkRun",
+            "metadata": {"name": "done"},
+            "spec": minimal(),
+        }
     )
     run = namespace.get(RUN, "done") | {"status": WRITTEN}
     namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(run))
@@ -98,14 +125,27 @@ def test_a_status_is_stored_and_read_as_it_was(namespace: Namespace, finished: s
     ("kind", "plural", "spec", "status"),
     [
         pytest.param("BenchmarkRun", RUN, minimal(), filled(BenchmarkRunStatus), id="run"),
-        pytest.param("BenchmarkSweep", SWEEP, sweep({"suspend": True}), filled(BenchmarkSweepStatus), id="sweep"),
+        pytest.param(
+            "BenchmarkSweep",
+            SWEEP,
+            sweep({"suspend": True}),
+            filled(BenchmarkSweepStatus),
+            id="sweep",
+        ),
     ],
 )
 def test_no_field_that_a_status_can_have_is_dropped_by_the_api_server(
     namespace: Namespace, kind: str, plural: str, spec: Spec, status: BaseModel
 ) -> None:
     written = status.model_dump(mode="json", by_alias=True)
-    namespace.apply({"apiVersion": "benchrun.dev/v1alpha1", "kind": kind, "metadata": {"name": "full"}, "spec": spec})
+    namespace.apply(
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": kind,
+            "metadata": {"name": "full"},
+            "spec": spec,
+        }
+    )
     there = namespace.get(plural, "full") | {"status": written}
     namespace.kubectl("replace", "--subresource=status", "--filename=-", stdin=json.dumps(there))
     assert namespace.get(plural, "full")["status"] == written
@@ -124,11 +164,22 @@ def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) 
 def test_wide_adds_what_stands_behind_them(namespace: Namespace, finished: str) -> None:
     head, row = namespace.kubectl("get", "bmr", finished, "--output=wide").splitlines()
     assert head.split()[-5:] == ["LOAD", "POINT", "VLLM", "GPU", "MESSAGE"]
-    assert row.split()[7:] == ["chat/rate=4", "0.32.0", "NVIDIA-H100", "6", "of", "6", "stages", "measured"]
+    assert row.split()[7:] == [
+        "chat/rate=4",
+        "0.32.0",
+        "NVIDIA-H100",
+        "6",
+        "of",
+        "6",
+        "stages",
+        "measured",
+    ]
 
 
 def test_wait_finds_the_condition(namespace: Namespace, finished: str) -> None:
-    assert "condition met" in namespace.kubectl("wait", f"bmr/{finished}", "--for=condition=Complete", "--timeout=30s")
+    assert "condition met" in namespace.kubectl(
+        "wait", f"bmr/{finished}", "--for=condition=Complete", "--timeout=30s"
+    )
 
 
 def test_explain_lists_the_fields_of_the_load(namespace: Namespace) -> None:
@@ -145,5 +196,7 @@ def test_explain_lists_the_fields_of_the_load(namespace: Namespace) -> None:
 
 def test_explain_describes_a_field(namespace: Namespace) -> None:
     text = " ".join(namespace.kubectl("explain", "bmr.spec.model.source").split())
-    assert "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`." in text
+    assert (
+        "Where the files come from. Exactly one of `hub`, `pvc`, `imageVolume` and `path`." in text
+    )
     assert "Server and client each download the files." in text

@@ -1,4 +1,5 @@
-"""The scale benchmark with five runs: what must hold at any speed, and that the benchmark itself works.
+"""The scale benchmark with five runs: what must hold at any speed, and that the benchmark itself
+works.
 
 How fast, how large and how busy is asserted by `make bench-runs` alone.
 """
@@ -18,7 +19,8 @@ SMALL = ("--runs=5", "--minutes=0.25", "--wait-seconds=5")
 def test_five_runs_wait_without_a_request_and_complete_with_few_writes(definition: str) -> None:
     command = (sys.executable, str(ROOT / "benchmarks" / "runs.py"), *SMALL)
     done = subprocess.run(command, capture_output=True, text=True, timeout=390, check=False)
-    # 1 is a limit that was not kept, perhaps of speed; 2 is a run without its children, unread, or not completed.
+    # 1 is a limit that was not kept, perhaps of speed; 2 is a run without its children, unread, or
+    # not completed.
     assert done.returncode in (0, 1), done.stderr
     figures = json.loads(done.stdout.splitlines()[-1])
     assert figures["runs"] == 5

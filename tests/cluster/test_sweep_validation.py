@@ -1,7 +1,7 @@
 """The API server refuses a sweep that can't be run, naming the field, before anything is created.
 
-The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on every one of them.
-"""
+The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on
+every one of them."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -18,12 +18,18 @@ from unit.sweep.spec_cases import ACCEPTED, REFUSED, Spec, sweep
 
 def manifest(spec: Spec, *, name: str = "sweep") -> Object:
     """A BenchmarkSweep of that spec."""
-    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 @pytest.fixture(scope="module")
 def stored(namespace: Namespace) -> Iterator[Object]:
-    """A sweep that exists, to be edited. It is suspended: an operator that sees it starts nothing."""
+    """A sweep that exists, to be edited. It is suspended: an operator that sees it starts
+    nothing."""
     yield create(namespace, manifest(sweep({"suspend": True}), name="stored"), dry_run=False)
     namespace.delete(SWEEP, "stored")
 
@@ -55,7 +61,9 @@ IMMUTABLE: dict[str, Mapping[str, Any]] = {
 
 
 @pytest.mark.parametrize("field", IMMUTABLE)
-def test_what_is_measured_cannot_be_changed(namespace: Namespace, stored: Object, field: str) -> None:
+def test_what_is_measured_cannot_be_changed(
+    namespace: Namespace, stored: Object, field: str
+) -> None:
     assert_immutable(namespace, stored, field=field, patch=IMMUTABLE[field], what="sweep")
 
 
@@ -71,12 +79,16 @@ def test_what_is_measured_cannot_be_changed(namespace: Namespace, stored: Object
     ],
     ids=str,
 )
-def test_how_far_it_goes_can_be_changed(namespace: Namespace, stored: Object, patch: Mapping[str, Any]) -> None:
+def test_how_far_it_goes_can_be_changed(
+    namespace: Namespace, stored: Object, patch: Mapping[str, Any]
+) -> None:
     assert edited(namespace, stored, patch) == stored["spec"] | patch
 
 
 def test_unknown_fields_are_refused_by_name(namespace: Namespace) -> None:
-    with pytest.raises(CommandFailed, match=r'unknown field "spec\.template\.server\.tensorParallel"'):
+    with pytest.raises(
+        CommandFailed, match=r'unknown field "spec\.template\.server\.tensorParallel"'
+    ):
         create(namespace, manifest(sweep({}, template={"server.tensorParallel": 2})))
 
 
@@ -84,6 +96,11 @@ def test_a_run_template_is_what_a_run_is(namespace: Namespace) -> None:
     created = create(namespace, manifest(sweep({"template": minimal()})))
     run = create(
         namespace,
-        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "run"}, "spec": minimal()},
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkRun",
+            "metadata": {"name": "run"},
+            "spec": minimal(),
+        },
     )
     assert created["spec"]["template"] == run["spec"]

@@ -1,4 +1,5 @@
-"""A sweep beside a real API server: its runs come one after the other, each once, whatever happens to the operator.
+"""A sweep beside a real API server: its runs come one after the other, each once, whatever happens
+to the operator.
 
 Runs are not measured here: the test writes the status with which each of them ends.
 """
@@ -32,17 +33,27 @@ def operators(namespace: Namespace) -> Iterator[list[Process]]:
 
 def sweep(name: str, **spec: Any) -> Object:
     """Three variants of a small run."""
-    variants = [{"name": "base"}, *({"name": f"seqs-{n}", "args": [f"--max-num-seqs={n}"]} for n in (8, 16))]
+    variants = [
+        {"name": "base"},
+        *({"name": f"seqs-{n}", "args": [f"--max-num-seqs={n}"]} for n in (8, 16)),
+    ]
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",
         "metadata": {"name": name},
-        "spec": {"template": simulated_run("any")["spec"], "matrix": {"variants": variants}, **spec},
+        "spec": {
+            "template": simulated_run("any")["spec"],
+            "matrix": {"variants": variants},
+            **spec,
+        },
     }
 
 
 def runs_of(namespace: Namespace, name: str) -> dict[str, Object]:
-    return {run["metadata"]["name"]: run for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={name}")}
+    return {
+        run["metadata"]["name"]: run
+        for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={name}")
+    }
 
 
 def new_run(namespace: Namespace, name: str, known: set[str]) -> Object:
@@ -71,7 +82,9 @@ def end(namespace: Namespace, run: Object, *, reason: str | None = None) -> None
         "conditions": [told],
         "phase": "Completed" if reason is None else "Failed",
         "completionTime": "2026-01-01T00:00:00Z",
-        "results": [result.model_dump(mode="json", by_alias=True, exclude_none=True)] if reason is None else [],
+        "results": [result.model_dump(mode="json", by_alias=True, exclude_none=True)]
+        if reason is None
+        else [],
     }
     namespace.patch(RUN, name, {"status": status}, subresource="status")
 
@@ -79,15 +92,23 @@ def end(namespace: Namespace, run: Object, *, reason: str | None = None) -> None
 def table(found: Object) -> Any:
     """What a reader of the status sees, but for instants."""
     status = found["status"]
-    return {key: status.get(key) for key in ("results", "best", "front", "variants", "runs", "verdict", "message")}
+    return {
+        key: status.get(key)
+        for key in ("results", "best", "front", "variants", "runs", "verdict", "message")
+    }
 
 
 def finished(namespace: Namespace, name: str) -> Object:
-    return namespace.wait_for(SWEEP, name, is_finished, timeout_seconds=APPEARS_SECONDS, what="finished")
+    return namespace.wait_for(
+        SWEEP, name, is_finished, timeout_seconds=APPEARS_SECONDS, what="finished"
+    )
 
 
-def played(namespace: Namespace, operators: list[Process], tmp_path: Path, name: str, *, killed: bool) -> Object:
-    """A sweep from creation to end. Killed: a new operator after every run that appears, and after every one that ends."""
+def played(
+    namespace: Namespace, operators: list[Process], tmp_path: Path, name: str, *, killed: bool
+) -> Object:
+    """A sweep from creation to end. Killed: a new operator after every run that appears, and after
+    every one that ends."""
     process = start(operators, namespace, tmp_path)
     namespace.apply(sweep(name))
     uids: dict[str, str] = {}
@@ -103,7 +124,9 @@ def played(namespace: Namespace, operators: list[Process], tmp_path: Path, name:
             process = start(operators, namespace, tmp_path)
     over = finished(namespace, name)
     process.stop()
-    assert {run_name: run["metadata"]["uid"] for run_name, run in runs_of(namespace, name).items()} == uids
+    assert {
+        run_name: run["metadata"]["uid"] for run_name, run in runs_of(namespace, name).items()
+    } == uids
     return over
 
 
@@ -115,7 +138,9 @@ def test_a_killed_operator_changes_nothing_in_the_table(
     disturbed = played(namespace, operators, tmp_path, "storm", killed=True)
     assert table(disturbed) == table(undisturbed)
     assert phase(disturbed) == "Completed"
-    assert [(r["variant"], r["metrics"]["output_throughput"]) for r in disturbed["status"]["results"]] == [
+    assert [
+        (r["variant"], r["metrics"]["output_throughput"]) for r in disturbed["status"]["results"]
+    ] == [
         ("base", 1000),
         ("seqs-8", 1250),
         ("seqs-16", 990),
@@ -166,7 +191,9 @@ def test_cancel_reaches_the_runs_and_deletion_removes_them(
 
 
 @pytest.mark.timeout(300)
-def test_a_run_of_somebody_elses_is_left_alone(namespace: Namespace, operators: list[Process], tmp_path: Path) -> None:
+def test_a_run_of_somebody_elses_is_left_alone(
+    namespace: Namespace, operators: list[Process], tmp_path: Path
+) -> None:
     namespace.apply(simulated_run("taken-v1-r1", suspend=True))
     before = namespace.get(RUN, "taken-v1-r1")["metadata"]["uid"]
     start(operators, namespace, tmp_path)
@@ -192,7 +219,9 @@ def test_a_lost_run_is_measured_anew_once_whatever_happens_to_the_operator(
         process = start(operators, namespace, tmp_path)
     over = finished(namespace, "shaky")
     assert list(uids) == ["shaky-v1-r1", "shaky-v1-r1-a2", "shaky-v2-r1", "shaky-v3-r1"]
-    assert {name: run["metadata"]["uid"] for name, run in runs_of(namespace, "shaky").items()} == uids
+    assert {
+        name: run["metadata"]["uid"] for name, run in runs_of(namespace, "shaky").items()
+    } == uids
     assert condition(over, "Succeeded")["status"] == "True"
     counted = [(v["completed"], v["failed"], v["lost"]) for v in over["status"]["variants"]]
     assert counted == [(1, 0, 1), (1, 0, 0), (1, 0, 0)]

@@ -1,7 +1,7 @@
 """The API server refuses what can't be run, naming the field, and fills in what was left out.
 
-The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on every one of them.
-"""
+The table of specs is shared with `tests/unit/api/test_rules_agree.py`: both sides must agree on
+every one of them."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -18,20 +18,30 @@ from unit.api.spec_cases import ACCEPTED, REFUSED, Refused, Spec, minimal
 
 def manifest(spec: Spec, *, name: str = "run") -> Object:
     """A BenchmarkRun of that spec."""
-    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": name}, "spec": spec}
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
 
 
 @pytest.fixture(scope="module")
 def stored(namespace: Namespace) -> Iterator[Object]:
     """A run that exists, to be edited."""
-    spec = ACCEPTED["a whole server"] | {"ttlSecondsAfterFinished": 60, "client": {"image": "client:1"}}
+    spec = ACCEPTED["a whole server"] | {
+        "ttlSecondsAfterFinished": 60,
+        "client": {"image": "client:1"},
+    }
     yield create(namespace, manifest(spec, name="stored"), dry_run=False)
     namespace.delete(RUN, "stored")
 
 
 @pytest.mark.parametrize("case", [pytest.param(case, id=name) for name, case in REFUSED.items()])
 def test_refused_at_the_field(namespace: Namespace, case: Refused) -> None:
-    assert_refused_at(namespace, manifest(minimal(case.changes)), path=case.path, message=case.message)
+    assert_refused_at(
+        namespace, manifest(minimal(case.changes)), path=case.path, message=case.message
+    )
 
 
 @pytest.mark.parametrize("spec", [pytest.param(spec, id=name) for name, spec in ACCEPTED.items()])
@@ -48,7 +58,12 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
     created = create(namespace, manifest(minimal()))
     assert created["spec"] == {
         "model": {"name": "Qwen/Qwen3-4B", "source": {"hub": {}}},
-        "server": {"image": "vllm/vllm-openai:v0.32.0", "nodesPerReplica": 1, "replicas": 1, "sharedMemory": "2Gi"},
+        "server": {
+            "image": "vllm/vllm-openai:v0.32.0",
+            "nodesPerReplica": 1,
+            "replicas": 1,
+            "sharedMemory": "2Gi",
+        },
         "workloads": [
             {
                 "name": "chat",
@@ -97,7 +112,9 @@ def test_unknown_fields_are_refused_by_name(namespace: Namespace) -> None:
         pytest.param("-a", "should match", id="dash-first"),
     ],
 )
-def test_names_must_leave_room_for_those_of_children(namespace: Namespace, name: str, said: str) -> None:
+def test_names_must_leave_room_for_those_of_children(
+    namespace: Namespace, name: str, said: str
+) -> None:
     with pytest.raises(CommandFailed) as refused:
         create(namespace, manifest(minimal(), name=name))
     assert said in refusals(refused.value)["metadata.name"]
@@ -116,12 +133,19 @@ IMMUTABLE: dict[str, tuple[str, Mapping[str, Any]]] = {
         "server",
         {"server": {"pod": {"affinity": {"nodeAffinity": None, "podAffinity": {}}}}},
     ),
-    "a kind of volume exchanged": ("server", {"server": {"pod": {"volumes": [{"name": "cache", "hostPath": {}}]}}}),
+    "a kind of volume exchanged": (
+        "server",
+        {"server": {"pod": {"volumes": [{"name": "cache", "hostPath": {}}]}}},
+    ),
     "deep within a fragment": (
         "server",
         {
             "server": {
-                "pod": {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 61}]}
+                "pod": {
+                    "tolerations": [
+                        {"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 61}
+                    ]
+                }
             }
         },
     ),
@@ -139,7 +163,9 @@ IMMUTABLE: dict[str, tuple[str, Mapping[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize(("field", "patch"), [pytest.param(*case, id=name) for name, case in IMMUTABLE.items()])
+@pytest.mark.parametrize(
+    ("field", "patch"), [pytest.param(*case, id=name) for name, case in IMMUTABLE.items()]
+)
 def test_what_was_measured_cannot_be_changed(
     namespace: Namespace, stored: Object, field: str, patch: Mapping[str, Any]
 ) -> None:
@@ -162,7 +188,9 @@ def test_what_was_measured_cannot_be_changed(
 def test_how_long_and_whether_it_runs_can_be_changed(
     namespace: Namespace, stored: Object, patch: Mapping[str, Any]
 ) -> None:
-    assert edited(namespace, stored, patch) == {k: v for k, v in {**stored["spec"], **patch}.items() if v is not None}
+    assert edited(namespace, stored, patch) == {
+        k: v for k, v in {**stored["spec"], **patch}.items() if v is not None
+    }
 
 
 def test_cancel_is_one_way(namespace: Namespace) -> None:

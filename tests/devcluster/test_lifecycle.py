@@ -1,8 +1,7 @@
 """A real cluster comes up, survives a kill of all its processes, and leaves nothing behind.
 
-It is a second cluster: name and addresses differ from the defaults, so that one in daily use is not disturbed. Needs
-root, and takes some minutes when the cache is empty.
-"""
+It is a second cluster: name and addresses differ from the defaults, so that one in daily use is not
+disturbed. Needs root, and takes some minutes when the cache is empty."""
 
 import os
 import re
@@ -22,8 +21,15 @@ REPOSITORY = Path(__file__).parents[2]
 NAME = "dctest"
 IMAGE = "docker.io/library/python:3.11-slim"
 NETWORKS = {"DEVCLUSTER_POD_CIDR": "10.246.0.0/24", "DEVCLUSTER_SVC_CIDR": "10.95.0.0/16"}
-# kubelet would set these for the whole machine. kernel.panic is given an odd value first: see `machine`.
-TUNABLES = ("vm/overcommit_memory", "vm/panic_on_oom", "kernel/panic", "kernel/panic_on_oops", "net/ipv4/ip_forward")
+# kubelet would set these for the whole machine. kernel.panic is given an odd value first: see
+# `machine`.
+TUNABLES = (
+    "vm/overcommit_memory",
+    "vm/panic_on_oom",
+    "kernel/panic",
+    "kernel/panic_on_oops",
+    "net/ipv4/ip_forward",
+)
 ODD_PANIC_SECONDS = "17"
 
 WRITER = """
@@ -85,8 +91,17 @@ class Cluster:
 
     @property
     def environment(self) -> dict[str, str]:
-        addresses = {"DEVCLUSTER_NODE_IP": "10.196.0.1", "DEVCLUSTER_HOST_IP": "10.196.0.254", **NETWORKS}
-        return {**os.environ, **addresses, "DEVCLUSTER_NAME": NAME, "DEVCLUSTER_DIR": str(self.folder)}
+        addresses = {
+            "DEVCLUSTER_NODE_IP": "10.196.0.1",
+            "DEVCLUSTER_HOST_IP": "10.196.0.254",
+            **NETWORKS,
+        }
+        return {
+            **os.environ,
+            **addresses,
+            "DEVCLUSTER_NAME": NAME,
+            "DEVCLUSTER_DIR": str(self.folder),
+        }
 
     def command(self, *words: str) -> subprocess.Popen[str]:
         """Start a devcluster command; its progress lines can be read from stderr."""
@@ -123,7 +138,9 @@ class Cluster:
     def run_pod(self, name: str, manifest: str) -> str:
         """Run a pod to completion; returns its log."""
         self.kubectl("apply", "-f", "-", text=manifest)
-        self.kubectl("wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=60s")
+        self.kubectl(
+            "wait", "--for=jsonpath={.status.phase}=Succeeded", f"pod/{name}", "--timeout=60s"
+        )
         return self.kubectl("logs", name)
 
     @property
@@ -155,11 +172,21 @@ def look() -> Machine:
     firewall = subprocess.run(["iptables-save"], capture_output=True, text=True, check=True).stdout
     fixed = ("/var/lib/kubelet", "/var/lib/cni", "/tmp/hostpath_pv")
     return Machine(
-        mounts=sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
-        firewall=[re.sub(r"\[\d+:\d+\]", "", line) for line in firewall.splitlines() if not line.startswith("#")],
+        mounts=sorted(
+            line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()
+        ),
+        firewall=[
+            re.sub(r"\[\d+:\d+\]", "", line)
+            for line in firewall.splitlines()
+            if not line.startswith("#")
+        ],
         tunables={name: Path("/proc/sys", name).read_text().strip() for name in TUNABLES},
         mount_points=[path for path in fixed if Path(path).exists()],
-        sockets=[path for path in ("/run/containerd", "/run/netns", "/run/xtables.lock") if Path(path).exists()],
+        sockets=[
+            path
+            for path in ("/run/containerd", "/run/netns", "/run/xtables.lock")
+            if Path(path).exists()
+        ],
     )
 
 
@@ -190,7 +217,8 @@ def eventually(condition: Callable[[], bool], what: str) -> None:
 
 @pytest.fixture
 def machine() -> Iterator[Machine]:
-    """The machine before the test, with a kernel parameter that kubelet would change, were it let."""
+    """The machine before the test, with a kernel parameter that kubelet would change, were it
+    let."""
     panic = Path("/proc/sys/kernel/panic")
     before = panic.read_text()
     panic.write_text(ODD_PANIC_SECONDS)
@@ -248,7 +276,10 @@ def test_down_leaves_nothing_behind(cluster: Cluster, machine: Machine) -> None:
     bring_up(cluster)
     cluster.kubectl("apply", "-f", "-", text=SLEEPER)
     cluster.kubectl("wait", "--for=condition=Ready", "pod/sleeper", "--timeout=60s")
-    eventually(lambda: "sleep\0infinity" in _command_lines(cluster.processes()), "the container is not of the node")
+    eventually(
+        lambda: "sleep\0infinity" in _command_lines(cluster.processes()),
+        "the container is not of the node",
+    )
     processes = cluster.processes()
     assert look().tunables == machine.tunables  # not even while it is up
 
@@ -286,7 +317,11 @@ def test_an_up_that_is_killed_leaves_no_node_behind(cluster: Cluster, machine: M
 
 def test_a_server_that_dies_is_started_again(cluster: Cluster) -> None:
     bring_up(cluster)
-    scheduler = next(pid for pid in cluster.processes() if "kube-scheduler" in _read(Path(f"/proc/{pid}/cmdline")))
+    scheduler = next(
+        pid
+        for pid in cluster.processes()
+        if "kube-scheduler" in _read(Path(f"/proc/{pid}/cmdline"))
+    )
 
     os.kill(scheduler, signal.SIGKILL)
 
@@ -294,7 +329,9 @@ def test_a_server_that_dies_is_started_again(cluster: Cluster) -> None:
     assert "scheduler ended with -9" in (cluster.folder / "logs" / "node.log").read_text()
 
 
-def test_a_second_up_changes_nothing_and_other_settings_are_refused(cluster: Cluster, tmp_path: Path) -> None:
+def test_a_second_up_changes_nothing_and_other_settings_are_refused(
+    cluster: Cluster, tmp_path: Path
+) -> None:
     bring_up(cluster)
     node = cluster.node_pid
     cluster.run("up", "--no-images")
@@ -303,7 +340,10 @@ def test_a_second_up_changes_nothing_and_other_settings_are_refused(cluster: Clu
     elsewhere = Cluster(folder=tmp_path / "elsewhere").command("up", "--no-images")
     _, said = elsewhere.communicate()
     assert elsewhere.returncode == 1
-    assert f"a cluster named {NAME} is up with DEVCLUSTER_DIR={cluster.folder}" in said.splitlines()[-1]
+    assert (
+        f"a cluster named {NAME} is up with DEVCLUSTER_DIR={cluster.folder}"
+        in said.splitlines()[-1]
+    )
 
 
 def kill(processes: set[int]) -> None:
@@ -330,7 +370,8 @@ def _command_lines(processes: set[int]) -> str:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process is there; one that has ended, and that the machine's init has yet to collect, is not."""
+    """Whether a process is there; one that has ended, and that the machine's init has yet to
+    collect, is not."""
     stat = _read(Path(f"/proc/{pid}/stat"))
     return bool(stat) and stat.rpartition(")")[2].split()[0] != "Z"
 

@@ -1,4 +1,5 @@
-"""The operator as users install it: by Helm, from its image, in the cluster that KUBECONFIG names."""
+"""The operator as users install it: by Helm, from its image, in the cluster that KUBECONFIG
+names."""
 
 import uuid
 from collections.abc import Iterator
@@ -15,10 +16,15 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
     """The namespace of the installed operator."""
-    command("make", f"--directory={ROOT}", "install", f"HELM_FLAGS={HELM_FLAGS}", timeout_seconds=420)
-    # Two cores measure and are measured: a pod that starts every two minutes would be in the figures.
+    command(
+        "make", f"--directory={ROOT}", "install", f"HELM_FLAGS={HELM_FLAGS}", timeout_seconds=420
+    )
+    # Two cores measure and are measured: a pod that starts every two minutes would be in the
+    # figures.
     for each in HOME.list("cronjobs", selector=INSTALLED):
-        HOME.kubectl("patch", "cronjob", each["metadata"]["name"], '--patch={"spec":{"suspend":true}}')
+        HOME.kubectl(
+            "patch", "cronjob", each["metadata"]["name"], '--patch={"spec":{"suspend":true}}'
+        )
     return HOME
 
 

@@ -1,5 +1,6 @@
-"""Input that can't work ends the run with a sentence that says what to change, before a GPU is taken where that can be known. What
-is wrong with data that are not in the cluster, test_dataset_sources.py shows."""
+"""Input that can't work ends the run with a sentence that says what to change, before a GPU is
+taken where that can be known. What is wrong with data that are not in the cluster,
+test_dataset_sources.py shows."""
 
 import json
 from collections.abc import Iterator
@@ -27,18 +28,27 @@ FEW = {
 
 
 def workload(dataset: dict[str, Any], *, requests: int) -> list[dict[str, Any]]:
-    return [{"name": "chat", "dataset": dataset, "load": {"concurrencies": [1]}, "requests": requests}]
+    return [
+        {"name": "chat", "dataset": dataset, "load": {"concurrencies": [1]}, "requests": requests}
+    ]
 
 
 def share_gpt(config_map: str) -> dict[str, Any]:
-    return {"shareGPT": {"file": {"configMap": {"name": config_map, "key": "chat.json"}}, "outputTokens": 8}}
+    return {
+        "shareGPT": {
+            "file": {"configMap": {"name": config_map, "key": "chat.json"}},
+            "outputTokens": 8,
+        }
+    }
 
 
 TOKEN = {"name": "TOKEN", "valueFrom": {"secretKeyRef": {"name": "absent", "key": "token"}}}
 BAD: dict[str, dict[str, Any]] = {
     "no-map": {"workloads": workload(share_gpt("absent"), requests=4)},
     "few-rows": {"workloads": workload(share_gpt("few"), requests=10)},
-    "too-long": {"workloads": workload({"random": {"inputTokens": 9000, "outputTokens": 8}}, requests=2)},
+    "too-long": {
+        "workloads": workload({"random": {"inputTokens": 9000, "outputTokens": 8}}, requests=2)
+    },
     "no-secret": {"server": {"env": [TOKEN]}, "startupDeadlineSeconds": 60},
 }
 
@@ -71,7 +81,9 @@ def test_too_few_rows_are_counted_before_a_gpu_is_taken(together: Namespace) -> 
     took_no_gpu(together, run)
 
 
-def test_a_prompt_longer_than_the_model_takes_is_refused_with_both_lengths(together: Namespace) -> None:
+def test_a_prompt_longer_than_the_model_takes_is_refused_with_both_lengths(
+    together: Namespace,
+) -> None:
     run = finished(together, "too-long", timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == "PromptTooLong"
     assert "9008" in run["status"]["message"]

@@ -1,4 +1,5 @@
-"""A run held against another: the condition that a pipeline gates on is True for an equal server and False for a slower one."""
+"""A run held against another: the condition that a pipeline gates on is True for an equal server
+and False for a slower one."""
 
 from typing import Any
 
@@ -10,7 +11,8 @@ MAX_REGRESSION_PERCENT = 30
 
 
 def measured(namespace: Namespace, name: str, *, token_ms: int, **spec: Any) -> Object:
-    """A run of two users against a server that takes 40 ms for the first token and so long for each of 15 more."""
+    """A run of two users against a server that takes 40 ms for the first token and so long for each
+    of 15 more."""
     workload = {
         "name": "users",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
@@ -45,7 +47,9 @@ def test_an_equal_server_has_not_regressed_and_a_slower_one_has(namespace: Names
         (cell,) = comparison["cells"]
         assert cell["paired"], "equal seeds send equal traffic"
     # An answer takes 190 ms, and then 340: 79 % longer, and 44 % fewer tokens a second.
-    changes = {change["metric"]: change for change in slower["status"]["comparison"]["cells"][0]["changes"]}
+    changes = {
+        change["metric"]: change for change in slower["status"]["comparison"]["cells"][0]["changes"]
+    }
     assert changes["MeanE2EL"]["changePercent"] == pytest.approx(79, abs=15)
     assert changes["OutputThroughput"]["changePercent"] == pytest.approx(-44, abs=10)
     assert all(change["word"] == "Worse" for change in changes.values())

@@ -1,4 +1,5 @@
-"""Datasets from everywhere they can be, read by the real client: every row is accounted for, and what can't be read takes no GPU."""
+"""Datasets from everywhere they can be, read by the real client: every row is accounted for, and
+what can't be read takes no GPU."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,7 +12,8 @@ from kit.runs import children_selector, condition, finished, is_finished, simula
 from kit.watching import Watch
 
 SEATS = 2
-"""The server answers two at a time, in 40 + 20 x 5 = 140 ms; with three users each waits another 70 ms for the first token."""
+"""The server answers two at a time, in 40 + 20 x 5 = 140 ms; with three users each waits another 70
+ms for the first token."""
 TTFT_LIMIT_MS = 80
 SERVER = ("--sim-ttft-ms=40", "--sim-tpot-ms=5", f"--max-num-seqs={SEATS}")
 
@@ -25,7 +27,12 @@ def shelf(operator: Namespace) -> Iterator[Namespace]:
 
 
 def workload(name: str, dataset: dict[str, Any], *, requests: int = 8) -> dict[str, Any]:
-    return {"name": name, "dataset": dataset, "load": {"concurrencies": [SEATS]}, "requests": requests}
+    return {
+        "name": name,
+        "dataset": dataset,
+        "load": {"concurrencies": [SEATS]},
+        "requests": requests,
+    }
 
 
 def custom(file: dict[str, Any]) -> dict[str, Any]:
@@ -40,14 +47,17 @@ def share_gpt(file: dict[str, Any]) -> dict[str, Any]:
     return {"shareGPT": {"file": file, "outputTokens": 6}}
 
 
-# ---- what can be read ------------------------------------------------------------------------------------------------
+# ---- what can be read
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def status(shelf: Namespace) -> Object:
     """Of one run with a workload from each source, and a search."""
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
-    packed = texts(files.ON_CLAIM, "review", textsPerPrompt=2, duplicate=4, instruction="Good or bad?")
+    packed = texts(
+        files.ON_CLAIM, "review", textsPerPrompt=2, duplicate=4, instruction="Good or bad?"
+    )
     workloads = [
         workload("claim", packed, requests=16),
         workload("url", custom(files.AT_URL)),
@@ -57,7 +67,9 @@ def status(shelf: Namespace) -> Object:
             "name": "highest",
             "dataset": {"random": {"inputTokens": 64, "outputTokens": 21}},
             "load": search,
-            "requests": 120,  # Enough for a p90 that is Met or Missed with a third of the error: a search confirms three loads.
+            # Enough for a p90 that is Met or Missed with a third of the error: a search confirms
+            # three loads.
+            "requests": 120,
         },
     ]
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": TTFT_LIMIT_MS}]
@@ -72,7 +84,13 @@ def status(shelf: Namespace) -> Object:
 def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
     # A stage of 16 requests, each prompt four times, two texts to a prompt: 8 rows.
     expected = {
-        "claim": ("/films/reviews.csv", "reviews.csv", 14, 8, {"EmptyText": 1, "RepeatsEarlierRow": 1}),
+        "claim": (
+            "/films/reviews.csv",
+            "reviews.csv",
+            14,
+            8,
+            {"EmptyText": 1, "RepeatsEarlierRow": 1},
+        ),
         "url": (f"{files.SERVER}/files/questions.jsonl", "questions.jsonl", 10, 8, {}),
         "store": (f"s3://{files.BUCKET}/{files.KEY}", "talks.json", 9, 6, {"FewerThanTwoTurns": 1}),
         "map": ("/shelf/notes.jsonl", "notes.jsonl", 11, 8, {}),
@@ -82,33 +100,56 @@ def test_every_row_of_every_source_is_accounted_for(status: Object) -> None:
         source, file, read, used, dropped = expected[told["name"]]
         assert told["source"].endswith(source)
         assert told["sha256"] == files.sha256(file)
-        assert (told["rowsRead"], told["rowsUsed"], told.get("rowsDropped", {})) == (read, used, dropped)
+        assert (told["rowsRead"], told["rowsUsed"], told.get("rowsDropped", {})) == (
+            read,
+            used,
+            dropped,
+        )
     assert files.TOKEN not in str(status)
     assert files.SECRET not in str(status)
 
 
-def test_what_was_asked_of_each_was_answered_and_only_declared_repeats_were_cached(status: Object) -> None:
+def test_what_was_asked_of_each_was_answered_and_only_declared_repeats_were_cached(
+    status: Object,
+) -> None:
     rows = {row["workload"]: row for row in status["results"] if row["workload"] != "highest"}
-    done = {name: (row["metrics"]["completed"], row["metrics"]["total_output_tokens"]) for name, row in rows.items()}
+    done = {
+        name: (row["metrics"]["completed"], row["metrics"]["total_output_tokens"])
+        for name, row in rows.items()
+    }
     # Of the ten questions eight are taken, of 4 to 6 tokens each.
     assert 8 * 4 < done["url"][1] < 8 * 6
-    assert done == {"claim": (16, 16 * 2), "url": (8, done["url"][1]), "store": (6, 6 * 6), "map": (8, 8 * 3)}
+    assert done == {
+        "claim": (16, 16 * 2),
+        "url": (8, done["url"][1]),
+        "store": (6, 6 * 6),
+        "map": (8, 8 * 3),
+    }
     hits = {name: row["roles"][0]["prefixHitPercent"] for name, row in rows.items()}
     assert hits.pop("claim") > 20
     assert set(hits.values()) == {0}
     codes = {finding["code"] for finding in status["findings"]}
     assert "PrefixCacheContaminated" not in codes
-    assert "WindowTooShort" in codes, "some requests in a second or two are no measurement, whatever they say"
+    assert "WindowTooShort" in codes, (
+        "some requests in a second or two are no measurement, whatever they say"
+    )
 
 
 def test_the_search_beside_them_finds_how_many_are_served_at_a_time(status: Object) -> None:
     (found,) = status["searches"]
     assert (found["workload"], found["outcome"]) == ("highest", "Bracketed"), found
-    assert (found["lower"], found["upper"], found["upperOutcome"]) == (str(SEATS), str(SEATS + 1), "Missed"), found
-    assert {row["cell"] for row in status["results"]} >= {f"highest/concurrency={users}" for users in (1, 2, 3, 4)}
+    assert (found["lower"], found["upper"], found["upperOutcome"]) == (
+        str(SEATS),
+        str(SEATS + 1),
+        "Missed",
+    ), found
+    assert {row["cell"] for row in status["results"]} >= {
+        f"highest/concurrency={users}" for users in (1, 2, 3, 4)
+    }
 
 
-# ---- what can't ------------------------------------------------------------------------------------------------------
+# ---- what can't
+# ------------------------------------------------------------------------------------------------------
 
 BAD = {
     "leads-to-a-page": (
@@ -146,7 +187,9 @@ SPECS: dict[str, dict[str, Any]] = {
     **{name: {"workloads": [workload("chat", dataset)]} for name, (dataset, _, _) in BAD.items()},
     "bad-template": {"chatTemplate": {"inline": "{% for m in messages %}{{ m.content }}"}},
 }
-SPECS["no-claim"]["startupDeadlineSeconds"] = 20  # A claim that is missing may still be made; so long is waited for it.
+SPECS["no-claim"]["startupDeadlineSeconds"] = (
+    20  # A claim that is missing may still be made; so long is waited for it.
+)
 EXPECTED = {name: (reason, words) for name, (_, reason, words) in BAD.items()}
 EXPECTED["bad-template"] = "ChatTemplateInvalid", ("chatTemplate", "endfor")
 
@@ -157,7 +200,11 @@ def test_what_cannot_be_read_is_named_before_a_server_is_made(shelf: Namespace) 
     with Watch(shelf, RUN, "deployments") as watch:
         shelf.apply(*(simulated_run(name, **spec) for name, spec in SPECS.items()))
         for found in watch.news(seconds=150):
-            if found["kind"] == "BenchmarkRun" and found["metadata"]["name"] in SPECS and is_finished(found):
+            if (
+                found["kind"] == "BenchmarkRun"
+                and found["metadata"]["name"] in SPECS
+                and is_finished(found)
+            ):
                 ended[found["metadata"]["name"]] = found
             if ended.keys() == SPECS.keys():
                 break

@@ -1,5 +1,5 @@
-"""`make demo` with real vLLM, as one types it: two workloads x two load points x two repeats against one server, told live,
-shown as a table, and every word about how to go on holds."""
+"""`make demo` with real vLLM, as one types it: two workloads x two load points x two repeats
+against one server, told live, shown as a table, and every word about how to go on holds."""
 
 import os
 import re
@@ -69,9 +69,15 @@ def manifests() -> list[Object]:
     """The quickstart in a file with something else."""
     run = yaml.safe_load((ROOT / "examples/quickstart.yaml").read_text())
     run["metadata"]["name"] = NAME
-    # Server and client share two cores here, at times with more: how late the client is, is not what this test is about.
+    # Server and client share two cores here, at times with more: how late the client is, is not
+    # what this test is about.
     run["spec"]["validity"] = {"severities": OF_A_BUSY_MACHINE}
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"why": "a second object"}}
+    other = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NAME},
+        "data": {"why": "a second object"},
+    }
     return [other, run]
 
 
@@ -80,11 +86,19 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """The demo, from its first line to its exit."""
     example = tmp_path_factory.mktemp("demo") / "example.yaml"
     example.write_text(yaml.safe_dump_all(manifests()))
-    words = ("make", "--no-print-directory", "demo", f"EXAMPLE={example}", f"HELM_FLAGS={HELM_FLAGS}")
+    words = (
+        "make",
+        "--no-print-directory",
+        "demo",
+        f"EXAMPLE={example}",
+        f"HELM_FLAGS={HELM_FLAGS}",
+    )
     demo = Demo()
     with (
         ThreadPoolExecutor(1) as background,
-        subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process,
+        subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        ) as process,
     ):
         following = None
         for line in process.stdout or ():
@@ -96,7 +110,9 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
         assert following is not None, "\n".join(demo.lines[-50:])
         following.result(timeout=60)
     yield demo
-    command("kubectl", "delete", f"--filename={example}", "--namespace=default", "--ignore-not-found")
+    command(
+        "kubectl", "delete", f"--filename={example}", "--namespace=default", "--ignore-not-found"
+    )
 
 
 def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(demo: Demo) -> None:
@@ -112,7 +128,12 @@ def test_it_ends_well_with_eight_stages_measured_and_the_gpu_free(demo: Demo) ->
         assert row["verdict"] in ("Valid", "Suspect"), row
         assert row["metrics"]["failed"] == 0
         assert row["metrics"]["output_throughput"] > 0
-        assert 0 < row["metrics"]["p50_ttft_ms"] <= row["metrics"]["p99_ttft_ms"] <= row["metrics"]["p99_e2el_ms"]
+        assert (
+            0
+            < row["metrics"]["p50_ttft_ms"]
+            <= row["metrics"]["p99_ttft_ms"]
+            <= row["metrics"]["p99_e2el_ms"]
+        )
         assert row["roles"][0]["prefixHitPercent"] == 0
     assert demo.run["metadata"].get("finalizers") is None
     ours = children_selector(demo.run)
@@ -132,7 +153,9 @@ def test_what_really_ran_is_in_the_status(demo: Demo) -> None:
 
 @pytest.mark.parametrize("figure", ["running", "waiting", "kvCachePercent"])
 def test_live_figures_of_the_server_are_seen_changing(demo: Demo, figure: str) -> None:
-    live = [found for state in demo.states if (found := state.get("status", {}).get("live")) is not None]
+    live = [
+        found for state in demo.states if (found := state.get("status", {}).get("live")) is not None
+    ]
     seen = {figures[figure] for figures in live if figure in figures}
     assert len(seen) > 1, live
     assert max(seen) > 0, live
@@ -140,11 +163,17 @@ def test_live_figures_of_the_server_are_seen_changing(demo: Demo, figure: str) -
 
 def test_each_stage_is_told_while_the_run_goes_on(demo: Demo) -> None:
     stages = demo.at(r"\d+:\d\d  stage \d/8 ")
-    told = [re.fullmatch(r"\S+  stage (\d)/8 (\S+): (\S+) req/s, (\S+) tok/s, .*", demo.lines[n]) for n in stages]
-    assert [match and match[1] for match in told] == list("12345678"), [demo.lines[n] for n in stages]
+    told = [
+        re.fullmatch(r"\S+  stage (\d)/8 (\S+): (\S+) req/s, (\S+) tok/s, .*", demo.lines[n])
+        for n in stages
+    ]
+    assert [match and match[1] for match in told] == list("12345678"), [
+        demo.lines[n] for n in stages
+    ]
     assert len({match[2] for match in told if match}) == 8
     assert all(float(match[3]) > 0 and float(match[4]) > 0 for match in told if match)
-    # Eight stages take more than a minute: the first was told long before the end, if each was told at once.
+    # Eight stages take more than a minute: the first was told long before the end, if each was told
+    # at once.
     assert demo.told_at[stages[0]] < demo.finished_at - 30
     assert all(demo.told_at[number] < demo.finished_at for number in stages[:7])
     for phase in ("Preparing", "Starting", "Running"):
@@ -153,7 +182,10 @@ def test_each_stage_is_told_while_the_run_goes_on(demo: Demo) -> None:
 
 def test_the_table_shows_the_numbers_of_the_status(demo: Demo) -> None:
     assert demo.at(rf"{NAME}: (Valid|Suspect) - measured all 4 load points")
-    shown = {row.split()[0]: row.split()[1:3] for row in demo.after(r"load point +req/s +tok/s +TTFT p50 ")[:4]}
+    shown = {
+        row.split()[0]: row.split()[1:3]
+        for row in demo.after(r"load point +req/s +tok/s +TTFT p50 ")[:4]
+    }
     measured = {
         row["cell"]: row["metrics"] if row["throughputOf"] == "Stage" else row["steady"]
         for row in demo.status["results"]
@@ -181,9 +213,16 @@ def test_what_it_says_about_looking_further_works_in_a_shell_that_knows_nothing(
     script = [line for line in below[: below.index("Clean up:")] if line]
     assert len(script) == 7
     strange = {name: value for name, value in os.environ.items() if name != "KUBECONFIG"}
-    strange["PATH"] = ":".join(part for part in os.environ["PATH"].split(":") if "benchrun-devcluster" not in part)
+    strange["PATH"] = ":".join(
+        part for part in os.environ["PATH"].split(":") if "benchrun-devcluster" not in part
+    )
     done = subprocess.run(
-        ["bash", "-exc", "\n".join(script)], cwd=ROOT, env=strange, capture_output=True, text=True, check=False
+        ["bash", "-exc", "\n".join(script)],
+        cwd=ROOT,
+        env=strange,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr[-2000:]
     assert "Measured" in done.stdout

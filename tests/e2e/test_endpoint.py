@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 from kit.kubectl import Namespace, command
-from kit.runs import SIMULATOR_IMAGE, TINY_MODEL, VLLM_IMAGE, children_selector, condition, finished, simulated_run
+from kit.runs import (
+    SIMULATOR_IMAGE,
+    TINY_MODEL,
+    VLLM_IMAGE,
+    children_selector,
+    condition,
+    finished,
+    simulated_run,
+)
 
 
 def _existing_server(image: str, *args: str) -> list[dict[str, Any]]:
@@ -17,7 +25,9 @@ def _existing_server(image: str, *args: str) -> list[dict[str, Any]]:
         "ports": [{"containerPort": 8000}],
         "readinessProbe": {"httpGet": {"path": "/health", "port": 8000}, "periodSeconds": 1},
         "resources": {"requests": {"cpu": "100m"}},
-        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],  # vLLM's processes talk through 160 MiB of it
+        "volumeMounts": [
+            {"name": "shm", "mountPath": "/dev/shm"}
+        ],  # vLLM's processes talk through 160 MiB of it
     }
     shared_memory = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
     pod = {"enableServiceLinks": False, "containers": [container], "volumes": [shared_memory]}
@@ -45,7 +55,9 @@ def _against(name: str, endpoint: dict[str, Any], **spec: Any) -> dict[str, Any]
 @pytest.mark.timeout(400)
 def test_a_real_vllm_behind_a_service_is_measured_and_left_alone(namespace: Namespace) -> None:
     namespace.apply(*_existing_server(VLLM_IMAGE, "--max-num-seqs=16", "--enforce-eager"))
-    namespace.kubectl("rollout", "status", "deployment/existing", "--timeout=240s", timeout_seconds=250)
+    namespace.kubectl(
+        "rollout", "status", "deployment/existing", "--timeout=240s", timeout_seconds=250
+    )
     before = namespace.list("pods", selector="app=existing")[0]
     namespace.apply(_against("existing", {"serviceRef": {"name": "existing", "port": 8000}}))
     run = finished(namespace, "existing", timeout_seconds=200)
@@ -63,7 +75,9 @@ def test_a_real_vllm_behind_a_service_is_measured_and_left_alone(namespace: Name
 
 
 @pytest.mark.timeout(200)
-def test_an_endpoint_that_serves_another_model_is_told_with_what_it_serves(namespace: Namespace) -> None:
+def test_an_endpoint_that_serves_another_model_is_told_with_what_it_serves(
+    namespace: Namespace,
+) -> None:
     namespace.apply(*_existing_server(SIMULATOR_IMAGE))
     namespace.kubectl("rollout", "status", "deployment/existing", "--timeout=60s")
     model = {"name": "other", "source": {"path": {"path": TINY_MODEL}}}
@@ -75,9 +89,13 @@ def test_an_endpoint_that_serves_another_model_is_told_with_what_it_serves(names
 
 @pytest.mark.timeout(200)
 def test_an_endpoint_that_answers_html_is_told_as_such(namespace: Namespace) -> None:
-    page = "import http.server as h\nclass H(h.BaseHTTPRequestHandler):\n def do_GET(s):\n  s.send_response(200); " \
-           "s.send_header('Content-Type','text/html'); s.end_headers(); s.wfile.write(b'<html>hello</html>')\n" \
-           " do_POST=do_GET\nh.HTTPServer(('',8000),H).serve_forever()"  # fmt: skip
+    page = (
+        "import http.server as h\nclass H(h.BaseHTTPRequestHandler):\n def do_GET(s):\n  "
+        "s.send_response(200); "
+        "s.send_header('Content-Type','text/html'); s.end_headers(); "
+        "s.wfile.write(b'<html>hello</html>')\n"
+        " do_POST=do_GET\nh.HTTPServer(('',8000),H).serve_forever()"
+    )
     labels = {"app": "web"}
     container = {
         "name": "web",
@@ -99,9 +117,18 @@ def test_an_endpoint_that_answers_html_is_told_as_such(namespace: Namespace) -> 
             "spec": {"selector": labels, "ports": [{"port": 8000}]},
         },
     )
-    command("kubectl", f"--namespace={namespace.name}", "wait", "pod/web", "--for=condition=Ready", "--timeout=60s")
+    command(
+        "kubectl",
+        f"--namespace={namespace.name}",
+        "wait",
+        "pod/web",
+        "--for=condition=Ready",
+        "--timeout=60s",
+    )
     namespace.apply(_against("html", {"url": "http://web:8000"}))
     run = finished(namespace, "html", timeout_seconds=150)
-    assert condition(run, "Failed")["reason"] in ("EndpointNotFound", "CanaryFailed"), run["status"]["message"]
+    assert condition(run, "Failed")["reason"] in ("EndpointNotFound", "CanaryFailed"), run[
+        "status"
+    ]["message"]
     assert "HTML" in run["status"]["message"]
     assert "<html>" not in run["status"]["message"]

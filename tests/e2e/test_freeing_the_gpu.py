@@ -18,7 +18,9 @@ LONG = {
 
 def _measuring(namespace: Namespace, name: str) -> Object:
     namespace.apply(simulated_run(name, args=("--sim-tpot-ms=20",), workloads=[LONG]))
-    return namespace.wait_for(RUN, name, lambda r: phase(r) == "Running", timeout_seconds=200, what="running")
+    return namespace.wait_for(
+        RUN, name, lambda r: phase(r) == "Running", timeout_seconds=200, what="running"
+    )
 
 
 @pytest.mark.timeout(400)
@@ -34,7 +36,9 @@ def test_cancel_mid_stage_releases_server_then_client(namespace: Namespace) -> N
 
 @pytest.mark.timeout(400)
 @pytest.mark.parametrize("operator_is", ["up", "down"])
-def test_deleting_a_run_leaves_no_pod_within_half_a_minute(namespace: Namespace, operator_is: str) -> None:
+def test_deleting_a_run_leaves_no_pod_within_half_a_minute(
+    namespace: Namespace, operator_is: str
+) -> None:
     run = _measuring(namespace, "deleted")
     pods = namespace.list("pods", selector=children_selector(run))
     assert {pod["metadata"]["labels"]["benchrun.dev/role"] for pod in pods} == {"client", "server"}

@@ -1,4 +1,5 @@
-"""Servers that answer nonsense, all at once: refused, counted, no crash, and never a number without saying so."""
+"""Servers that answer nonsense, all at once: refused, counted, no crash, and never a number without
+saying so."""
 
 from collections.abc import Iterator
 
@@ -15,7 +16,8 @@ HOSTILE = {
     "impostor": "--sim-root=facebook/opt-125m",
 }
 OTHER = "exec vllm serve facebook/opt-125m --served-model-name=tiny --port=8000"
-"""A script as the server's command, of which nothing can be known before: it starts another model under the name of the run's."""
+"""A script as the server's command, of which nothing can be known before: it starts another model
+under the name of the run's."""
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +31,16 @@ def together(operator: Namespace) -> Iterator[Namespace]:
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("page", PAGES)
-def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(together: Namespace, page: str) -> None:
+def test_a_metrics_page_of_nonsense_leaves_figures_empty_and_the_run_whole(
+    together: Namespace, page: str
+) -> None:
     run = finished(together, f"page-{page}", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     row = run["status"]["results"][0]
     assert row["metrics"]["completed"] == 8
-    assert all(r.get("runningMean") is None and r.get("prefixHitPercent") is None for r in row["roles"])
+    assert all(
+        r.get("runningMean") is None and r.get("prefixHitPercent") is None for r in row["roles"]
+    )
     unchecked = next(f for f in run["status"]["findings"] if f["code"] == "NotChecked")
     assert "PrefixCacheContaminated" in unchecked["evidence"]
 
@@ -58,9 +64,13 @@ def test_a_hundred_megabytes_of_log_noise_hurt_nobody(together: Namespace) -> No
 
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize("name", ["impostor", "other"])
-def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(together: Namespace, name: str) -> None:
+def test_a_server_of_another_model_under_the_name_that_was_asked_for_is_invalid(
+    together: Namespace, name: str
+) -> None:
     run = finished(together, name, timeout_seconds=200)
     assert condition(run, "Valid")["status"] == "False"
-    wrong = next(finding for finding in run["status"]["findings"] if finding["code"] == "WrongModel")
+    wrong = next(
+        finding for finding in run["status"]["findings"] if finding["code"] == "WrongModel"
+    )
     assert (wrong["severity"], wrong["evidence"]["listedModel"]) == ("Invalid", "facebook/opt-125m")
     assert run["status"].get("headline") is None

@@ -1,4 +1,5 @@
-"""Real vLLM without its API server: throughput and latency of the engine, and its own words when it can't start."""
+"""Real vLLM without its API server: throughput and latency of the engine, and its own words when it
+can't start."""
 
 import time
 from pathlib import Path
@@ -10,7 +11,10 @@ from kit.kubectl import Namespace, Object
 from kit.runs import VLLM_IMAGE, children_selector, condition, finished, merged, simulated_run
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "offline-tiny.yaml"
-ENGINE = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"]}
+ENGINE = {
+    "image": VLLM_IMAGE,
+    "args": ["--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"],
+}
 
 
 def offline_run(name: str, **spec: Any) -> Object:
@@ -34,7 +38,9 @@ def test_the_engine_is_measured_by_itself(namespace: Namespace) -> None:
     assert set(found) == {"throughput/rate=inf", "latency/batch=1", "latency/batch=8"}
     assert status["verdict"] in ("Valid", "Suspect"), status["findings"]
 
-    whole, one, eight = (found[cell] for cell in ("throughput/rate=inf", "latency/batch=1", "latency/batch=8"))
+    whole, one, eight = (
+        found[cell] for cell in ("throughput/rate=inf", "latency/batch=1", "latency/batch=8")
+    )
     assert whole["metrics"]["completed"] == 1200
     assert whole["metrics"]["total_output_tokens"] == 1200 * 16
     assert whole["metrics"]["request_throughput"] > one["metrics"]["request_throughput"]
@@ -53,7 +59,9 @@ def test_the_engine_is_measured_by_itself(namespace: Namespace) -> None:
     assert server["kvCacheTokens"] > 0
     assert "--max-num-seqs=16" in server["args"]
     assert server["secondsToReady"] > 0
-    namespace.wait_gone("pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30)
+    namespace.wait_gone(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
+    )
 
 
 @pytest.mark.timeout(240)

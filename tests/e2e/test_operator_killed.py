@@ -1,5 +1,5 @@
-"""The operator's process is killed at the worst moments: the same stages, the same records, nothing twice. While a real vLLM loads,
-test_which_run_is_true.py kills it."""
+"""The operator's process is killed at the worst moments: the same stages, the same records, nothing
+twice. While a real vLLM loads, test_which_run_is_true.py kills it."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,9 @@ from kit.runs import children_selector, phase, simulated_run
 
 
 def _mid_stage(run: Object) -> bool:
-    return bool(run["status"].get("progress", {}).get("stagesDone") == 1) and phase(run) == "Running"
+    return (
+        bool(run["status"].get("progress", {}).get("stagesDone") == 1) and phase(run) == "Running"
+    )
 
 
 def _collecting(run: Object) -> bool:
@@ -28,11 +30,15 @@ WORKLOAD = {
 
 
 def start(namespace: Namespace) -> None:
-    namespace.apply(simulated_run("survivor", args=("--sim-tpot-ms=20",), workloads=[WORKLOAD], repeats=2))
+    namespace.apply(
+        simulated_run("survivor", args=("--sim-tpot-ms=20",), workloads=[WORKLOAD], repeats=2)
+    )
 
 
 def once(namespace: Namespace, moment: Callable[[Object], bool]) -> Object:
-    return namespace.wait_for(RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__.strip("_"))
+    return namespace.wait_for(
+        RUN, "survivor", moment, timeout_seconds=200, what=moment.__name__.strip("_")
+    )
 
 
 def assert_all_is_as_it_would_have_been(namespace: Namespace) -> None:
@@ -41,7 +47,9 @@ def assert_all_is_as_it_would_have_been(namespace: Namespace) -> None:
 
 
 @pytest.mark.timeout(600)
-def test_an_operator_killed_mid_stage_changes_nothing(operator: Namespace, namespace: Namespace) -> None:
+def test_an_operator_killed_mid_stage_changes_nothing(
+    operator: Namespace, namespace: Namespace
+) -> None:
     start(namespace)
     once(namespace, _mid_stage)
     kill_container(operator, selector=SELECTOR)
@@ -49,10 +57,13 @@ def test_an_operator_killed_mid_stage_changes_nothing(operator: Namespace, names
 
 
 @pytest.mark.timeout(600)
-def test_an_operator_killed_while_it_collects_changes_nothing(operator: Namespace, namespace: Namespace) -> None:
+def test_an_operator_killed_while_it_collects_changes_nothing(
+    operator: Namespace, namespace: Namespace
+) -> None:
     start(namespace)
     once(namespace, _mid_stage)
-    # No room for another ConfigMap: what is measured from now on can't be stored, and collecting lasts.
+    # No room for another ConfigMap: what is measured from now on can't be stored, and collecting
+    # lasts.
     namespace.kubectl("create", "quota", "full", "--hard=count/configmaps=1")
     collecting = once(namespace, _collecting)
     assert len(stored_stages(namespace, collecting)) < 4

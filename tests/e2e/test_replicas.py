@@ -1,4 +1,5 @@
-"""Several servers of one kind: requests take turns over them, and the result tells of each share."""
+"""Several servers of one kind: requests take turns over them, and the result tells of each
+share."""
 
 import base64
 
@@ -23,7 +24,9 @@ def test_three_servers_share_the_load_evenly(namespace: Namespace) -> None:
         "requests": 300,
     }
     # Two processes send, each to all servers.
-    namespace.apply(simulated_run("three", server=server, workloads=[workload], client={"parallelism": 2}))
+    namespace.apply(
+        simulated_run("three", server=server, workloads=[workload], client={"parallelism": 2})
+    )
     run = finished(namespace, "three", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert run["status"]["verdict"] in ("Valid", "Suspect"), run["status"]["findings"]
@@ -33,7 +36,9 @@ def test_three_servers_share_the_load_evenly(namespace: Namespace) -> None:
     assert told["replicas"] == 3
 
     (stage,) = [
-        c for c in namespace.list("configmaps") if c["metadata"].get("labels", {}).get("benchrun.dev/role") == "stage"
+        c
+        for c in namespace.list("configmaps")
+        if c["metadata"].get("labels", {}).get("benchrun.dev/role") == "stage"
     ]
     record = open_record(base64.b64decode(stage["binaryData"][RECORD_KEY]))
     assert len(record.servers) == 3

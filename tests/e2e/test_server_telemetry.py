@@ -1,7 +1,8 @@
-"""What a run tells of its server beside vLLM's figures: where the start went, what the GPUs did, what tokens cost.
+"""What a run tells of its server beside vLLM's figures: where the start went, what the GPUs did,
+what tokens cost.
 
-The exporter is a small web server with a page in the form of NVIDIA's; the operator has rights in one namespace alone.
-"""
+The exporter is a small web server with a page in the form of NVIDIA's; the operator has rights in
+one namespace alone."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -47,7 +48,8 @@ SERVED = {
 
 @pytest.fixture
 def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
-    """A namespace with an exporter, and an operator that reads it, while the one for the whole cluster is away."""
+    """A namespace with an exporter, and an operator that reads it, while the one for the whole
+    cluster is away."""
     namespace.apply(EXPORTER)
     namespace.kubectl("wait", "pod/exporter", "--for=condition=Ready", "--timeout=60s")
     where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
@@ -69,9 +71,17 @@ def put_page(namespace: Namespace, text: str) -> None:
 @pytest.mark.timeout(400)
 def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) -> None:
     args = (f"--sim-load-seconds={LOAD_SECONDS}", "--sim-ttft-ms=20", "--sim-tpot-ms=15")
-    team.apply(simulated_run("told", args=args, workloads=[SERVED], cost={"perGPUHour": "3.60", "currency": "EUR"}))
+    team.apply(
+        simulated_run(
+            "told", args=args, workloads=[SERVED], cost={"perGPUHour": "3.60", "currency": "EUR"}
+        )
+    )
     run = team.wait_for(
-        RUN, "told", lambda r: phase(r) in ("Starting", "WarmingUp", "Running"), timeout_seconds=120, what="a server"
+        RUN,
+        "told",
+        lambda r: phase(r) in ("Starting", "WarmingUp", "Running"),
+        timeout_seconds=120,
+        what="a server",
     )
     [server] = team.list("pods", selector=f"{children_selector(run)},benchrun.dev/role=server")
     held = Gpu(pod=server["metadata"]["name"], namespace=team.name, millijoules=int(MILLIJOULES))
@@ -91,7 +101,9 @@ def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) ->
     # Each end is seen up to a second late, of 20 s or more.
     assert role["gpuPowerMeanWatts"] == pytest.approx(WATTS, rel=0.1)
     figures, steady = row["metrics"], row["steady"]
-    assert figures["output_tokens_per_joule"] == pytest.approx(steady["output_throughput"] / WATTS, rel=0.15)
+    assert figures["output_tokens_per_joule"] == pytest.approx(
+        steady["output_throughput"] / WATTS, rel=0.15
+    )
 
     assert run["status"]["cost"] == {"currency": "EUR", "perHour": 3.6}
     assert row["throughputOf"] == "Plateau"

@@ -1,4 +1,5 @@
-"""Two pods of the client send one load: one record a stage of all requests; and with either pod the stage is lost."""
+"""Two pods of the client send one load: one record a stage of all requests; and with either pod the
+stage is lost."""
 
 import base64
 import time
@@ -16,16 +17,24 @@ LOST_SECONDS = 20.0
 
 def sharded_run(name: str, *loads: Object) -> Object:
     workloads = [
-        {"name": f"w{number}", "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}}, **load}
+        {
+            "name": f"w{number}",
+            "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
+            **load,
+        }
         for number, load in enumerate(loads)
     ]
     client = {"parallelism": 2, "resources": {"requests": {"cpu": "100m", "memory": "512Mi"}}}
-    return simulated_run(name, args=("--sim-ttft-ms=40", "--sim-tpot-ms=10"), workloads=workloads, client=client)
+    return simulated_run(
+        name, args=("--sim-ttft-ms=40", "--sim-tpot-ms=10"), workloads=workloads, client=client
+    )
 
 
 def records(namespace: Namespace) -> list[StageRecord]:
     maps = [
-        c for c in namespace.list("configmaps") if c["metadata"].get("labels", {}).get("benchrun.dev/role") == "stage"
+        c
+        for c in namespace.list("configmaps")
+        if c["metadata"].get("labels", {}).get("benchrun.dev/role") == "stage"
     ]
     found = [open_record(base64.b64decode(c["binaryData"][RECORD_KEY])) for c in maps]
     return sorted(found, key=lambda record: record.sequence)
@@ -34,7 +43,10 @@ def records(namespace: Namespace) -> list[StageRecord]:
 def client_pods(namespace: Namespace, run: Object) -> dict[str, str]:
     """Names by place."""
     pods = namespace.list("pods", selector=f"{children_selector(run)},benchrun.dev/role=client")
-    return {p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: p["metadata"]["name"] for p in pods}
+    return {
+        p["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"]: p["metadata"]["name"]
+        for p in pods
+    }
 
 
 @pytest.mark.timeout(300)
@@ -63,7 +75,10 @@ def test_two_pods_measure_as_one(namespace: Namespace) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_pod_that_is_lost_takes_its_stage_with_it(namespace: Namespace) -> None:
-    short, long = {"load": {"concurrencies": [4]}, "requests": 20}, {"load": {"concurrencies": [4]}, "requests": 5000}
+    short, long = (
+        {"load": {"concurrencies": [4]}, "requests": 20},
+        {"load": {"concurrencies": [4]}, "requests": 5000},
+    )
     run = sharded_run("lost", short, long)
     run["spec"]["measurement"]["order"] = "AsListed"
     namespace.apply(run)

@@ -1,4 +1,5 @@
-"""An operator with rights in one namespace and nowhere else, as docs/install.md installs it: it works there and only there."""
+"""An operator with rights in one namespace and nowhere else, as docs/install.md installs it: it
+works there and only there."""
 
 import os
 from collections.abc import Iterator
@@ -15,7 +16,9 @@ CHART = Path(__file__).parents[2] / "charts/benchrun"
 
 def image(name: str) -> str:
     """Helm's settings for the image of that variable."""
-    repository, _, tag = os.environ.get(f"{name.upper()}_IMAGE", f"docker.io/benchrun/{name}:dev").rpartition(":")
+    repository, _, tag = os.environ.get(
+        f"{name.upper()}_IMAGE", f"docker.io/benchrun/{name}:dev"
+    ).rpartition(":")
     values = {"operator": "image", "client": "clientImage"}[name]
     return f"--set={values}.repository={repository},{values}.tag={tag}"
 
@@ -26,7 +29,16 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     where = (f"--namespace={namespace.name}", "--wait", "--timeout=2m")
     scope = "rbac.scope=namespace,rbac.aggregateRoles=false,crds.enabled=false"
     with taken_away():
-        command("helm", "install", "team", str(CHART), *where, f"--set={scope}", image("operator"), image("client"))
+        command(
+            "helm",
+            "install",
+            "team",
+            str(CHART),
+            *where,
+            f"--set={scope}",
+            image("operator"),
+            image("client"),
+        )
         yield namespace
         command("helm", "uninstall", "team", *where)
 

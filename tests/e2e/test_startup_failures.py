@@ -1,4 +1,5 @@
-"""A server that can't start is told apart and told fast: its own reason, its own words, what to change.
+"""A server that can't start is told apart and told fast: its own reason, its own words, what to
+change.
 
 Most of what such runs do is wait, so they do it together.
 """
@@ -21,7 +22,10 @@ FAILURES = {
 UNABLE: dict[str, dict[str, Any]] = {
     **{fault: {"args": (f"--sim-fail-start={fault}",)} for fault in FAILURES},
     "image": {"server": {"image": "registry.invalid/no/such:image"}},
-    "greedy": {"server": {"resources": {"limits": {"nvidia.com/gpu": 64}}}, "pendingDeadlineSeconds": 15},
+    "greedy": {
+        "server": {"resources": {"limits": {"nvidia.com/gpu": 64}}},
+        "pendingDeadlineSeconds": 15,
+    },
     "nowhere": {"server": {"pod": {"nodeSelector": {"gpu": "no-such-card"}}}},
 }
 FOUR_SECONDS = {
@@ -30,10 +34,16 @@ FOUR_SECONDS = {
     "load": {"concurrencies": [1]},
     "requests": 4,
 }
-"""A stage of four requests that take a second each, at 50 ms a token. Twenty of them are 80 seconds."""
+"""A stage of four requests that take a second each, at 50 ms a token. Twenty of them are 80
+seconds."""
 LATE: dict[str, dict[str, Any]] = {
     "slow": {"args": ("--sim-load-seconds=600",), "startupDeadlineSeconds": 60},
-    "late": {"args": ("--sim-tpot-ms=50",), "workloads": [FOUR_SECONDS], "repeats": 20, "runDeadlineSeconds": 45},
+    "late": {
+        "args": ("--sim-tpot-ms=50",),
+        "workloads": [FOUR_SECONDS],
+        "repeats": 20,
+        "runDeadlineSeconds": 45,
+    },
     "mortal": {"args": ("--sim-die-after-requests=13",), "repeats": 4},
 }
 TOLD_WITHIN_SECONDS = 90
@@ -66,7 +76,9 @@ def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(
     assert condition(run, "Stalled")["status"] == "True"
     assert "Traceback" not in run["status"]["message"]
     assert held_seconds(run) < TOLD_WITHIN_SECONDS
-    together.wait_gone("pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30)
+    together.wait_gone(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
+    )
 
 
 @pytest.mark.timeout(200)
@@ -93,11 +105,16 @@ def test_a_node_selector_nothing_matches_ends_the_run_after_its_grace(together: 
 def test_a_server_that_loads_too_long_meets_its_startup_deadline(later: Namespace) -> None:
     run = finished(later, "slow", timeout_seconds=180)
     assert condition(run, "Failed")["reason"] == "StartupDeadlineExceeded"
-    assert "the server was not healthy within startupDeadlineSeconds (60 s)" in run["status"]["message"]
+    assert (
+        "the server was not healthy within startupDeadlineSeconds (60 s)"
+        in run["status"]["message"]
+    )
 
 
 @pytest.mark.timeout(200)
-def test_a_run_that_measures_too_long_meets_its_deadline_and_keeps_what_it_measured(later: Namespace) -> None:
+def test_a_run_that_measures_too_long_meets_its_deadline_and_keeps_what_it_measured(
+    later: Namespace,
+) -> None:
     run = finished(later, "late", timeout_seconds=180)
     assert condition(run, "Failed")["reason"] == "RunDeadlineExceeded"
     assert run["status"]["results"][0]["repeats"] >= 1

@@ -27,16 +27,23 @@ def one_by_one(namespace: Namespace, name: str, *, count: int) -> Iterator[Objec
 
 
 def is_measuring(run: Object) -> bool:
-    """Its first request was sent; `Running` begins with the server, and a restart before the first request does no harm."""
+    """Its first request was sent; `Running` begins with the server, and a restart before the first
+    request does no harm."""
     return "startTime" in run.get("status", {}) or is_finished(run)
 
 
 def finished(namespace: Namespace, name: str) -> Object:
-    return namespace.wait_for(SWEEP, name, is_finished, timeout_seconds=3 * RUN_SECONDS, what="finished")
+    return namespace.wait_for(
+        SWEEP, name, is_finished, timeout_seconds=3 * RUN_SECONDS, what="finished"
+    )
 
 
 def throughputs(found: Object) -> dict[str, float]:
-    return {row["variant"]: row["metrics"]["output_throughput"] for row in found["status"]["results"] if row["runs"]}
+    return {
+        row["variant"]: row["metrics"]["output_throughput"]
+        for row in found["status"]["results"]
+        if row["runs"]
+    }
 
 
 @pytest.mark.timeout(900)
@@ -49,13 +56,17 @@ def test_an_operator_that_is_killed_again_and_again_ends_with_the_same_table(
         uids[run["metadata"]["name"]] = run["metadata"]["uid"]
         if number == 1:
             name = run["metadata"]["name"]
-            namespace.wait_for(RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring")
+            namespace.wait_for(
+                RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring"
+            )
         # Four times would take minutes: kubelet restarts what died again and again later and later.
         kill_container(operator, selector=SELECTOR)
     over = finished(namespace, "storm")
 
     assert phase(over) == "Completed", over["status"]
-    assert {name: run["metadata"]["uid"] for name, run in runs_of(namespace, "storm").items()} == uids
+    assert {
+        name: run["metadata"]["uid"] for name, run in runs_of(namespace, "storm").items()
+    } == uids
     # Answers take 220, 280 and 400 ms where 1, 2 and 4 are given at a time.
     found = throughputs(over)
     assert list(found) == list(VARIANTS)
@@ -81,8 +92,12 @@ def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_r
     for run in one_by_one(namespace, "lame", count=5):
         name = run["metadata"]["name"]
         if name in victims:
-            namespace.wait_for(RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring")
-            kill_container(namespace, selector=f"{children_selector(run)},benchrun.dev/role={victims[name]}")
+            namespace.wait_for(
+                RUN, name, is_measuring, timeout_seconds=RUN_SECONDS, what="measuring"
+            )
+            kill_container(
+                namespace, selector=f"{children_selector(run)},benchrun.dev/role={victims[name]}"
+            )
     over = finished(namespace, "lame")
 
     assert sorted(runs_of(namespace, "lame")) == [
@@ -93,7 +108,12 @@ def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_r
     assert list(throughputs(over)) == ["seqs=1", "seqs=2"]
     _, again, lame = over["status"]["variants"]
     assert (again["completed"], again["lost"], again.get("reason")) == (1, 1, None)
-    assert (lame["failed"], lame["lost"], lame["reason"], lame["run"]) == (1, 1, "ClientGone", "lame-v3-r1-a2")
+    assert (lame["failed"], lame["lost"], lame["reason"], lame["run"]) == (
+        1,
+        1,
+        "ClientGone",
+        "lame-v3-r1-a2",
+    )
     lost = namespace.get(RUN, "lame-v2-r1")
     assert condition(lost, "Failed")["reason"] == "ServerRestarted"
     assert lost["status"].get("logTail")

@@ -28,7 +28,9 @@ def _scale(replicas: int) -> None:
     HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", f"--replicas={replicas}")
     for _ in polling(f"{replicas} operators answer", seconds=120):
         # Not whether they are ready: of two that may be only the one that works.
-        if [pod["status"]["containerStatuses"][0].get("started") for pod in _operators()] == [True] * replicas:
+        if [pod["status"]["containerStatuses"][0].get("started") for pod in _operators()] == [
+            True
+        ] * replicas:
             break
 
 
@@ -38,8 +40,11 @@ def _operators() -> list[Object]:
 
 
 def _writes(pod: str) -> float:
-    """Everything it wrote about runs and what they own, since its process began; what keeps a leader in office is none of it."""
-    page = HOME.kubectl("get", "--raw", f"/api/v1/namespaces/{HOME.name}/pods/{pod}:{PORT}/proxy/metrics")
+    """Everything it wrote about runs and what they own, since its process began; what keeps a
+    leader in office is none of it."""
+    page = HOME.kubectl(
+        "get", "--raw", f"/api/v1/namespaces/{HOME.name}/pods/{pod}:{PORT}/proxy/metrics"
+    )
     writes = re.findall(r"^benchrun_api_writes_total\{(.*)\} (.*)$", page, re.MULTILINE)
     return sum(float(count) for labels, count in writes if "leases" not in labels)
 
@@ -49,15 +54,25 @@ def _has_client(namespace: Namespace, name: str) -> bool:
 
 
 @pytest.mark.timeout(300)
-def test_one_of_two_operators_writes_and_the_other_takes_over(two: Namespace, namespace: Namespace) -> None:
+def test_one_of_two_operators_writes_and_the_other_takes_over(
+    two: Namespace, namespace: Namespace
+) -> None:
     pods = [pod["metadata"]["name"] for pod in _operators()]
     before = {pod: _writes(pod) for pod in pods}
-    namespace.apply(*(simulated_run(f"run-{n}", args=("--sim-load-seconds=600",)) for n in range(3)))
+    namespace.apply(
+        *(simulated_run(f"run-{n}", args=("--sim-load-seconds=600",)) for n in range(3))
+    )
     for n in range(3):
         for _ in polling(f"run-{n} has its client", seconds=NOTICED_SECONDS):
             if _has_client(namespace, f"run-{n}"):
                 break
-    namespace.wait_for(RUN, "run-0", lambda run: "phase" in run.get("status", {}), timeout_seconds=10, what="noticed")
+    namespace.wait_for(
+        RUN,
+        "run-0",
+        lambda run: "phase" in run.get("status", {}),
+        timeout_seconds=10,
+        what="noticed",
+    )
     writers = [pod for pod in pods if _writes(pod) > before[pod]]
     assert len(writers) == 1, {pod: _writes(pod) - before[pod] for pod in pods}
 

@@ -8,7 +8,9 @@ from kit.runs import VLLM_IMAGE, children_selector, condition, finished, simulat
 
 
 @pytest.mark.timeout(180)
-def test_an_unknown_flag_ends_the_run_with_usage_error_within_a_minute(namespace: Namespace) -> None:
+def test_an_unknown_flag_ends_the_run_with_usage_error_within_a_minute(
+    namespace: Namespace,
+) -> None:
     server = {"image": VLLM_IMAGE, "args": ["--max-model-len=4096", "--max-num-sequences=16"]}
     began = time.monotonic()
     namespace.apply(simulated_run("typo", server=server))
@@ -19,4 +21,6 @@ def test_an_unknown_flag_ends_the_run_with_usage_error_within_a_minute(namespace
     assert "unrecognized arguments: --max-num-sequences=16" in failed["message"]
     assert "Traceback" not in str(run["status"])
     assert took < 60
-    namespace.wait_gone("pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30)
+    namespace.wait_gone(
+        "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
+    )

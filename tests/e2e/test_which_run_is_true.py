@@ -1,5 +1,6 @@
-"""Real vLLM: the questions of people who were misled by their own numbers, each answered by the result itself, though the operator
-is killed while the server loads. That the same prompts come from the cache and new ones do not, is shown in tests/long."""
+"""Real vLLM: the questions of people who were misled by their own numbers, each answered by the
+result itself, though the operator is killed while the server loads. That the same prompts come from
+the cache and new ones do not, is shown in tests/long."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -19,7 +20,10 @@ SERVER = {
     "args": ["--max-model-len=4096", "--max-num-seqs=2", "--enforce-eager"],
     # Leaves a core to measure with.
     "env": [{"name": "VLLM_CPU_OMP_THREADS_BIND", "value": "0"}],
-    "resources": {"limits": {"cpu": "1", "memory": "6Gi"}, "requests": {"cpu": "500m", "memory": "3Gi"}},
+    "resources": {
+        "limits": {"cpu": "1", "memory": "6Gi"},
+        "requests": {"cpu": "500m", "memory": "3Gi"},
+    },
 }
 WORKLOADS = [
     {
@@ -28,7 +32,9 @@ WORKLOADS = [
         "load": {"concurrencies": [2]},
         "requests": 12,
         "ignoreEOS": False,
-        "sampling": {"temperature": "1"},  # Chosen greedily, the words of a model without sense go round in circles.
+        "sampling": {
+            "temperature": "1"
+        },  # Chosen greedily, the words of a model without sense go round in circles.
     },
     {
         "name": "crowd",
@@ -43,9 +49,15 @@ WORKLOADS = [
 def status(operator: Namespace) -> Iterator[Object]:
     """Of the run, once it has ended, with nothing lost to the kill and nothing done twice."""
     with in_a_namespace() as namespace:
-        namespace.apply(simulated_run("questions", server=SERVER, workloads=WORKLOADS, repeats=REPEATS))
+        namespace.apply(
+            simulated_run("questions", server=SERVER, workloads=WORKLOADS, repeats=REPEATS)
+        )
         loading = namespace.wait_for(
-            RUN, "questions", lambda run: phase(run) == "Starting", timeout_seconds=200, what="starting"
+            RUN,
+            "questions",
+            lambda run: phase(run) == "Starting",
+            timeout_seconds=200,
+            what="starting",
         )
         kill_container(operator, selector=SELECTOR)
         assert "serverReadyTime" not in loading["status"]

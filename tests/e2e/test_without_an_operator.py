@@ -1,4 +1,5 @@
-"""No operator runs, and a server has been held longer than it may be: somebody else lets go of it."""
+"""No operator runs, and a server has been held longer than it may be: somebody else lets go of
+it."""
 
 import pytest
 from kit.hostile_runs import LOADS_FOR_EVER, hostile_program, hostile_run
@@ -28,13 +29,17 @@ def _release(number: int) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_server_held_too_long_is_released_while_no_operator_runs(operator: Namespace, namespace: Namespace) -> None:
+def test_a_server_held_too_long_is_released_while_no_operator_runs(
+    operator: Namespace, namespace: Namespace
+) -> None:
     limits = {"startupDeadlineSeconds": STARTUP_SECONDS, "runDeadlineSeconds": RUN_SECONDS}
     runs = (hostile_run(name, args=(LOADS_FOR_EVER,), **limits) for name in ("held", "control"))
     namespace.apply(hostile_program(), *runs)
     held, control = namespace.get(RUN, "held"), namespace.get(RUN, "control")
     for _ in polling("both servers have their pods", seconds=120):
-        pods = [pod for run in (held, control) for pod in namespace.list("pods", selector=_servers(run))]
+        pods = [
+            pod for run in (held, control) for pod in namespace.list("pods", selector=_servers(run))
+        ]
         if len(pods) == 2 and all(pod["spec"].get("nodeName") for pod in pods):
             break
     with taken_away():
@@ -48,7 +53,13 @@ def test_a_server_held_too_long_is_released_while_no_operator_runs(operator: Nam
             if all("deletionTimestamp" in each["metadata"] for each in there):
                 break
         namespace.wait_gone("pods", selector=_servers(held), timeout_seconds=30)
-        assert namespace.list("deployments", selector=_servers(control)), "nor may it let go of what is not late"
-        about = [e for e in namespace.list("events") if e["involvedObject"]["name"] in ("held", deployment["name"])]
+        assert namespace.list("deployments", selector=_servers(control)), (
+            "nor may it let go of what is not late"
+        )
+        about = [
+            e
+            for e in namespace.list("events")
+            if e["involvedObject"]["name"] in ("held", deployment["name"])
+        ]
         assert "ServerReleased" in {event["reason"] for event in about}
     assert hold == STARTUP_SECONDS + RUN_SECONDS + MARGIN_SECONDS

@@ -1,1 +1,2 @@
-"""What cluster tests share: a namespace to work in, and waiting for conditions instead of for time."""
+"""What cluster tests share: a namespace to work in, and waiting for conditions instead of for
+time."""

@@ -1,4 +1,5 @@
-"""The embedded cluster's controllers, stopped for a while: nothing is collected, and no Job gets a pod."""
+"""The embedded cluster's controllers, stopped for a while: nothing is collected, and no Job gets a
+pod."""
 
 import os
 import signal
@@ -22,7 +23,9 @@ def standing_still() -> Iterator[None]:
 
 def _controller_manager() -> int:
     """Its process, told by its own kubeconfig: another cluster may run on this machine."""
-    kubeconfig = f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
+    kubeconfig = (
+        f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
+    )
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")

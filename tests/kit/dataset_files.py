@@ -1,4 +1,5 @@
-"""Files of datasets and everywhere they can be: on a claim, at a URL, in an object store, in a ConfigMap."""
+"""Files of datasets and everywhere they can be: on a claim, at a URL, in an object store, in a
+ConfigMap."""
 
 import csv
 import hashlib
@@ -16,7 +17,8 @@ KEY_ID, SECRET, REGION = "AKIDOFTHETEST", "wJalr/of+the+test", "eu-central-1"
 BUCKET, KEY = "data", "chat/talks (1).json"
 """A key whose every kind of character a signature encodes in a way of its own."""
 _SENTENCE = (
-    "slow river under the old bridge carries leaves past a quiet town where nobody counts the boats that come and go"
+    "slow river under the old bridge carries leaves past a quiet town where nobody counts the "
+    "boats that come and go"
 )
 WORDS = _SENTENCE.split(" ")
 
@@ -37,16 +39,23 @@ def reviews() -> str:
 
 def questions() -> str:
     """JSON Lines of 10 rows."""
-    return "".join(json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n" for n in range(10))
+    return "".join(
+        json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n" for n in range(10)
+    )
 
 
 def talks() -> str:
     """9 conversations in ShareGPT's form, of which one has no answer."""
 
     def turns(number: int) -> list[dict[str, str]]:
-        return [{"from": "human", "value": text(200 + number)}, {"from": "gpt", "value": text(300 + number)}]
+        return [
+            {"from": "human", "value": text(200 + number)},
+            {"from": "gpt", "value": text(300 + number)},
+        ]
 
-    return json.dumps([*({"conversations": turns(n)} for n in range(8)), {"conversations": turns(8)[:1]}])
+    return json.dumps(
+        [*({"conversations": turns(n)} for n in range(8)), {"conversations": turns(8)[:1]}]
+    )
 
 
 def notes() -> str:
@@ -89,13 +98,21 @@ def _manifests() -> tuple[Object, ...]:
     wrong = SECRET[:-1] + "T"
     return (
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shelf"}, "data": FILES},
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "program"}, "data": {"serve.py": program}},
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": "program"},
+            "data": {"serve.py": program},
+        },
         *(_credentials(name, secret) for name, secret in (("store", SECRET), ("no-store", wrong))),
         {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
             "metadata": {"name": "shelf"},
-            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Mi"}}},
+            "spec": {
+                "accessModes": ["ReadWriteOnce"],
+                "resources": {"requests": {"storage": "1Mi"}},
+            },
         },
         {
             "apiVersion": "v1",
@@ -103,7 +120,12 @@ def _manifests() -> tuple[Object, ...]:
             "metadata": {"name": "shelf"},
             "spec": {"selector": {"app": "shelf"}, "ports": [{"port": 8000}]},
         },
-        {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "shelf", "labels": {"app": "shelf"}}, "spec": _pod()},
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "shelf", "labels": {"app": "shelf"}},
+            "spec": _pod(),
+        },
     )
 
 
@@ -121,7 +143,13 @@ def _pod() -> dict[str, Any]:
     ]
     image = {"image": SIMULATOR_IMAGE, "imagePullPolicy": "IfNotPresent"}
     lay = "mkdir -p /claim/films && cp /files/reviews.csv /claim/films && chmod -R a+rX /claim"
-    env = {"FOLDER": "/files", "KEY_ID": KEY_ID, "SECRET": SECRET, "REGION": REGION, "PYTHONUNBUFFERED": "1"}
+    env = {
+        "FOLDER": "/files",
+        "KEY_ID": KEY_ID,
+        "SECRET": SECRET,
+        "REGION": REGION,
+        "PYTHONUNBUFFERED": "1",
+    }
     return {
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 0,
@@ -132,7 +160,10 @@ def _pod() -> dict[str, Any]:
                 "command": ["sh", "-euc", lay],
                 # The folder behind a new claim is root's.
                 "securityContext": {"runAsUser": 0},
-                "volumeMounts": [{"name": "claim", "mountPath": "/claim"}, {"name": "reviews", "mountPath": "/files"}],
+                "volumeMounts": [
+                    {"name": "claim", "mountPath": "/claim"},
+                    {"name": "reviews", "mountPath": "/files"},
+                ],
             }
         ],
         "containers": [

@@ -31,7 +31,11 @@ class DenyingWebhook:
         """One request a connection."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
-            length = next(int(line[15:]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length:"))
+            length = next(
+                int(line[15:])
+                for line in head.lower().split(b"\r\n")
+                if line.startswith(b"content-length:")
+            )
             review = json.loads(await reader.readexactly(length))
             self.denied += 1
             body = json.dumps(_no(review)).encode()
@@ -56,13 +60,24 @@ def _no(review: Object) -> Object:
 async def denying(
     api: Cluster, namespace: str, directory: Path, *, denied: dict[str, str], dead: dict[str, str]
 ) -> AsyncIterator[DenyingWebhook]:
-    """While it is open, no object of these kinds (plural) is created for these runs: `{run: plural}`."""
+    """While it is open, no object of these kinds (plural) is created for these runs: `{run:
+    plural}`."""
     webhook = DenyingWebhook()
     certificate, key = directory / "webhook.crt", directory / "webhook.key"
-    new_key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout", str(key))
+    new_key = (
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:prime256v1",
+        "-nodes",
+        "-keyout",
+        str(key),
+    )
     here = _address_towards(api.url)
     subject = ("-subj", f"/CN={here}", "-addext", f"subjectAltName=IP:{here}")
-    await command("openssl", "req", "-x509", *new_key, "-out", str(certificate), "-days", "2", *subject)
+    await command(
+        "openssl", "req", "-x509", *new_key, "-out", str(certificate), "-days", "2", *subject
+    )
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate, key)
     server = await asyncio.start_server(webhook.serve, here, 0, ssl=tls)
@@ -73,7 +88,10 @@ async def denying(
     name = f"denying-{uuid.uuid4().hex[:8]}"
     entries = [(alive, run, plural) for run, plural in denied.items()]
     entries += [({"url": DEAD_URL}, run, plural) for run, plural in dead.items()]
-    webhooks = [_webhook(config, namespace=namespace, run=run, plural=plural) for config, run, plural in entries]
+    webhooks = [
+        _webhook(config, namespace=namespace, run=run, plural=plural)
+        for config, run, plural in entries
+    ]
     try:
         await api.ask("POST", CONFIGURATIONS, {"metadata": {"name": name}, "webhooks": webhooks})
         yield webhook
@@ -86,7 +104,9 @@ async def denying(
 def _address_towards(url: str) -> str:
     """This machine's address as the API server sees it."""
     server = urlsplit(url)
-    with socket.create_connection((server.hostname or "", server.port or 443), timeout=5) as connection:
+    with socket.create_connection(
+        (server.hostname or "", server.port or 443), timeout=5
+    ) as connection:
         address: str = connection.getsockname()[0]
         return address
 
@@ -95,7 +115,14 @@ def _webhook(config: Object, *, namespace: str, run: str, plural: str) -> Object
     return {
         "name": f"{run}.test.benchrun.dev",
         "clientConfig": config,
-        "rules": [{"apiGroups": ["*"], "apiVersions": ["*"], "operations": ["CREATE"], "resources": [plural]}],
+        "rules": [
+            {
+                "apiGroups": ["*"],
+                "apiVersions": ["*"],
+                "operations": ["CREATE"],
+                "resources": [plural],
+            }
+        ],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
         "objectSelector": {"matchLabels": {RUN: run}},
         "failurePolicy": "Fail",

@@ -10,33 +10,55 @@ REPEATS = 2
 
 def stored_stages(namespace: Namespace, run: Object) -> list[Object]:
     """The ConfigMaps of its records."""
-    return namespace.list("configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage")
+    return namespace.list(
+        "configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage"
+    )
 
 
-def assert_nothing_was_lost_or_done_twice(namespace: Namespace, name: str, *, timeout_seconds: float = 350) -> Object:
-    """Every stage measured once, every record stored as it was measured, by one client against one server. The run is the only
-    one in its namespace, with two load points and two repeats; its status is returned."""
+def assert_nothing_was_lost_or_done_twice(
+    namespace: Namespace, name: str, *, timeout_seconds: float = 350
+) -> Object:
+    """Every stage measured once, every record stored as it was measured, by one client against one
+    server. The run is the only one in its namespace, with two load points and two repeats; its
+    status is returned."""
     run = finished(namespace, name, timeout_seconds=timeout_seconds)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert [row["repeats"] for row in run["status"]["results"]] == [REPEATS, REPEATS]
     stages = stored_stages(namespace, run)
-    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [0, 1, 2, 3]
+    assert sorted(int(c["metadata"]["labels"]["benchrun.dev/sequence"]) for c in stages) == [
+        0,
+        1,
+        2,
+        3,
+    ]
     stored = {c["metadata"]["annotations"]["benchrun.dev/record-digest"] for c in stages}
-    assert stored == _digests_in_client_log(namespace, run), "a record is not the one that was measured"
-    assert {kind: len(uids) for kind, uids in _started(namespace).items()} == {"Job": 1, "Deployment": 1}
+    assert stored == _digests_in_client_log(namespace, run), (
+        "a record is not the one that was measured"
+    )
+    assert {kind: len(uids) for kind, uids in _started(namespace).items()} == {
+        "Job": 1,
+        "Deployment": 1,
+    }
     status: Object = run["status"]
     return status
 
 
 def _digests_in_client_log(namespace: Namespace, run: Object) -> set[str]:
     """Of every record, as the client wrote it into its log when the stage was measured."""
-    log = namespace.kubectl("logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client")
-    lines = [json.loads(line) for line in log.splitlines() if line.startswith('{"schema":"benchrun.headline')]
+    log = namespace.kubectl(
+        "logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client"
+    )
+    lines = [
+        json.loads(line)
+        for line in log.splitlines()
+        if line.startswith('{"schema":"benchrun.headline')
+    ]
     return {line["digest"] for line in lines}
 
 
 def _started(namespace: Namespace) -> dict[str, set[str]]:
-    """Every Job and Deployment that ever started a pod here, by kind: their uids, from what their controllers tell."""
+    """Every Job and Deployment that ever started a pod here, by kind: their uids, from what their
+    controllers tell."""
     uids: dict[str, set[str]] = {"Job": set(), "Deployment": set()}
     for event in namespace.list("events"):
         about = event["involvedObject"]

@@ -24,11 +24,14 @@ REPORTS = os.environ.get("REPORTS_DIR")  # where what is reported of each is kep
 
 def example(file: str) -> dict[str, Object]:
     """Its objects by name."""
-    return {body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())}
+    return {
+        body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())
+    }
 
 
 def on_a_busy_machine(body: Object) -> Object:
-    """The object, where everything shares two cores: how late the client is, is not what the test is about. Others as they are."""
+    """The object, where everything shares two cores: how late the client is, is not what the test
+    is about. Others as they are."""
     validity = {"validity": {"severities": OF_A_BUSY_MACHINE}}
     spec = {"BenchmarkRun": validity, "BenchmarkSweep": {"template": validity}}.get(body["kind"])
     return merged(body, {"spec": spec}) if spec is not None else body
@@ -36,7 +39,9 @@ def on_a_busy_machine(body: Object) -> Object:
 
 def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:
     """The status of a run or sweep that has ended as it should."""
-    found = namespace.wait_for(KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+    found = namespace.wait_for(
+        KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished"
+    )
     if REPORTS is not None:
         _keep_reports(namespace, found, Path(REPORTS))
     assert condition(found, "Complete")["status"] == "True", found["status"]
@@ -45,7 +50,8 @@ def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: flo
 
 
 def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
-    """Its object, and its report as it is on a terminal, in Markdown and in HTML; of a sweep those of its runs, too."""
+    """Its object, and its report as it is on a terminal, in Markdown and in HTML; of a sweep those
+    of its runs, too."""
     folder.mkdir(parents=True, exist_ok=True)
     name = found["metadata"]["name"]
     (folder / f"{name}.json").write_text(json.dumps(found, indent=1))
@@ -87,7 +93,9 @@ class Printed:
     def table(self, *headers: str) -> list[dict[str, str]]:
         """The rows of the first table whose headers begin with these."""
         lines = [re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()]
-        start = next((n for n, cells in enumerate(lines) if tuple(cells[: len(headers)]) == headers), None)
+        start = next(
+            (n for n, cells in enumerate(lines) if tuple(cells[: len(headers)]) == headers), None
+        )
         assert start is not None, f"no table {headers} in:\n{self.text}"
         rows = takewhile(lambda cells: len(cells) == len(lines[start]), lines[start + 1 :])
         return [dict(zip(lines[start], cells, strict=True)) for cells in rows]

@@ -1,9 +1,10 @@
-"""A web server and an object store in one script that needs nothing but Python: tests mount it into a pod.
+"""A web server and an object store in one script that needs nothing but Python: tests mount it into
+a pod.
 
-`/files/NAME` is for anybody. `/login` is a web page, and `/moved` leads there. Everything else is the `/BUCKET/KEY` of an object
-store, for those who sign what they ask for (AWS Signature Version 4). The signature is checked from AWS's own description, with
-nothing of the client that is under test.
-"""
+`/files/NAME` is for anybody. `/login` is a web page, and `/moved` leads there. Everything else is
+the `/BUCKET/KEY` of an object store, for those who sign what they ask for (AWS Signature Version
+4). The signature is checked from AWS's own description, with nothing of the client that is under
+test."""
 
 import hashlib
 import hmac
@@ -35,15 +36,22 @@ class Account:
     region: str
 
 
-def refusal(path: str, headers: Mapping[str, str], account: Account, *, now: datetime) -> str | None:
-    """Why a GET of this path, as it came over the wire, is refused; None: it is not. `headers`: names in lower case."""
+def refusal(
+    path: str, headers: Mapping[str, str], account: Account, *, now: datetime
+) -> str | None:
+    """Why a GET of this path, as it came over the wire, is refused; None: it is not. `headers`:
+    names in lower case."""
     found = AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     if found is None:
         return "AccessDenied"
     signed = found["signed"].split(";")
     if (found["id"], found["region"]) != (account.key_id, account.region):
         return "InvalidAccessKeyId"
-    if not set(signed) >= NEEDED or signed != sorted(signed) or headers["x-amz-content-sha256"] != NO_BODY:
+    if (
+        not set(signed) >= NEEDED
+        or signed != sorted(signed)
+        or headers["x-amz-content-sha256"] != NO_BODY
+    ):
         return "AuthorizationHeaderMalformed"
     sent = datetime.strptime(headers["x-amz-date"], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC)
     if abs(now - sent) > TOLERANCE or f"{sent:%Y%m%d}" != found["day"]:

@@ -1,9 +1,10 @@
-"""A client that means harm: its records are small and unfold to more than an operator's memory. One script that needs nothing but
-Python: tests serve it from their own process, or mount it into a pod in the place of an image's entry point.
+"""A client that means harm: its records are small and unfold to more than an operator's memory. One
+script that needs nothing but Python: tests serve it from their own process, or mount it into a pod
+in the place of an image's entry point.
 
-An operator that asks with a token speaks version 2 of the contract (a line of JSON, then the packed bodies), one that asks without
-speaks version 1 (JSON with the bodies in base64). Both are answered in their own words, so that nothing is refused for its form.
-"""
+An operator that asks with a token speaks version 2 of the contract (a line of JSON, then the packed
+bodies), one that asks without speaks version 1 (JSON with the bodies in base64). Both are answered
+in their own words, so that nothing is refused for its form."""
 
 import argparse
 import base64
@@ -27,7 +28,9 @@ ZEROS = 900 * 1024 * 1024
 def _list_of(entry: str) -> bytes:
     """A record whose gaps are this entry, over and over."""
     entries = UNFOLDED_BYTES // (len(entry) + 1)
-    return gzip.compress(b'{"gaps":{"us":[' + ",".join([entry] * entries).encode() + b"]}}", mtime=0)
+    return gzip.compress(
+        b'{"gaps":{"us":[' + ",".join([entry] * entries).encode() + b"]}}", mtime=0
+    )
 
 
 def _endless() -> bytes:
@@ -35,7 +38,9 @@ def _endless() -> bytes:
     block = bytes(1024 * 1024)
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     once = deflate.compress(block) + deflate.flush(zlib.Z_FULL_FLUSH)
-    body = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + once * (ZEROS // len(block)) + deflate.flush()
+    body = (
+        b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x02\xff" + once * (ZEROS // len(block)) + deflate.flush()
+    )
     crc = 0
     for _ in range(ZEROS // len(block)):
         crc = zlib.crc32(block, crc)
@@ -54,19 +59,28 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 
 class HostileClient(ThreadingHTTPServer):
-    """Serves as many bombs as the plan has stages, all at once and as often as they are asked for."""
+    """Serves as many bombs as the plan has stages, all at once and as often as they are asked
+    for."""
 
     daemon_threads = True
 
     def __init__(
-        self, address: str, port: int, *, plan: str, body: bytes = b"", only_version: int | None = None
+        self,
+        address: str,
+        port: int,
+        *,
+        plan: str,
+        body: bytes = b"",
+        only_version: int | None = None,
     ) -> None:
         """`only_version`: of the contract; None: that of whoever asks."""
         self.only_version = only_version
         self.plan: dict[str, Any] = json.loads(plan)
         self.plan_digest = hashlib.sha256(plan.encode()).hexdigest()
         self.body = body
-        self.armed = threading.Event()  # from now on there are records; before, it only waits for its server
+        self.armed = (
+            threading.Event()
+        )  # from now on there are records; before, it only waits for its server
         self.closing = threading.Event()
         super().__init__((address, port), _Handler)
 
@@ -127,7 +141,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "text/plain", b"ready\n")
             return
         query = {name: values[0] for name, values in parse_qs(path.query).items()}
-        first, seen, wait = int(query.get("from", "0")), int(query.get("seen", "-1")), float(query.get("wait", "0"))
+        first, seen, wait = (
+            int(query.get("from", "0")),
+            int(query.get("seen", "-1")),
+            float(query.get("wait", "0")),
+        )
         if seen == 0:
             self.server.armed.wait(wait)
         elif seen > 0 and first >= self.server.records:
@@ -159,7 +177,9 @@ def main() -> None:
     parser.add_argument("--plan", required=True)
     parser.add_argument("--port", type=int, required=True)
     found, _ = parser.parse_known_args()
-    client = HostileClient("0.0.0.0", found.port, plan=Path(found.plan).read_text(), body=BOMBS["negative"]())
+    client = HostileClient(
+        "0.0.0.0", found.port, plan=Path(found.plan).read_text(), body=BOMBS["negative"]()
+    )
     client.start()
     _until_served(client.plan["target"]["base_url"])
     client.armed.set()
@@ -170,7 +190,9 @@ def _until_served(url: str) -> None:
     address = urlsplit(url)
     while True:
         try:
-            socket.create_connection((address.hostname or "", address.port or 80), timeout=1).close()
+            socket.create_connection(
+                (address.hostname or "", address.port or 80), timeout=1
+            ).close()
             return
         except OSError:
             time.sleep(0.2)

@@ -1,5 +1,6 @@
-"""Runs whose client is the program of `hostile_client`, in a pod of the simulator's image: no vLLM is imported, so it is ready at
-once. It waits until its server answers, and goes off then: with a server that never does, it harms nobody."""
+"""Runs whose client is the program of `hostile_client`, in a pod of the simulator's image: no vLLM
+is imported, so it is ready at once. It waits until its server answers, and goes off then: with a
+server that never does, it harms nobody."""
 
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,12 @@ LOADS_FOR_EVER = "--sim-load-seconds=3600"  # of the simulator: it never answers
 def hostile_program() -> Object:
     """The ConfigMap with the program, to be applied before the runs."""
     text = "#!/usr/bin/env python3\n" + Path(kit.hostile_client.__file__).read_text()
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAME}, "data": {"vllm": text}}
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": NAME},
+        "data": {"vllm": text},
+    }
 
 
 def hostile_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> Object:

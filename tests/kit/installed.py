@@ -9,7 +9,9 @@ HOME = Namespace("benchrun-system")
 INSTALLED = "app.kubernetes.io/name=benchrun"  # everything that the chart installs
 SELECTOR = f"{INSTALLED},app.kubernetes.io/component=operator"
 """The operator itself, and not what the chart runs beside it."""
-HELM_FLAGS = "--set unschedulableGraceSeconds=5"  # it does not wait long for a node that nobody will add
+HELM_FLAGS = (
+    "--set unschedulableGraceSeconds=5"  # it does not wait long for a node that nobody will add
+)
 
 
 @contextmanager

@@ -20,7 +20,9 @@ class CommandFailed(AssertionError):
 
 def command(*arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
     """Run a command and return what it printed. Raises CommandFailed with its own words."""
-    done = subprocess.run(arguments, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False)
+    done = subprocess.run(
+        arguments, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False
+    )
     if done.returncode != 0:
         raise CommandFailed(f"{' '.join(arguments)}: {done.stderr.strip() or done.stdout.strip()}")
     return done.stdout
@@ -32,9 +34,17 @@ class Namespace:
 
     name: str
 
-    def kubectl(self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
+    def kubectl(
+        self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120
+    ) -> str:
         """kubectl in this namespace."""
-        return command("kubectl", f"--namespace={self.name}", *arguments, stdin=stdin, timeout_seconds=timeout_seconds)
+        return command(
+            "kubectl",
+            f"--namespace={self.name}",
+            *arguments,
+            stdin=stdin,
+            timeout_seconds=timeout_seconds,
+        )
 
     def apply(self, *manifests: Mapping[str, Any]) -> None:
         """Apply objects."""
@@ -52,7 +62,9 @@ class Namespace:
         items: list[Object] = found["items"]
         return items
 
-    def patch(self, kind: str, name: str, patch: Mapping[str, Any], *, subresource: str = "") -> None:
+    def patch(
+        self, kind: str, name: str, patch: Mapping[str, Any], *, subresource: str = ""
+    ) -> None:
         """Merge-patch an object."""
         extra = [f"--subresource={subresource}"] if subresource else []
         self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", *extra)
@@ -62,15 +74,32 @@ class Namespace:
         self.kubectl("delete", kind, name, "--wait=false", "--ignore-not-found")
 
     def wait_gone(self, kind: str, *, selector: str, timeout_seconds: int) -> None:
-        """Until no object of that kind and label is left. Raises CommandFailed when it takes too long."""
+        """Until no object of that kind and label is left. Raises CommandFailed when it takes too
+        long."""
         if self.list(kind, selector=selector):
-            wait = ["wait", kind, f"--selector={selector}", "--for=delete", f"--timeout={timeout_seconds}s"]
+            wait = [
+                "wait",
+                kind,
+                f"--selector={selector}",
+                "--for=delete",
+                f"--timeout={timeout_seconds}s",
+            ]
             self.kubectl(*wait, timeout_seconds=timeout_seconds + 30)
 
     def watch(self, kind: str, name: str, *, timeout_seconds: float) -> Iterator[Object]:
         """The object now and after every change; ends when the time is over."""
-        arguments = ["kubectl", f"--namespace={self.name}", "get", kind, name, "--watch", "--output=json"]
-        with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+        arguments = [
+            "kubectl",
+            f"--namespace={self.name}",
+            "get",
+            kind,
+            name,
+            "--watch",
+            "--output=json",
+        ]
+        with subprocess.Popen(
+            arguments, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        ) as process:
             timer = threading.Timer(timeout_seconds, process.kill)
             timer.start()
             try:
@@ -85,12 +114,21 @@ class Namespace:
                 process.kill()
 
     def wait_for(
-        self, kind: str, name: str, holds: Callable[[Object], bool], *, timeout_seconds: float, what: str
+        self,
+        kind: str,
+        name: str,
+        holds: Callable[[Object], bool],
+        *,
+        timeout_seconds: float,
+        what: str,
     ) -> Object:
-        """The object, once the condition holds. Time alone ends the wait; a watch that has gone silent is begun anew."""
+        """The object, once the condition holds. Time alone ends the wait; a watch that has gone
+        silent is begun anew."""
         ends_at = time.monotonic() + timeout_seconds
         while (left := ends_at - time.monotonic()) > 0:
-            self.get(kind, name)  # else a watch of what is not there would end at once, again and again
+            self.get(
+                kind, name
+            )  # else a watch of what is not there would end at once, again and again
             for found in self.watch(kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)):
                 if holds(found):
                     return found

@@ -36,5 +36,10 @@ async def bind(api: Cluster, namespace: str, pod: Object, *, node: str) -> None:
     await api.ask(
         "POST",
         path,
-        {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": pod["metadata"]["name"]}, "target": target},
+        {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": pod["metadata"]["name"]},
+            "target": target,
+        },
     )

@@ -1,6 +1,6 @@
-"""A cluster in which the test plays scheduler, kubelets and containers: the operator is a process of its own, API server and
-controllers are real, and no container runs. Everything a pod could do, a hostile one included, is played within milliseconds.
-"""
+"""A cluster in which the test plays scheduler, kubelets and containers: the operator is a process
+of its own, API server and controllers are real, and no container runs. Everything a pod could do, a
+hostile one included, is played within milliseconds."""
 
 import asyncio
 import itertools
@@ -39,14 +39,16 @@ ONE_WORKLOAD = {
 
 
 def _address() -> str:
-    """A loopback address of its own: every played pod is told apart by it, and no two processes share a network."""
+    """A loopback address of its own: every played pod is told apart by it, and no two processes
+    share a network."""
     host = next(_HOSTS)
     return f"127.{64 + os.getpid() % 128}.{200 + host // 250}.{host % 250 + 1}"
 
 
 @dataclass(slots=True)
 class PlayedRun:
-    """One run, and who plays its pods: both of them on its address, the client on port 8090 and the server on 8000."""
+    """One run, and who plays its pods: both of them on its address, the client on port 8090 and the
+    server on 8000."""
 
     name: str
     uid: str
@@ -70,7 +72,8 @@ class PlayedCluster:
         self.picture = Picture(api, namespace)
         self._runs: list[PlayedRun] = []
 
-    # ---- runs --------------------------------------------------------------------------------------------------------
+    # ---- runs
+    # --------------------------------------------------------------------------------------------------------
 
     async def apply(self, name: str, **spec: Any) -> PlayedRun:
         """Create a run of two stages; `spec` is laid over its own."""
@@ -85,7 +88,9 @@ class PlayedCluster:
     async def patch(self, kind: str, name: str, patch: Object, *, subresource: str = "") -> Object:
         """Merge-patch an object."""
         path = f"{PATHS[kind].format(self.namespace)}/{name}"
-        return await self.api.ask("PATCH", f"{path}/{subresource}" if subresource else path, patch, merge=True)
+        return await self.api.ask(
+            "PATCH", f"{path}/{subresource}" if subresource else path, patch, merge=True
+        )
 
     async def delete(self, kind: str, name: str) -> None:
         """Ask for deletion."""
@@ -103,17 +108,30 @@ class PlayedCluster:
     def children(self, run: PlayedRun, kind: str, role: str) -> list[Object]:
         """What the run has of a kind for a role, by its labels."""
         wanted = {RUN_UID: run.uid, ROLE: role}.items()
-        return [o for o in self.picture.objects[kind].values() if wanted <= o["metadata"].get("labels", {}).items()]
+        return [
+            o
+            for o in self.picture.objects[kind].values()
+            if wanted <= o["metadata"].get("labels", {}).items()
+        ]
 
     def has_server(self, run: PlayedRun) -> bool:
         """Whether it holds a GPU, or could."""
-        return any("deletionTimestamp" not in o["metadata"] for o in self.children(run, "Deployment", "server"))
+        return any(
+            "deletionTimestamp" not in o["metadata"]
+            for o in self.children(run, "Deployment", "server")
+        )
 
     async def reaches(self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS) -> None:
         """Until its status names that phase."""
-        await self.until(lambda: self.status(run).get("phase") == phase, seconds=seconds, what=f"{run.name}: {phase}")
+        await self.until(
+            lambda: self.status(run).get("phase") == phase,
+            seconds=seconds,
+            what=f"{run.name}: {phase}",
+        )
 
-    async def gets(self, run: PlayedRun, kind: str, role: str, *, seconds: float = STEP_SECONDS) -> Object:
+    async def gets(
+        self, run: PlayedRun, kind: str, role: str, *, seconds: float = STEP_SECONDS
+    ) -> Object:
         """What it has of a kind for a role, once there is one."""
         what = f"{run.name} has a {kind} of role {role}"
         await self.until(lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what)
@@ -121,26 +139,41 @@ class PlayedCluster:
 
     async def finished(self, run: PlayedRun, *, seconds: float) -> Object:
         """Its status, once it has ended."""
-        await self.until(lambda: is_finished(self.body(run)), seconds=seconds, what=f"{run.name} has ended")
+        await self.until(
+            lambda: is_finished(self.body(run)), seconds=seconds, what=f"{run.name} has ended"
+        )
         return self.status(run)
 
     async def released(self, run: PlayedRun, *, seconds: float) -> None:
         """Until its server is gone."""
-        await self.until(lambda: not self.has_server(run), seconds=seconds, what=f"the server of {run.name} is gone")
+        await self.until(
+            lambda: not self.has_server(run),
+            seconds=seconds,
+            what=f"the server of {run.name} is gone",
+        )
 
-    async def until(self, holds: Callable[[], bool], *, seconds: float = STEP_SECONDS, what: str) -> None:
-        """Wait for a condition on the picture. Raises AssertionError with where every run stands."""
+    async def until(
+        self, holds: Callable[[], bool], *, seconds: float = STEP_SECONDS, what: str
+    ) -> None:
+        """Wait for a condition on the picture. Raises AssertionError with where every run
+        stands."""
         try:
             await self.picture.until(holds, seconds=seconds, what=what)
         except TimeoutError as error:
-            where = [f"{run.name}: server {self.has_server(run)}, {self._in_short(run)}" for run in self._runs]
+            where = [
+                f"{run.name}: server {self.has_server(run)}, {self._in_short(run)}"
+                for run in self._runs
+            ]
             raise AssertionError(f"{error}\n" + "\n".join(where)) from None
 
     def _in_short(self, run: PlayedRun) -> str:
         status = self.status(run)
-        return json.dumps({key: status.get(key) for key in ("phase", "message", "progress", "verdict")})
+        return json.dumps(
+            {key: status.get(key) for key in ("phase", "message", "progress", "verdict")}
+        )
 
-    # ---- pods --------------------------------------------------------------------------------------------------------
+    # ---- pods
+    # --------------------------------------------------------------------------------------------------------
 
     async def plan(self, run: PlayedRun) -> str:
         """Its plan, as its client reads it."""
@@ -170,7 +203,9 @@ class PlayedCluster:
 
     async def client_exits(self, run: PlayedRun) -> None:
         """Its process ends with 0, as it does once everything is acknowledged."""
-        await self.write_pod(run, "client", manifests.succeeded(container="client", image=CLIENT_IMAGE))
+        await self.write_pod(
+            run, "client", manifests.succeeded(container="client", image=CLIENT_IMAGE)
+        )
 
     async def both_start(self, run: PlayedRun) -> None:
         """Until it has an honest client and a server that both answer."""
@@ -196,7 +231,9 @@ async def played_cluster(directory: Path) -> AsyncIterator[PlayedCluster]:
     api = await Cluster.connect()
     namespace = f"played-{uuid.uuid4().hex[:8]}"
     proxy = CountingProxy(
-        api.url, tls=ssl.create_default_context(cafile=api.authority), run_name=pattern("no run is counted")
+        api.url,
+        tls=ssl.create_default_context(cafile=api.authority),
+        run_name=pattern("no run is counted"),
     )
     try:
         await refuse_rivals(api)

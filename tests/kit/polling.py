@@ -7,7 +7,8 @@ INTERVAL_SECONDS = 0.05
 
 
 def polling(what: str, *, seconds: float) -> Iterator[None]:
-    """Turns of a loop that breaks once its condition holds. Raises AssertionError with `what` when time is up."""
+    """Turns of a loop that breaks once its condition holds. Raises AssertionError with `what` when
+    time is up."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         yield

@@ -20,8 +20,8 @@ OF_A_BUSY_MACHINE = [
     {"code": "ConcurrencyNotReached", "severity": "Note"},
     {"code": "NotSteadyState", "severity": "Note"},
 ]
-"""Severities for runs that ask for a good verdict where everything shares two cores: a late client and a server that slows down
-are true then, and no news."""
+"""Severities for runs that ask for a good verdict where everything shares two cores: a late client
+and a server that slows down are true then, and no news."""
 
 
 def condition(run: Object, type_: str) -> dict[str, str]:
@@ -60,7 +60,10 @@ def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict
         "server": {
             "image": SIMULATOR_IMAGE,
             "args": ["--max-model-len=4096", *args],
-            "resources": {"limits": {"nvidia.com/gpu": 1}, "requests": {"cpu": "50m", "memory": "64Mi"}},
+            "resources": {
+                "limits": {"nvidia.com/gpu": 1},
+                "requests": {"cpu": "50m", "memory": "64Mi"},
+            },
         },
         "workloads": [
             {
@@ -84,12 +87,16 @@ def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict
 
 def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -> Object:
     """The run, once it has ended."""
-    return namespace.wait_for(RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished")
+    return namespace.wait_for(
+        RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished"
+    )
 
 
 def held_seconds(run: Object) -> float:
     """How long a run that has ended had a node for its server, and with it a GPU."""
-    scheduled, ended = (datetime.fromisoformat(run["status"][name]) for name in ("scheduledTime", "completionTime"))
+    scheduled, ended = (
+        datetime.fromisoformat(run["status"][name]) for name in ("scheduledTime", "completionTime")
+    )
     return (ended - scheduled).total_seconds()
 
 

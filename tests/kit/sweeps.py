@@ -12,16 +12,21 @@ VARIANTS = ("seqs=1", "seqs=2", "seqs=4")
 def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: Any) -> Object:
     """How many sequences at a time: 1, 2 or 4, under 4 users who do not wait between questions.
 
-    With n at a time a token takes 8 + 4 n ms, so an answer of 16 tokens takes 40 + 15 (8 + 4 n) ms: 220, 280, 400. A server gives
-    n answers in that time: 4.5, 7.1, 10 a second. Every figure of every variant differs by far more than noise.
-    """
+    With n at a time a token takes 8 + 4 n ms, so an answer of 16 tokens takes 40 + 15 (8 + 4 n) ms:
+    220, 280, 400. A server gives n answers in that time: 4.5, 7.1, 10 a second. Every figure of
+    every variant differs by far more than noise."""
     workload = {
         "name": "users",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
         "load": {"concurrencies": [USERS]},
         "requests": requests,
     }
-    timing = ["--sim-ttft-ms=40", "--sim-tpot-ms=8", "--sim-tpot-us-per-running=4000", "--sim-load-seconds=3"]
+    timing = [
+        "--sim-ttft-ms=40",
+        "--sim-tpot-ms=8",
+        "--sim-tpot-us-per-running=4000",
+        "--sim-load-seconds=3",
+    ]
     severities = [*OF_A_BUSY_MACHINE, *({"code": code, "severity": "Note"} for code in _OF_NOISE)]
     template = simulated_run(
         "any",
@@ -35,37 +40,60 @@ def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: An
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkSweep",
         "metadata": {"name": name},
-        "spec": {"template": template, "matrix": {"grid": [{"name": "seqs", "values": values}]}, **spec},
+        "spec": {
+            "template": template,
+            "matrix": {"grid": [{"name": "seqs", "values": values}]},
+            **spec,
+        },
     }
 
 
 _OF_NOISE = (
-    "Drift", "RepeatsDisagree", "WindowTooShort", "LittlesLawBroken", "ScrapeCoverageLow", "ColdStart",
-)  # fmt: skip
-"""Codes that two shared cores bring forth now and then: a verdict is to hang on what was killed, not on them."""
+    "Drift",
+    "RepeatsDisagree",
+    "WindowTooShort",
+    "LittlesLawBroken",
+    "ScrapeCoverageLow",
+    "ColdStart",
+)
+"""Codes that two shared cores bring forth now and then: a verdict is to hang on what was killed,
+not on them."""
 
 
 def runs_of(namespace: Namespace, sweep: str) -> dict[str, Object]:
     """The runs of a sweep, by name."""
-    return {run["metadata"]["name"]: run for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={sweep}")}
+    return {
+        run["metadata"]["name"]: run
+        for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={sweep}")
+    }
 
 
 def table_of(sweep: Object) -> Any:
-    """What a reader of the table sees, but for figures, which noise moves, and for what went wrong on the way."""
+    """What a reader of the table sees, but for figures, which noise moves, and for what went wrong
+    on the way."""
     status = sweep["status"]
     return {
         "rows": [
             {
-                **{key: row.get(key) for key in ("variant", "cell", "runs", "leftOut", "verdict", "reason", "paired")},
+                **{
+                    key: row.get(key)
+                    for key in ("variant", "cell", "runs", "leftOut", "verdict", "reason", "paired")
+                },
                 "words": {change["metric"]: change["word"] for change in row.get("changes", [])},
             }
             for row in status["results"]
         ],
         "variants": [
-            {key: variant.get(key) for key in ("name", "completed", "failed", "verdict", "outcome", "reason")}
+            {
+                key: variant.get(key)
+                for key in ("name", "completed", "failed", "verdict", "outcome", "reason")
+            }
             for variant in status["variants"]
         ],
-        "best": [{key: value for key, value in best.items() if key != "throughputPerGPU"} for best in status["best"]],
+        "best": [
+            {key: value for key, value in best.items() if key != "throughputPerGPU"}
+            for best in status["best"]
+        ],
         "front": [(point["variant"], point["cell"]) for point in status["front"]],
         **{key: status.get(key) for key in ("baseline", "scope", "verdict", "phase", "message")},
     }
@@ -88,5 +116,7 @@ def traffic_of(runs: dict[str, Object]) -> dict[str, set[str]]:
     for run in runs.values():
         variant = run["metadata"]["annotations"]["benchrun.dev/variant"]
         if run["status"].get("phase") == "Completed":
-            found.setdefault(variant, set()).update(row["traffic"] for row in run["status"]["results"])
+            found.setdefault(variant, set()).update(
+                row["traffic"] for row in run["status"]["results"]
+            )
     return found

@@ -1,4 +1,5 @@
-"""All objects of some kinds in a namespace, watched beside a test: who was ever created, and what happens."""
+"""All objects of some kinds in a namespace, watched beside a test: who was ever created, and what
+happens."""
 
 import json
 import queue
@@ -19,12 +20,15 @@ class Watch:
 
     def __init__(self, namespace: Namespace, *kinds: str) -> None:
         self.uids: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """Of every object that was ever seen, by kind and name. A name with two of them was created twice."""
+        """Of every object that was ever seen, by kind and name. A name with two of them was created
+        twice."""
         self._namespace = namespace.name
         self._news: queue.Queue[Object] = queue.Queue()
         self._closed = threading.Event()
         self._processes: dict[str, subprocess.Popen[str]] = {}
-        self._threads = [threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in kinds]
+        self._threads = [
+            threading.Thread(target=self._follow, args=(kind,), daemon=True) for kind in kinds
+        ]
 
     def __enter__(self) -> Self:
         for thread in self._threads:
@@ -45,13 +49,24 @@ class Watch:
             try:
                 yield self._news.get(timeout=max(0.0, ends_at - time.monotonic()))
             except queue.Empty:
-                raise AssertionError(f"what was waited for did not come within {seconds:.0f} s") from None
+                raise AssertionError(
+                    f"what was waited for did not come within {seconds:.0f} s"
+                ) from None
 
     def _follow(self, kind: str) -> None:
         # A watch ends now and then; the next one begins with all that is there.
         while not self._closed.is_set():
-            watch = ["kubectl", f"--namespace={self._namespace}", "get", kind, "--watch", "--output=json"]
-            with subprocess.Popen(watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
+            watch = [
+                "kubectl",
+                f"--namespace={self._namespace}",
+                "get",
+                kind,
+                "--watch",
+                "--output=json",
+            ]
+            with subprocess.Popen(
+                watch, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+            ) as process:
                 self._processes[kind] = process
                 if self._closed.is_set():
                     process.kill()

@@ -1,4 +1,5 @@
-"""Real vLLM: prefill on one server and decode on another, held against two that do both; and what is said when the cache is lost."""
+"""Real vLLM: prefill on one server and decode on another, held against two that do both; and what
+is said when the cache is lost."""
 
 import copy
 from collections.abc import Iterator
@@ -32,7 +33,9 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
     results = said.table("variant", "load point", "runs")
     assert [row["variant"] for row in results] == ["aggregated", "split"]
     assert {row["verdict"] for row in results} <= {"Valid", "Suspect"}
-    changes = said.table("variant", "load point", "figure", "aggregated", "split", "change", "interval", "word")
+    changes = said.table(
+        "variant", "load point", "figure", "aggregated", "split", "change", "interval", "word"
+    )
     assert [row["figure"] for row in changes][:2] == ["MeanTTFT", "MeanE2EL"]
     assert all(row["change"].endswith(" %") and " to " in row["interval"] for row in changes)
     (split,) = [row for row in status["results"] if row["variant"] == "split"]
@@ -49,7 +52,8 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
 
 
 def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> None:
-    """Each role writes to a folder of its own: every answer is right, and every prompt was computed twice."""
+    """Each role writes to a folder of its own: every answer is right, and every prompt was computed
+    twice."""
     sweep = on_a_busy_machine(example(FILE)[NAME])
     spec = copy.deepcopy(sweep["spec"]["template"])
     split = copy.deepcopy(sweep["spec"]["matrix"]["variants"][1]["disaggregated"])
@@ -59,10 +63,17 @@ def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> No
     for aggregated in ("replicas", "resources"):
         del spec["server"][aggregated]
     namespace.apply(
-        {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "lost"}, "spec": spec},
+        {
+            "apiVersion": "benchrun.dev/v1alpha1",
+            "kind": "BenchmarkRun",
+            "metadata": {"name": "lost"},
+            "spec": spec,
+        },
     )
     run = finished(namespace, "lost", timeout_seconds=1500)
     assert condition(run, "Complete")["status"] == "True", run["status"]
-    (told,) = [finding for finding in run["status"]["findings"] if finding["code"] == "KVRecomputed"]
+    (told,) = [
+        finding for finding in run["status"]["findings"] if finding["code"] == "KVRecomputed"
+    ]
     assert told["severity"] == "Invalid"
     assert run["status"]["verdict"] == "Invalid"

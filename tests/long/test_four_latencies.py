@@ -4,7 +4,16 @@ import hashlib
 import re
 
 import pytest
-from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, on_a_busy_machine, rows
+from kit.examples import (
+    LATENCIES,
+    PERCENTILES,
+    benchrun,
+    example,
+    finding,
+    measured,
+    on_a_busy_machine,
+    rows,
+)
 from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(1800)
@@ -12,19 +21,28 @@ pytestmark = pytest.mark.timeout(1800)
 RUN = "BenchmarkRun"
 
 
-def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(namespace: Namespace) -> None:
+def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
+    namespace: Namespace,
+) -> None:
     name, objects = "e2-four-latencies-tiny", example("e2-four-latencies-tiny.yaml")
     namespace.apply(*map(on_a_busy_machine, objects.values()))
     status = measured(namespace, RUN, name, timeout_seconds=1200)
     found = rows(status)
-    # A gap between chunks is none between tokens where a late server sends several at once: then ITL is left out, and said to be.
+    # A gap between chunks is none between tokens where a late server sends several at once: then
+    # ITL is left out, and said to be.
     shown = {
-        cell: [name for name in LATENCIES if name != "itl" or "ChunksAreNotTokens" not in row["findings"]]
+        cell: [
+            name
+            for name in LATENCIES
+            if name != "itl" or "ChunksAreNotTokens" not in row["findings"]
+        ]
         for cell, row in found.items()
     }
     for cell, row in found.items():
         for latency in shown[cell]:
-            p50, p95, p99 = (row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES)
+            p50, p95, p99 = (
+                row["metrics"][f"p{percentile}_{latency}_ms"] for percentile in PERCENTILES
+            )
             assert 0 < p50 <= p95 <= p99
 
     sixteen, enough = found["sixteen/rate=8"], found["enough/rate=8"]
@@ -33,33 +51,50 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(na
     expected = {"samples": sixteen["metrics"]["completed"], "percentile": "99", "needed": 368}
     assert told["evidence"].items() >= expected.items()
     assert "p99_ttft_ms" in sixteen["uncertain"]
-    # How many of the other requests are independent, a busy machine decides: each percentile has an interval, or is marked.
-    every = {f"p{percentile}_{latency}_ms" for percentile in PERCENTILES for latency in shown["enough/rate=8"]}
+    # How many of the other requests are independent, a busy machine decides: each percentile has an
+    # interval, or is marked.
+    every = {
+        f"p{percentile}_{latency}_ms"
+        for percentile in PERCENTILES
+        for latency in shown["enough/rate=8"]
+    }
     assert every <= {*enough.get("intervals", {}), *enough.get("uncertain", [])}
 
     (read,) = status["datasets"]
     assert read["rowsRead"] > read["rowsUsed"] == sixteen["metrics"]["completed"] + 16
     assert read["rowsDropped"] == {"TooLongForModel": 1}
 
-    # One template for both sides, and a server that its command started: it serves the model that was asked for.
+    # One template for both sides, and a server that its command started: it serves the model that
+    # was asked for.
     template = objects[name]["spec"]["chatTemplate"]["inline"]
     assert status["client"]["chatTemplate"] == hashlib.sha256(template.encode()).hexdigest()
     assert "WrongModel" not in {each["code"] for each in status["findings"]}
     (server,) = status["servers"]
-    assert not {"serve", "--model", "/models/tiny"} & {*server["args"]}, "the model is given by the command"
+    assert not {"serve", "--model", "/models/tiny"} & {*server["args"]}, (
+        "the model is given by the command"
+    )
 
     # What the server had for its KV cache, to be held against `benchrun kv-cache`.
-    size = re.search(r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text)
+    size = re.search(
+        r"KV cache (\d+) tokens in ([0-9.]+) GiB a GPU", benchrun(namespace, "get", name).text
+    )
     assert size is not None
     assert int(size[1]) == server["kvCacheTokens"] > 0
-    assert float(size[2]) * 2**30 == pytest.approx(int(server["reported"]["kv_cache_memory_bytes"]), rel=0.01)
+    assert float(size[2]) * 2**30 == pytest.approx(
+        int(server["reported"]["kv_cache_memory_bytes"]), rel=0.01
+    )
 
     said = benchrun(namespace, "report", name, "--wide")
     figures = {row["load point"]: row for row in said.table("load point", "req/s")}
     assert figures["sixteen/rate=8"]["E2EL p99"].endswith("?")
-    assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == ("p99_e2el_ms" in enough.get("uncertain", []))
+    assert figures["enough/rate=8"]["E2EL p99"].endswith("?") == (
+        "p99_e2el_ms" in enough.get("uncertain", [])
+    )
     assert "too few requests for this percentile" in said.text
     # Whose setting each is; requests are not logged unless that is asked for.
-    settings = {row["setting"]: (row["value"], row["side"]) for row in said.table("setting", "value", "side", "field")}
+    settings = {
+        row["setting"]: (row["value"], row["side"])
+        for row in said.table("setting", "value", "side", "field")
+    }
     assert (settings["max-num-seqs"], settings["repeats"]) == (("16", "server"), ("4", "client"))
     assert settings["enable-log-requests"] == ("default", "server")

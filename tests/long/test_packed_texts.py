@@ -14,7 +14,10 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     wanted = on_a_busy_machine(objects["e4-packing-tiny"])
     namespace.apply(objects["e4-reviews"], wanted)
     status = measured(namespace, RUN, "e4-packing-tiny", timeout_seconds=2700)
-    packed = {w["name"]: w["dataset"]["texts"].get("textsPerPrompt", 1) for w in wanted["spec"]["workloads"]}
+    packed = {
+        w["name"]: w["dataset"]["texts"].get("textsPerPrompt", 1)
+        for w in wanted["spec"]["workloads"]
+    }
     found = {row["workload"]: row["metrics"] for row in status["results"]}
 
     texts = {name: found[name]["completed"] * packed[name] for name in packed}
@@ -28,12 +31,18 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
     assert {row["roles"][0].get("prefixHitPercent") for row in status["results"]} == {None}
 
     said = benchrun(namespace, "report", "e4-packing-tiny", "--wide")
-    shown = {row["load point"].partition("/")[0]: row for row in said.table("load point", "req/s", "texts/s", "tok/s")}
+    shown = {
+        row["load point"].partition("/")[0]: row
+        for row in said.table("load point", "req/s", "texts/s", "tok/s")
+    }
     assert list(shown) == list(packed)
     for name, row in shown.items():
-        # Three digits are shown, of the plateau where there is one; the whole stage's is vLLM's own figure.
+        # Three digits are shown, of the plateau where there is one; the whole stage's is vLLM's own
+        # figure.
         assert float(row["texts/s"]) == pytest.approx(float(row["req/s"]) * packed[name], rel=0.01)
-        assert float(row["stage tok/s"]) == pytest.approx(found[name]["output_throughput"], rel=0.01)
+        assert float(row["stage tok/s"]) == pytest.approx(
+            found[name]["output_throughput"], rel=0.01
+        )
 
     # Is it full? A row for the tenth of the texts.
     in_all = said.table("texts in all", "figure", "12 a prompt")
@@ -43,7 +52,9 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
         assert found[name]["duration"] > 0
         if name != "packed-12-tenth":
             classified = found[name]["completed"] * of
-            assert classified / found[name]["duration"] == pytest.approx(float(shown[name]["texts/s"]), rel=0.5)
+            assert classified / found[name]["duration"] == pytest.approx(
+                float(shown[name]["texts/s"]), rel=0.5
+            )
     # What the server did is in a profile of the last workload, whatever it says on two cores.
     assert status["profile"]["evidence"]["workload"] == "single"
     assert sum(status["profile"]["kernels"].values()) > 0
@@ -54,10 +65,19 @@ def test_texts_in_one_prompt_stand_against_as_many_prompts(namespace: Namespace)
     namespace.apply(wanted["e4-reviews"], on_a_busy_machine(wanted["e4-first-table-tiny"]))
     status = measured(namespace, RUN, "e4-first-table-tiny", timeout_seconds=1500)
     figures = {row["workload"]: row["metrics"] for row in status["results"]}
-    table = benchrun(namespace, "report", "e4-first-table-tiny").table("texts in all", "figure", "all in one prompt")
+    table = benchrun(namespace, "report", "e4-first-table-tiny").table(
+        "texts in all", "figure", "all in one prompt"
+    )
     assert {row["texts in all"] for row in table} == {"12", "3"}
     for row in table:
         n = row["texts in all"]
-        for column, workload in (("all in one prompt", f"{n}-in-one-prompt"), ("one a prompt", f"{n}-prompts-of-one")):
-            key = {"total tok/s": "total_token_throughput", "tok/s": "output_throughput"}.get(row["figure"])
-            assert key is None or float(row[column]) == pytest.approx(figures[workload][key], rel=0.01)
+        for column, workload in (
+            ("all in one prompt", f"{n}-in-one-prompt"),
+            ("one a prompt", f"{n}-prompts-of-one"),
+        ):
+            key = {"total tok/s": "total_token_throughput", "tok/s": "output_throughput"}.get(
+                row["figure"]
+            )
+            assert key is None or float(row[column]) == pytest.approx(
+                figures[workload][key], rel=0.01
+            )

@@ -13,8 +13,12 @@ RUN = "BenchmarkRun"
 
 
 def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespace) -> None:
-    profiled = merged(on_a_busy_machine(example("profile-tiny.yaml")["profiled"]), {"spec": {"repeats": 3}})
-    plain = merged(profiled, {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}})
+    profiled = merged(
+        on_a_busy_machine(example("profile-tiny.yaml")["profiled"]), {"spec": {"repeats": 3}}
+    )
+    plain = merged(
+        profiled, {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}}
+    )
     # One after the other: two servers on two cores would be each other's noise.
     statuses = {}
     for name, body in (("plain", plain), ("profiled", profiled)):
@@ -30,13 +34,16 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
     assert 0 <= evidence["hostPercent"] <= 100
     assert "profile" not in statuses["plain"]
 
-    # Nothing that is measured knows of it: the same load points, prompts and, within their intervals, figures.
+    # Nothing that is measured knows of it: the same load points, prompts and, within their
+    # intervals, figures.
     before, after = rows(statuses["plain"]), rows(statuses["profiled"])
     assert {cell: row["traffic"] for cell, row in before.items()} == {
         cell: row["traffic"] for cell, row in after.items()
     }
     compared = json.loads(benchrun(namespace, "compare", "plain", "profiled", "--output=json").text)
-    words = {cell["cell"]: {change["word"] for change in cell["changes"]} for cell in compared["cells"]}
+    words = {
+        cell["cell"]: {change["word"] for change in cell["changes"]} for cell in compared["cells"]
+    }
     assert words.keys() == before.keys()
     assert set().union(*words.values()) <= {"NoDetectableDifference", "Equivalent"}, compared
 

@@ -1,8 +1,9 @@
-"""Sweeps whose operator, clients and servers are killed at random moments: each ends with the table of one left alone.
+"""Sweeps whose operator, clients and servers are killed at random moments: each ends with the table
+of one left alone.
 
-Five sweeps, four kills each. A moment is a change that a watch tells of: a new phase, a stage that is done, live figures. How
-many of them pass before each kill, who is killed and how, is drawn from a seed, which is printed; SEED=<number> draws it again.
-"""
+Five sweeps, four kills each. A moment is a change that a watch tells of: a new phase, a stage that
+is done, live figures. How many of them pass before each kill, who is killed and how, is drawn from
+a seed, which is printed; SEED=<number> draws it again."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -27,7 +28,8 @@ MOST_MOMENTS = 5
 SWEEP_SECONDS = 600.0
 GONE_SECONDS = 90
 NOISE = 0.2
-"""By how much of itself a figure may differ on a machine whose two cores are shared with who is killed and comes back."""
+"""By how much of itself a figure may differ on a machine whose two cores are shared with who is
+killed and comes back."""
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -37,7 +39,8 @@ Way = Literal["SIGKILL", "delete"]
 
 @dataclass
 class Kill:
-    """After how many moments, whom, and how: the process alone, or its pod, as a drained node would."""
+    """After how many moments, whom, and how: the process alone, or its pod, as a drained node
+    would."""
 
     moments: int
     victim: Victim
@@ -55,7 +58,9 @@ def drawn(number: int) -> list[Kill]:
     victims.append(random.choice(victims))
     random.shuffle(victims)
     ways: tuple[Way, ...] = ("SIGKILL", "delete")
-    return [Kill(random.randint(1, MOST_MOMENTS), victim, random.choice(ways)) for victim in victims]
+    return [
+        Kill(random.randint(1, MOST_MOMENTS), victim, random.choice(ways)) for victim in victims
+    ]
 
 
 @dataclass
@@ -79,18 +84,25 @@ class Killer:
             return
         self.passed = 0
         progress = run["status"].get("progress", {})
-        due.done_at = f"{run['metadata']['name']} {phase(run)}, {progress.get('stagesDone', 0)} stages done"
+        due.done_at = (
+            f"{run['metadata']['name']} {phase(run)}, {progress.get('stagesDone', 0)} stages done"
+        )
         print(due, flush=True)
 
     def _is_moment(self, run: Object) -> bool:
         uid, status = run["metadata"]["uid"], run.get("status", {})
         before = self._seen.get(uid)
-        now = (phase(run), status.get("progress", {}).get("stagesDone"), status.get("live", {}).get("at"))
+        now = (
+            phase(run),
+            status.get("progress", {}).get("stagesDone"),
+            status.get("live", {}).get("at"),
+        )
         self._seen[uid] = now
         return now != before and phase(run) != "" and not is_finished(run)
 
     def _kill(self, kill: Kill, run: Object) -> bool:
-        """Whether there was somebody to kill. Of one run none is killed twice: kubelet would wait longer and longer."""
+        """Whether there was somebody to kill. Of one run none is killed twice: kubelet would wait
+        longer and longer."""
         if kill.victim == "operator":
             return killed(self.operator, SELECTOR, kill.way, and_deleted=True)
         mark = (run["metadata"]["uid"], kill.victim)
@@ -102,15 +114,22 @@ class Killer:
 
 
 def killed(namespace: Namespace, selector: str, way: Way, *, and_deleted: bool = False) -> bool:
-    """SIGKILL for the process of the pod of that label, or deletion of the pod, or both; False where none runs (any more)."""
-    running = [pod["metadata"]["name"] for pod in namespace.list("pods", selector=selector) if is_running(pod)]
+    """SIGKILL for the process of the pod of that label, or deletion of the pod, or both; False
+    where none runs (any more)."""
+    running = [
+        pod["metadata"]["name"]
+        for pod in namespace.list("pods", selector=selector)
+        if is_running(pod)
+    ]
     if not running:
         return False
     try:
         if way == "SIGKILL":
             kill_container(namespace, selector=selector)
         if way == "delete" or and_deleted:
-            namespace.kubectl("delete", "pod", running[0], "--grace-period=0", "--force", "--wait=false")
+            namespace.kubectl(
+                "delete", "pod", running[0], "--grace-period=0", "--force", "--wait=false"
+            )
     except CommandFailed as error:
         if "not found" not in str(error):
             raise
@@ -120,7 +139,11 @@ def killed(namespace: Namespace, selector: str, way: Way, *, and_deleted: bool =
 
 def is_running(pod: Object) -> bool:
     statuses = pod["status"].get("containerStatuses", [])
-    return bool(statuses) and "running" in statuses[0]["state"] and "deletionTimestamp" not in pod["metadata"]
+    return (
+        bool(statuses)
+        and "running" in statuses[0]["state"]
+        and "deletionTimestamp" not in pod["metadata"]
+    )
 
 
 @dataclass(frozen=True)
@@ -154,10 +177,16 @@ def calm(operator: Namespace) -> Iterator[Ended]:
 
 def test_the_sweep_that_is_left_alone_finds_what_was_set(calm: Ended) -> None:
     table = table_of(calm.sweep)
-    assert (table["phase"], table["verdict"], table["scope"]) == ("Completed", "Valid", "WithinOneServer"), calm.sweep
+    assert (table["phase"], table["verdict"], table["scope"]) == (
+        "Completed",
+        "Valid",
+        "WithinOneServer",
+    ), calm.sweep
     assert [row["variant"] for row in table["rows"]] == list(VARIANTS)
     # More at a time: more answers, nobody waits, and each token takes longer.
-    better = dict.fromkeys(("OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanE2EL"), "Better")
+    better = dict.fromkeys(
+        ("OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanE2EL"), "Better"
+    )
     assert [row["words"] for row in table["rows"]] == [{}, *2 * [better | {"MeanTPOT": "Worse"}]]
     assert [row["paired"] for row in table["rows"]] == [False, True, True]
     assert sorted(calm.created) == sorted(calm.runs) == ["calm-v1-r1", "calm-v2-r1", "calm-v3-r1"]
@@ -177,18 +206,28 @@ def test_a_sweep_ends_with_the_same_table_whoever_is_killed(
     assert table_of(storm.sweep) == table_of(calm.sweep), told
     assert figures_of(storm.sweep) == pytest.approx(figures_of(calm.sweep), rel=NOISE), told
     assert traffic_of(storm.runs) == traffic_of(calm.runs), told
-    assert storm.created == {name: {run["metadata"]["uid"]} for name, run in storm.runs.items()}, told
+    assert storm.created == {name: {run["metadata"]["uid"]} for name, run in storm.runs.items()}, (
+        told
+    )
     lost = [name for name in storm.runs if not name.endswith("-r1")]
-    assert storm.sweep["status"]["runs"]["lost"] == len(lost) <= len([k for k in plan if k.victim != "operator"]), told
+    assert (
+        storm.sweep["status"]["runs"]["lost"]
+        == len(lost)
+        <= len([k for k in plan if k.victim != "operator"])
+    ), told
     nothing_is_left(namespace, storm)
 
 
 def nothing_is_left(namespace: Namespace, ended: Ended) -> None:
     """Of what runs held; and, once the sweep is deleted, of what they measured."""
     for run in ended.runs.values():
-        namespace.wait_gone("deployments", selector=children_selector(run), timeout_seconds=GONE_SECONDS)
         namespace.wait_gone(
-            "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=GONE_SECONDS
+            "deployments", selector=children_selector(run), timeout_seconds=GONE_SECONDS
+        )
+        namespace.wait_gone(
+            "pods",
+            selector=f"{children_selector(run)},benchrun.dev/role=server",
+            timeout_seconds=GONE_SECONDS,
         )
         # A client that has ended costs nothing, and its log may be wanted.
         for _ in polling("no client runs any more", seconds=GONE_SECONDS):

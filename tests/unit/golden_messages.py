@@ -1,7 +1,8 @@
-"""Messages that users see, word for word, in golden files. Other assertions look at codes, fields and numbers.
+"""Messages that users see, word for word, in golden files. Other assertions look at codes, fields
+and numbers.
 
-After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, in one process; then read the diff.
-"""
+After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, in one process; then read
+the diff."""
 
 import os
 import re
@@ -39,11 +40,14 @@ def begin(item: pytest.Item) -> None:
     global _running
     area, *folders = item.path.relative_to(Path(__file__).parent).with_suffix("").parts
     module, file = ".".join(folders), AREAS / f"{area}.yaml"
-    _running = Running(file, module, item.name, list(_known(file).get(module, {}).get(item.name, [])))
+    _running = Running(
+        file, module, item.name, list(_known(file).get(module, {}).get(item.name, []))
+    )
 
 
 def golden(*messages: str | None) -> None:
-    """These are the test's next messages. A temporary folder is written as FOLDER, space at ends of lines is left out."""
+    """These are the test's next messages. A temporary folder is written as FOLDER, space at ends of
+    lines is left out."""
     for message in messages:
         assert message is not None
         lines = _TEMPORARY.sub("FOLDER", message).splitlines()
@@ -78,7 +82,9 @@ def _known(file: Path) -> dict[str, Any]:
 
 
 def _write(file: Path, known: dict[str, Any]) -> None:
-    file.write_text(yaml.dump(known, Dumper=_Dumper, width=120, allow_unicode=True), encoding="utf-8")
+    file.write_text(
+        yaml.dump(known, Dumper=_Dumper, width=120, allow_unicode=True), encoding="utf-8"
+    )
     pytest.fail(f"{file.name} was written; read its diff")
 
 
@@ -88,5 +94,7 @@ class _Dumper(yaml.SafeDumper):
 
 _Dumper.add_representer(
     str,
-    lambda dumper, text: dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None),
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    ),
 )

@@ -1,4 +1,5 @@
-"""What all parts of the contract are made of: the base of its messages, and bounded numbers and texts."""
+"""What all parts of the contract are made of: the base of its messages, and bounded numbers and
+texts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-MOST = 1e15  # Largest number that a message may hold, above and below zero: sums and products of it still are numbers.
+# Largest number that a message may hold, above and below zero: sums and products of it still are
+# numbers.
+MOST = 1e15
 
 Micros = Annotated[int, Field(ge=0, le=10**16)]
 Count = Annotated[int, Field(ge=0, le=10**12)]
@@ -30,9 +33,9 @@ class Message(BaseModel):
 class Sampling(Message):
     """How the server chooses each token. Temperature 0 is greedy: always the likeliest one.
 
-    All of it is sent, off where it is not asked for: for what a request leaves open, vLLM takes the values of the model's
-    generation_config.json, or of its own arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
-    """
+    All of it is sent, off where it is not asked for: for what a request leaves open, vLLM takes the
+    values of the model's generation_config.json, or of its own arguments
+    (`ModelConfig.get_diff_sampling_param`, vLLM 0.32)."""
 
     temperature: float = Field(0, ge=0, le=2, allow_inf_nan=False)
     top_p: float = Field(1, gt=0, le=1, allow_inf_nan=False)  # 1: off.
@@ -41,9 +44,18 @@ class Sampling(Message):
     stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=4)
 
     def body(self) -> dict[str, object]:
-        """Fields of a request, as vLLM names them. Greedy ones leave out what only narrows the choice: vLLM ignores it."""
-        narrowed = {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": 0.0} if self.temperature else {}
-        penalties = {"repetition_penalty": self.repetition_penalty, "presence_penalty": 0.0, "frequency_penalty": 0.0}
+        """Fields of a request, as vLLM names them. Greedy ones leave out what only narrows the
+        choice: vLLM ignores it."""
+        narrowed = (
+            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": 0.0}
+            if self.temperature
+            else {}
+        )
+        penalties = {
+            "repetition_penalty": self.repetition_penalty,
+            "presence_penalty": 0.0,
+            "frequency_penalty": 0.0,
+        }
         stop = {"stop": list(self.stop)} if self.stop else {}
         return {"temperature": self.temperature, **narrowed, **penalties, **stop}
 
@@ -52,7 +64,11 @@ class Sampling(Message):
         words = [f"temperature {self.temperature:g}" if self.temperature else "greedy"]
         words += [f"top-p {self.top_p:g}"] if self.top_p != 1 else []
         words += [f"top-k {self.top_k}"] if self.top_k else []
-        words += [f"repetition penalty {self.repetition_penalty:g}"] if self.repetition_penalty != 1 else []
+        words += (
+            [f"repetition penalty {self.repetition_penalty:g}"]
+            if self.repetition_penalty != 1
+            else []
+        )
         words += [f"{len(self.stop)} stop texts"] if self.stop else []
         return ", ".join(words)
 
@@ -62,7 +78,8 @@ GREEDY = Sampling()
 
 @contextmanager
 def in_short() -> Iterator[None]:
-    """What does not fit the contract is a ValueError: the place of the first thing, and what is wrong. One line to be printed."""
+    """What does not fit the contract is a ValueError: the place of the first thing, and what is
+    wrong. One line to be printed."""
     try:
         yield
     except ValidationError as error:

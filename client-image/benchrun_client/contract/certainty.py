@@ -1,10 +1,11 @@
-"""Whether a percentile keeps its limit for certain, and its confidence interval, where requests share a queue. Pure.
+"""Whether a percentile keeps its limit for certain, and its confidence interval, where requests
+share a queue. Pure.
 
-A stage is cut into parts that are almost independent: cycles of its queue (M. A. Crane and D. L. Iglehart, 1975) or batches of
-two rounds of all requests in flight. The scatter of shares from part to part (W. G. Cochran, 1977) over that of independent
-values is the inflation; values over inflation are the independent observations of the binomial test. docs/measurement.md has the
-steps, what is required of a stage, and the errors.
-"""
+A stage is cut into parts that are almost independent: cycles of its queue (M. A. Crane and D. L.
+Iglehart, 1975) or batches of two rounds of all requests in flight. The scatter of shares from part
+to part (W. G. Cochran, 1977) over that of independent values is the inflation; values over
+inflation are the independent observations of the binomial test. docs/measurement.md has the steps,
+what is required of a stage, and the errors."""
 
 import math
 from abc import ABC, abstractmethod
@@ -21,32 +22,36 @@ from benchrun_client.contract import percentiles, probability
 from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-MIN_CYCLES = 30  # Fewer, counted by their squared lengths: shorter than about ten relaxation times of the queue.
+# Fewer, counted by their squared lengths: shorter than about ten relaxation times of the queue.
+MIN_CYCLES = 30
 MIN_BATCHES = 8
 MAX_BATCHES = 20
 ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.
 HARDLY = 0.03
-"""Share of the variance of a latency that the number of requests in the system may explain, where it hardly depends on it."""
+"""Share of the variance of a latency that the number of requests in the system may explain, where
+it hardly depends on it."""
 DOUBT = 1.5  # Standard errors that are added to the correlation for that.
 CYCLE_WEIGHT, BATCH_WEIGHT = 6.0, 8.0
-"""Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is at least what the share that the
-number in the system explains makes of it, times this: the constants that keep the error below 5 % in simulated queues
-(docs/measurement.md)."""
+"""Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is
+at least what the share that the number in the system explains makes of it, times this: the
+constants that keep the error below 5 % in simulated queues (docs/measurement.md)."""
 CYCLE_DOUBT = 0.4
-"""Over the number of cycles: what is added to the share that the number in the system explains, where it explains more than chance
-mostly does: a stage that happens to be quiet shows too little of it. Simulated like the weights."""
+"""Over the number of cycles: what is added to the share that the number in the system explains,
+where it explains more than chance mostly does: a stage that happens to be quiet shows too little of
+it. Simulated like the weights."""
 MIDDLE_WEIGHT = 0.15
-"""Of the inflation at the median of a closed loop, which the one further out is not below: few values there, in one or two clusters,
-do not show how alike they are. Simulated like the weights."""
+"""Of the inflation at the median of a closed loop, which the one further out is not below: few
+values there, in one or two clusters, do not show how alike they are. Simulated like the weights."""
 WORTH_A_PART = 3.0
-"""So many parts are worth one observation at least, however their shares scatter: few values above a limit, in few parts, do not
-show it, and their upper end of uncertainty is beyond every bound."""
+"""So many parts are worth one observation at least, however their shares scatter: few values above
+a limit, in few parts, do not show it, and their upper end of uncertainty is beyond every bound."""
 VARIANCE_ERROR = 0.05  # How often the inflation is larger than what is taken for it.
 LIKE_INDEPENDENT = 0.9
-"""Share of all samples of independent values whose parts scatter less than the ones that are taken as independent."""
+"""Share of all samples of independent values whose parts scatter less than the ones that are taken
+as independent."""
 MIN_REPEATS = 5
-"""From here on repeats, which have their own seeds, are parts themselves where they differ more than their parts do, and where
-all requests are sent at once."""
+"""From here on repeats, which have their own seeds, are parts themselves where they differ more
+than their parts do, and where all requests are sent at once."""
 EXCEEDANCES = 12  # Fewer values beyond a threshold do not show how they scatter.
 
 
@@ -59,25 +64,34 @@ class Certainty(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StageParts:
-    """A stage, cut into parts: positions in `order` at which parts begin, from 0 to the number of requests."""
+    """A stage, cut into parts: positions in `order` at which parts begin, from 0 to the number of
+    requests."""
 
     order: Sequence[int]  # Of the requests, by the instants at which they began.
-    seen: Sequence[int]  # Requests in the system when each began, in that order; empty for a closed loop or a burst.
+    seen: Sequence[
+        int
+    ]  # Requests in the system when each began, in that order; empty for a closed loop or a burst.
     cycles: Sequence[int]  # Cycles of the queue; empty for a closed loop or a burst.
     batches: Sequence[int]  # Of time; a burst is one.
 
 
 def effective_cycles(stages: Sequence[StageParts]) -> float:
-    """The number of cycles in these stages, counted by their squared lengths: one long one is not worth many."""
+    """The number of cycles in these stages, counted by their squared lengths: one long one is not
+    worth many."""
     lengths = [b - a for stage in stages for a, b in pairwise(stage.cycles)]
     return sum(lengths) ** 2 / sum(map(mul, lengths, lengths)) if lengths else 0.0
 
 
 def stage_parts(
-    begins: Sequence[float], ends: Sequence[float], *, users: int | None = None, at_once: bool = False
+    begins: Sequence[float],
+    ends: Sequence[float],
+    *,
+    users: int | None = None,
+    at_once: bool = False,
 ) -> StageParts:
-    """Cut a stage with at least one request. Instants are in any unit; those of open loops from when a request was due. `users`:
-    how many a closed loop has; None: an open loop, a trace, or `at_once`: a burst."""
+    """Cut a stage with at least one request. Instants are in any unit; those of open loops from
+    when a request was due. `users`: how many a closed loop has; None: an open loop, a trace, or
+    `at_once`: a burst."""
     order = sorted(range(len(begins)), key=begins.__getitem__)
     if at_once:
         return StageParts(order, (), (), [0, len(order)])
@@ -102,14 +116,16 @@ def _batches(requests: int, in_flight: float) -> list[int]:
 
 
 def _kept(known: dict[float, float], at: float, work_out: Callable[[float], float]) -> float:
-    """What was worked out before. A cache of a method would hold its object in a cycle: samples are large."""
+    """What was worked out before. A cache of a method would hold its object in a cycle: samples are
+    large."""
     if at not in known:
         known[at] = work_out(at)
     return known[at]
 
 
 class LatencySample(ABC):
-    """The values of one latency in the stages of a load point; those of failed requests are infinite."""
+    """The values of one latency in the stages of a load point; those of failed requests are
+    infinite."""
 
     def __init__(self, stages: Sequence[StageParts], sizes: Sequence[Sequence[int]]) -> None:
         """`sizes`: how many values each part of each stage has."""
@@ -119,13 +135,15 @@ class LatencySample(ABC):
         self._seen = [stage.seen for stage in stages]
         self._scattered_at: dict[float, float] = {}  # Several percentiles ask for the same limits.
         self.count = sum(self._sizes)
-        self.copies = 1.0  # Stages for each that was sent what no other was: the others hold no chance of their own.
+        # Stages for each that was sent what no other was: the others hold no chance of their own.
+        self.copies = 1.0
         least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
         self._enough = len(self._sizes) >= least
         self._is_open = any(stage.seen for stage in stages)
         self.parts = effective_cycles(stages) if self._is_open else float(len(self._sizes))
         self.parts_needed = MIN_CYCLES if self._is_open else least
-        """How many cycles, batches or repeats there are, and how many make the stages long enough."""
+        """How many cycles, batches or repeats there are, and how many make the stages long
+        enough."""
 
     @abstractmethod
     def at_rank(self, rank: int) -> float:
@@ -141,14 +159,16 @@ class LatencySample(ABC):
 
     @abstractmethod
     def explained_by_load(self, limits: Sequence[float]) -> float:
-        """How much of the variance of being above these limits the number in the system explains: 0 to 1, 1 if unknown."""
+        """How much of the variance of being above these limits the number in the system explains: 0
+        to 1, 1 if unknown."""
 
     def grows(self, error: float) -> bool:
         """Whether the queue grew from batch to batch in every stage: it has no steady state."""
         return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
 
     def inflation(self, percent: float, *limits: float) -> float | None:
-        """How many values make one independent observation at the percentile and limits; None: too short stages."""
+        """How many values make one independent observation at the percentile and limits; None: too
+        short stages."""
         if self.count < 2 or not self._enough:
             return None
         margin = min(0.5, EXCEEDANCES / self.count)
@@ -160,25 +180,33 @@ class LatencySample(ABC):
         # What the number in the system explains is known as often as it has cycles.
         weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
         by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
-        # Of a closed loop, whose number in the system says nothing, the values in the middle show best how alike neighbours are.
+        # Of a closed loop, whose number in the system says nothing, the values in the middle show
+        # best how alike neighbours are.
         middle = () if self._is_open else (self.at_rank((self.count + 1) // 2),)
-        alike = [MIDDLE_WEIGHT * _kept(self._scattered_at, place, self._scattered) for place in middle]
+        alike = [
+            MIDDLE_WEIGHT * _kept(self._scattered_at, place, self._scattered) for place in middle
+        ]
         return self.copies * max(
-            by_load, *alike, *(_kept(self._scattered_at, place, self._scattered) for place in places)
+            by_load,
+            *alike,
+            *(_kept(self._scattered_at, place, self._scattered) for place in places),
         )
 
     def _scattered(self, limit: float) -> float:
         hits = self.above(limit)
         of_parts = _Scatter.of(self._sizes, hits)
-        # Values of one part can't be more alike than all the same: then each part is worth one observation.
+        # Values of one part can't be more alike than all the same: then each part is worth one
+        # observation.
         by_parts = min(of_parts.inflation, WORTH_A_PART * self.count / max(1.0, self.parts))
         if len(self._repeats) <= MIN_REPEATS:
             return by_parts
         of_repeats = _Scatter.of(
             *([sum(each[a:b]) for a, b in pairwise(self._repeats)] for each in (self._sizes, hits))
         )
-        unlike = of_repeats.ratio * of_repeats.freedom > of_parts.inflation * probability.chi_square_quantile(
-            1 - VARIANCE_ERROR, of_repeats.freedom
+        unlike = (
+            of_repeats.ratio * of_repeats.freedom
+            > of_parts.inflation
+            * probability.chi_square_quantile(1 - VARIANCE_ERROR, of_repeats.freedom)
         )
         return of_repeats.inflation if unlike else by_parts
 
@@ -199,36 +227,57 @@ class _Scatter(NamedTuple):
         whole = math.fsum(squares)
         ratio = whole * parts / (parts - 1) / (count * share * (1 - share))
         fourth = math.fsum(map(mul, squares, squares))
-        return cls(ratio, max(1.0, min(parts - 1.0, whole * whole / fourth)) if fourth else parts - 1.0)
+        return cls(
+            ratio, max(1.0, min(parts - 1.0, whole * whole / fourth)) if fourth else parts - 1.0
+        )
 
     @property
     def inflation(self) -> float:
         """At the upper end of its uncertainty; 1 where independent values often scatter as much."""
-        if self.ratio * self.freedom <= probability.chi_square_quantile(LIKE_INDEPENDENT, self.freedom):
+        if self.ratio * self.freedom <= probability.chi_square_quantile(
+            LIKE_INDEPENDENT, self.freedom
+        ):
             return 1.0
-        return max(1.0, self.ratio * self.freedom / probability.chi_square_quantile(VARIANCE_ERROR, self.freedom))
+        return max(
+            1.0,
+            self.ratio
+            * self.freedom
+            / probability.chi_square_quantile(VARIANCE_ERROR, self.freedom),
+        )
 
 
 def _grows(seen: Sequence[int], error: float) -> bool:
     if len(seen) <= MAX_BATCHES:
         return False
-    steps = [b - a for a, b in pairwise(seen[(len(seen) - 1) * i // MAX_BATCHES] for i in range(MAX_BATCHES + 1))]
+    steps = [
+        b - a
+        for a, b in pairwise(
+            seen[(len(seen) - 1) * i // MAX_BATCHES] for i in range(MAX_BATCHES + 1)
+        )
+    ]
     mean, scatter = fmean(steps), math.sqrt(pvariance(steps) / (len(steps) - 1))
     return (
-        mean > 0 and probability.student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1) <= 2 * error
+        mean > 0
+        and probability.student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1)
+        <= 2 * error
     )
 
 
 class RequestSample(LatencySample):
     """One value a request: TTFT, TPOT, E2EL."""
 
-    def __init__(self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]) -> None:
-        """`values`: one a request, in the order of the stage's requests; infinite for a failed one, None where it has none."""
+    def __init__(
+        self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]
+    ) -> None:
+        """`values`: one a request, in the order of the stage's requests; infinite for a failed one,
+        None where it has none."""
         regenerates = effective_cycles(stages) >= MIN_CYCLES
         edges = [stage.cycles if regenerates else stage.batches for stage in stages]
         ordered = [[own[i] for i in stage.order] for stage, own in zip(stages, values, strict=True)]
         kept = [[0, *accumulate(value is not None for value in own)] for own in ordered]
-        sizes = [[own[b] - own[a] for a, b in pairwise(at)] for own, at in zip(kept, edges, strict=True)]
+        sizes = [
+            [own[b] - own[a] for a, b in pairwise(at)] for own, at in zip(kept, edges, strict=True)
+        ]
         super().__init__(stages, sizes)
         self._values = [value for own in ordered for value in own if value is not None]
         self._edges = [0, *accumulate(self._sizes)]
@@ -264,8 +313,8 @@ class RequestSample(LatencySample):
         return mean, sum((seen - mean) ** 2 for seen in self._in_system) / self.count
 
     def _explained(self, limit: float) -> float:
-        """The squared correlation of being above a limit and the number in the system, and what a stage may have missed of it; in
-        place of cycles at the upper end of its uncertainty."""
+        """The squared correlation of being above a limit and the number in the system, and what a
+        stage may have missed of it; in place of cycles at the upper end of its uncertainty."""
         above = list(compress(self._in_system, map(float(limit).__lt__, self._values)))
         share = len(above) / self.count
         mean, variance = self._level
@@ -274,22 +323,33 @@ class RequestSample(LatencySample):
         correlation = abs(fmean(above) - mean) * math.sqrt(share / (1 - share) / variance)
         if self._regenerates:
             by_chance, square = 1 / self.count, correlation**2
-            return square + CYCLE_DOUBT / self.parts if square > 2 * by_chance else max(0.0, square - by_chance)
+            return (
+                square + CYCLE_DOUBT / self.parts
+                if square > 2 * by_chance
+                else max(0.0, square - by_chance)
+            )
         return (correlation + DOUBT / math.sqrt(self.count)) ** 2
 
 
 class GapSample(LatencySample):
-    """Gaps between tokens (ITL). All streams get a token in the same step of the engine, so the share of gaps above a limit in one
-    slice of time is one observation. A failed request counts as many infinite gaps as an answered one has on average."""
+    """Gaps between tokens (ITL). All streams get a token in the same step of the engine, so the
+    share of gaps above a limit in one slice of time is one observation. A failed request counts as
+    many infinite gaps as an answered one has on average."""
 
     def __init__(
-        self, stages: Sequence[StageParts], gaps: Sequence[tuple[GapCounts, GapSlices | None]], failed: Sequence[float]
+        self,
+        stages: Sequence[StageParts],
+        gaps: Sequence[tuple[GapCounts, GapSlices | None]],
+        failed: Sequence[float],
     ) -> None:
-        """`gaps`: of each stage, exactly counted and by time; `failed`: the failed requests of each over its answered ones."""
+        """`gaps`: of each stage, exactly counted and by time; `failed`: the failed requests of each
+        over its answered ones."""
         counts = [sum(exact.count) for exact, _ in gaps]
         lost = sum(round(count * share) for count, share in zip(counts, failed, strict=True))
         self._slices = [
-            (_slice_edges(stage, of), of) for stage, (_, of) in zip(stages, gaps, strict=True) if of is not None
+            (_slice_edges(stage, of), of)
+            for stage, (_, of) in zip(stages, gaps, strict=True)
+            if of is not None
         ]
         sizes = [[sum(of.gaps[a:b]) for a, b in pairwise(edges)] for edges, of in self._slices]
         super().__init__(stages, sizes)
@@ -308,11 +368,14 @@ class GapSample(LatencySample):
         return 1 - self._pool.through[place - 1] / self.count if place else 1.0
 
     def above(self, limit: float) -> list[int]:
-        """How many values of each part are above the recorded edge that about as many values exceed as the limit."""
+        """How many values of each part are above the recorded edge that about as many values exceed
+        as the limit."""
         share, found = self.share_above(limit), []
         for edges, of in self._slices:
             columns = [of.above[place :: len(of.edges_us)] for place in range(len(of.edges_us))]
-            nearest = min(columns, key=lambda column, of=of: abs(sum(column) - share * sum(of.gaps)))  # type: ignore[misc]
+            expected = share * sum(of.gaps)
+            distances = [abs(sum(column) - expected) for column in columns]
+            nearest = columns[distances.index(min(distances))]
             found += [sum(nearest[a:b]) for a, b in pairwise(edges)]
         return found
 
@@ -321,7 +384,8 @@ class GapSample(LatencySample):
 
 
 def _reach(seen: Sequence[int]) -> int:
-    """Between the most and the least in the system, without the twentieth at either end: the ramp."""
+    """Between the most and the least in the system, without the twentieth at either end: the
+    ramp."""
     ordered, margin = sorted(seen), len(seen) // 20
     return ordered[-1 - margin] - ordered[margin]
 
@@ -333,9 +397,11 @@ def _slice_edges(stage: StageParts, of: GapSlices) -> list[int]:
     return [len(of.gaps) * i // count for i in range(count + 1)]
 
 
-def certainty(sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR) -> Certainty:
-    """Whether a percentile (0 to 100) of what the sample is drawn from is at most `limit`, wrong with a probability of at most
-    `error` on each side."""
+def certainty(
+    sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
+) -> Certainty:
+    """Whether a percentile (0 to 100) of what the sample is drawn from is at most `limit`, wrong
+    with a probability of at most `error` on each side."""
     if sample.count == 0 or not 0 < percent < 100:
         return Certainty("Inconclusive", 0.0)
     allowed, share = 1 - percent / 100, sample.share_above(limit)
@@ -352,11 +418,16 @@ def certainty(sample: LatencySample, percent: float, limit: float, *, error: flo
 def decided(
     sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
 ) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile, which the outcome does not contradict. It is infinite where so many
-    requests failed; that alone is no proof that as many always do."""
+    """The same of a sample with values, and its own percentile, which the outcome does not
+    contradict. It is infinite where so many requests failed; that alone is no proof that as many
+    always do."""
     value = percentiles.interpolated(sample.at_rank, sample.count, percent)
     found = certainty(sample, percent, limit, error=error)
-    return (found._replace(outcome="Inconclusive") if found.outcome == "Missed" and value <= limit else found), value
+    return (
+        found._replace(outcome="Inconclusive")
+        if found.outcome == "Missed" and value <= limit
+        else found
+    ), value
 
 
 class Interval(NamedTuple):
@@ -365,8 +436,11 @@ class Interval(NamedTuple):
     independent: float  # Observations that it rests on.
 
 
-def interval(sample: LatencySample, percent: float, *, error: float = probability.ERROR) -> Interval | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or None."""
+def interval(
+    sample: LatencySample, percent: float, *, error: float = probability.ERROR
+) -> Interval | None:
+    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or
+    None."""
     found: Interval | None = None
     for _ in range(2):  # Values at the ends may be more alike than those in the middle.
         inflation = sample.inflation(percent, *(() if found is None else found[:2]))

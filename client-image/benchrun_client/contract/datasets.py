@@ -1,8 +1,8 @@
 """Datasets: one model each, with the fields, bounds and defaults of both the plan and the spec.
 
-The API derives the datasets of a spec from these models (`benchrun.api.datasets`): camelCase, without `kind`, and with the file
-wherever a spec can name one. Docstrings and descriptions are those of the CustomResourceDefinition.
-"""
+The API derives the datasets of a spec from these models (`benchrun.api.datasets`): camelCase,
+without `kind`, and with the file wherever a spec can name one. Docstrings and descriptions are
+those of the CustomResourceDefinition."""
 
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
@@ -10,7 +10,9 @@ from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_v
 
 from benchrun_client.contract.base import Count, Hex, LongText, Message, ShortText
 
-Length = Annotated[int, Field(ge=1, le=10_000_000)]  # Of a prompt, an answer or a part of them, in tokens.
+Length = Annotated[
+    int, Field(ge=1, le=10_000_000)
+]  # Of a prompt, an answer or a part of them, in tokens.
 FieldName = Annotated[str, Field(min_length=1, max_length=128)]
 
 
@@ -61,42 +63,58 @@ class DrawnLengths(Message):
 
 
 class RandomData(DatasetFields):
-    """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the prefix cache stays cold."""
+    """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the
+    prefix cache stays cold."""
 
     rules_in_spec = (
         (
-            "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && has(self.outputLengths))",
+            "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && "
+            "has(self.outputLengths))",
             "set inputTokens or inputLengths, and outputTokens or outputLengths, not both",
         ),
         *(
-            (f"!has({of}) || ({of}.min <= {of}.mean && {of}.mean <= {of}.max)", "mean must be from min to max")
+            (
+                f"!has({of}) || ({of}.min <= {of}.mean && {of}.mean <= {of}.max)",
+                "mean must be from min to max",
+            )
             for of in ("self.inputLengths", "self.outputLengths")
         ),
         (
-            "self.generator == 'VLLM' ? !has(self.inputLengths) && !has(self.outputLengths) : !has(self.seed)",
+            "self.generator == 'VLLM' ? !has(self.inputLengths) && !has(self.outputLengths) : "
+            "!has(self.seed)",
             "seed needs generator VLLM, which draws no lengths",
         ),
     )
     kind: Literal["random"] = "random"
     generator: Literal["Distinct", "VLLM"] = Field(
-        "Distinct", description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat."
+        "Distinct",
+        description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat.",
     )
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
-        None, description="Its --seed, in every stage; workloads with equal seeds send equal beginnings."
+        None,
+        description="Its --seed, in every stage; workloads with equal seeds send equal beginnings.",
     )
     input_lengths: DrawnLengths | None = Field(None, description="Instead of inputTokens.")
     output_lengths: DrawnLengths | None = Field(None, description="Instead of outputTokens.")
     input_tokens: Length | None = Field(
-        None, validate_default=True, description="Length of every prompt, in tokens; 1024 without inputLengths."
+        None,
+        validate_default=True,
+        description="Length of every prompt, in tokens; 1024 without inputLengths.",
     )
     output_tokens: Length | None = Field(
-        None, validate_default=True, description="Tokens requested for every answer; 128 without outputLengths."
+        None,
+        validate_default=True,
+        description="Tokens requested for every answer; 128 without outputLengths.",
     )
 
     @field_validator("input_tokens", "output_tokens")
     @classmethod
     def _fixed(cls, tokens: int | None, info: ValidationInfo) -> int | None:
-        lengths, default = ("input_lengths", 1024) if info.field_name == "input_tokens" else ("output_lengths", 128)
+        lengths, default = (
+            ("input_lengths", 1024)
+            if info.field_name == "input_tokens"
+            else ("output_lengths", 128)
+        )
         return default if tokens is None and info.data.get(lengths) is None else tokens
 
     @property
@@ -116,54 +134,73 @@ def _always(tokens: int | None) -> DrawnLengths:
 
 
 class PrefixRepetitionData(DatasetFields):
-    """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns, and every prompt ends
-    differently. Hits on the shared tokens do not count as contamination."""
+    """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns,
+    and every prompt ends differently. Hits on the shared tokens do not count as contamination."""
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
-    prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(10, description="Different prefixes in a stage.")
-    prefix_tokens: Length = Field(256, description="Length of each prefix, with special tokens and chat template.")
+    prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(
+        10, description="Different prefixes in a stage."
+    )
+    prefix_tokens: Length = Field(
+        256, description="Length of each prefix, with special tokens and chat template."
+    )
     suffix_tokens: Length = Field(256, description="Length of what follows it, in tokens.")
     output_tokens: Length = Field(128, description="Tokens requested for every answer.")
 
 
 class AgentData(DatasetFields):
-    """One long conversation, with date and time in front of its first user turn. A spec has other fields for it."""
+    """One long conversation, with date and time in front of its first user turn. A spec has other
+    fields for it."""
 
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None  # None: the conversation that comes with the client.
     variants: Count | None = Field(None, ge=1)
     """Different dates in a stage; None: each request has its own. 1 is a static prefix."""
     turns: Annotated[int, Field(ge=1, le=64)] = 1
-    """Requests of a conversation, each with more of it than the one before; 1 is all of it, up to its last answer."""
-    output_tokens: Length | None = None  # None: the length of the answer that comes next in the conversation.
+    """Requests of a conversation, each with more of it than the one before; 1 is all of it, up to
+    its last answer."""
+    output_tokens: Length | None = (
+        None  # None: the length of the answer that comes next in the conversation.
+    )
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
-    """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of agents."""
+    """Tokens of a prompt for each that is requested, in place of output_tokens; 100 is common of
+    agents."""
 
 
 # Read from files or the hub: each row is used once a run.
 
 
 class ShareGPTData(DatasetFields):
-    """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row is used once a run (under
-    cachePolicy Share all stages of a workload send the same rows). Skipped and counted: prompts and answers below 4 tokens,
-    what is longer than the limits or the model takes, and prompts that came before."""
+    """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row
+    is used once a run (under cachePolicy Share all stages of a workload send the same rows).
+    Skipped and counted: prompts and answers below 4 tokens, what is longer than the limits or the
+    model takes, and prompts that came before."""
 
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
-        None, description="Forces every answer to this length; the length of the row's own answer if left out."
+        None,
+        description=(
+            "Forces every answer to this length; the length of the row's own answer if left out."
+        ),
     )
-    max_prompt_tokens: Length = Field(1024, description="Longest prompt that is used; vLLM's own limit is 1024.")
+    max_prompt_tokens: Length = Field(
+        1024, description="Longest prompt that is used; vLLM's own limit is 1024."
+    )
     max_total_tokens: Length | None = Field(
         None,
-        description="Longest prompt and answer together. Left out: 2048, as in vLLM; with outputTokens what the model takes.",
+        description=(
+            "Longest prompt and answer together. Left out: 2048, as in vLLM; with outputTokens "
+            "what the model takes."
+        ),
     )
 
 
 class CustomData(DatasetFields):
-    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name custom` takes it. Each line is used
-    once a run. Skipped and counted: prompts that came before, and what is longer than the model takes. Hits on what all prompts
-    begin with do not count as contamination."""
+    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name
+    custom` takes it. Each line is used once a run. Skipped and counted: prompts that came before,
+    and what is longer than the model takes. Hits on what all prompts begin with do not count as
+    contamination."""
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -171,13 +208,16 @@ class CustomData(DatasetFields):
     output_tokens_field: FieldName = Field(
         "output_tokens", description="Field with the tokens to request; unused with outputTokens."
     )
-    output_tokens: Length | None = Field(None, description="Tokens requested for every answer; by default each line's.")
+    output_tokens: Length | None = Field(
+        None, description="Tokens requested for every answer; by default each line's."
+    )
 
 
 class TextsData(DatasetFields):
-    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a prompt, and an instruction behind
-    them. Each text is used once a run: a stage takes requests x textsPerPrompt / duplicate of them. Skipped and counted: empty
-    texts, those that came before, and prompts longer than the model takes."""
+    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
+    prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
+    textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
+    and prompts longer than the model takes."""
 
     rules_in_spec = (
         (
@@ -188,11 +228,18 @@ class TextsData(DatasetFields):
     kind: Literal["texts"] = "texts"
     file: DataFile = Field(description="Where the CSV or JSON Lines file is.")
     format: Literal["CSV", "JSONL"] = Field(
-        "CSV", description="CSV: commas, double quotes, a header. JSONL: one JSON object a line. Both in UTF-8."
+        "CSV",
+        description=(
+            "CSV: commas, double quotes, a header. JSONL: one JSON object a line. Both in UTF-8."
+        ),
     )
     column: FieldName = Field(description="Column, or field, that holds the texts.")
-    texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(1, description="Texts in one prompt.")
-    instruction: Annotated[str, Field(max_length=4096)] = Field("", description="Task for the model, behind the texts.")
+    texts_per_prompt: Annotated[int, Field(ge=1, le=10_000)] = Field(
+        1, description="Texts in one prompt."
+    )
+    instruction: Annotated[str, Field(max_length=4096)] = Field(
+        "", description="Task for the model, behind the texts."
+    )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
     )
@@ -202,18 +249,23 @@ class TextsData(DatasetFields):
 
 
 class HuggingFaceData(DatasetFields):
-    """Prompts from the Hugging Face hub: a column of texts. Each row is used once a run. The client's image needs the Python
-    package `datasets`, which comes with vllm[bench]; a token for the hub is that of model.source.hub."""
+    """Prompts from the Hugging Face hub: a column of texts. Each row is used once a run. The
+    client's image needs the Python package `datasets`, which comes with vllm[bench]; a token for
+    the hub is that of model.source.hub."""
 
     kind: Literal["huggingFace"] = "huggingFace"
-    repository: Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")] = (
-        Field(description="Name of the dataset, for example openai/gsm8k.")
-    )
+    repository: Annotated[
+        str, Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)?$")
+    ] = Field(description="Name of the dataset, for example openai/gsm8k.")
     revision: FieldName | None = Field(
         None, description="Commit, tag or branch; name a commit to get the same rows tomorrow."
     )
-    subset: FieldName | None = Field(None, description="Configuration of the dataset, where it has several.")
-    split: Annotated[str, Field(min_length=1, max_length=64)] = Field("train", description="Which split.")
+    subset: FieldName | None = Field(
+        None, description="Configuration of the dataset, where it has several."
+    )
+    split: Annotated[str, Field(min_length=1, max_length=64)] = Field(
+        "train", description="Which split."
+    )
     column: FieldName = Field(description="Column that holds the prompt.")
     output_tokens: Length = Field(description="Tokens requested for every answer.")
     max_rows: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
@@ -222,26 +274,42 @@ class HuggingFaceData(DatasetFields):
 
 
 class TimedTraceData(DatasetFields):
-    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and the blocks that its prompt was
-    made of. The words are random; equal blocks within a stage get equal words, and hits on them do not count as contamination.
-    Each stage sends the first ones: at their instants under load.traceSpeeds, else by the load. Skipped and counted: what is
-    longer than the model takes."""
+    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and
+    the blocks that its prompt was made of. The words are random; equal blocks within a stage get
+    equal words, and hits on them do not count as contamination. Each stage sends the first ones: at
+    their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
+    than the model takes."""
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
-    unit: Literal["Seconds", "Milliseconds"] = Field("Milliseconds", description="Unit of the instants.")
+    unit: Literal["Seconds", "Milliseconds"] = Field(
+        "Milliseconds", description="Unit of the instants."
+    )
     timestamp_field: FieldName = Field("timestamp", description="Field that holds the instant.")
-    input_tokens_field: FieldName = Field("input_length", description="Field that holds the prompt's length.")
-    output_tokens_field: FieldName = Field("output_length", description="Field that holds the answer's length.")
+    input_tokens_field: FieldName = Field(
+        "input_length", description="Field that holds the prompt's length."
+    )
+    output_tokens_field: FieldName = Field(
+        "output_length", description="Field that holds the answer's length."
+    )
     blocks_field: FieldName = Field(
-        "hash_ids", description="Field that lists the prompt's blocks; without it the prompt is unique."
+        "hash_ids",
+        description="Field that lists the prompt's blocks; without it the prompt is unique.",
     )
     block_tokens: Annotated[int, Field(ge=1, le=100_000)] = Field(
         512, description="Tokens of a block; Mooncake's: 512."
     )
 
 
-_Mixable = RandomData | PrefixRepetitionData | AgentData | ShareGPTData | CustomData | TextsData | HuggingFaceData
+_Mixable = (
+    RandomData
+    | PrefixRepetitionData
+    | AgentData
+    | ShareGPTData
+    | CustomData
+    | TextsData
+    | HuggingFaceData
+)
 SingleData = _Mixable | TimedTraceData
 DATASETS: tuple[type[DatasetFields], ...] = get_args(SingleData)
 """Every dataset but the mix, in the order of the spec's fields."""
@@ -273,5 +341,7 @@ class DatasetFacts(Message):
     sha256: Hex  # Of the file as it was read, or of the rows taken from the hub.
     rows_read: Count
     rows_used: Count  # Taken by this workload over the run, its warm-up included.
-    rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(default_factory=dict, max_length=8)
+    rows_dropped: dict[Annotated[str, Field(max_length=30)], Count] = Field(
+        default_factory=dict, max_length=8
+    )
     """Rows that can't be used, by reason; of the whole file, over all workloads."""

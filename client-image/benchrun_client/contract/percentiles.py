@@ -14,7 +14,8 @@ from benchrun_client.contract.probability import ERROR, MOST_INDEPENDENT, is_rar
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite at or before an infinite one."""
+    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite at or before an
+    infinite one."""
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower
@@ -27,9 +28,10 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal values may stand side by side
-    or once with their count: the figures are the same. None of an empty one. Percentiles interpolate linearly between the two
-    nearest values, as numpy's and vLLM's do; the deviation is the population's, as vLLM's is."""
+    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal
+    values may stand side by side or once with their count: the figures are the same. None of an
+    empty one. Percentiles interpolate linearly between the two nearest values, as numpy's and
+    vLLM's do; the deviation is the population's, as vLLM's is."""
 
     values: Sequence[float]
     through: Sequence[int]
@@ -42,7 +44,8 @@ class Distribution:
 
     @classmethod
     def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
-        """From (value, count) pairs in any order, values repeated or not: several stages' pairs chained are pooled."""
+        """From (value, count) pairs in any order, values repeated or not: several stages' pairs
+        chained are pooled."""
         counts: dict[float, int] = {}
         for value, count in pairs:
             if count > 0:
@@ -83,13 +86,15 @@ class Distribution:
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
-# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound the percentile of any
-# distribution. With few values even the largest does not bound a high percentile: p99 has a two-sided 95 % interval from 368
-# values on. Requests that share a queue are alike, and need more (`certainty`).
+# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound
+# the percentile of any distribution. With few values even the largest does not bound a high
+# percentile: p99 has a two-sided 95 % interval from 368 values on. Requests that share a queue are
+# alike, and need more (`certainty`).
 
 
 def least_count(percent: float) -> int | None:
-    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing bounds."""
+    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing
+    bounds."""
     share = max(percent, 100 - percent) / 100
     return math.ceil(math.log(ERROR) / math.log(share)) if share < 1 else None
 
@@ -97,15 +102,19 @@ def least_count(percent: float) -> int | None:
 def interval_ranks(
     count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
 ) -> tuple[int, int] | None:
-    """Ranks of the two values that bracket the percentile: 40 and 61 for the median of 100 independent ones. None: none do."""
+    """Ranks of the two values that bracket the percentile: 40 and 61 for the median of 100
+    independent ones. None: none do."""
     independent = min(count / inflation, MOST_INDEPENDENT)
-    below, above = (_most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent))
+    below, above = (
+        _most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent)
+    )
     return None if below is None or above is None else (below + 1, count - above)
 
 
 @lru_cache(maxsize=4096)
 def _most_beyond(count: int, independent: float, share: float, error: float) -> int | None:
-    """The most values beyond a percentile's end with which that end is certain; None: not even with none."""
+    """The most values beyond a percentile's end with which that end is certain; None: not even with
+    none."""
     if count < 1 or not 0 < share < 1 or not is_rare(0.0, independent, share, error):
         return None
     low, high = 0, math.ceil(count * share)
@@ -113,6 +122,10 @@ def _most_beyond(count: int, independent: float, share: float, error: float) -> 
     guess, width = count * (share - deviation), max(2.0, 3 * count / independent)
     for near in (math.floor(guess - width), math.ceil(guess + width)):
         if low < near < high:
-            low, high = (near, high) if is_rare(near / count, independent, share, error) else (low, near)
+            low, high = (
+                (near, high) if is_rare(near / count, independent, share, error) else (low, near)
+            )
     beyond = range(low + 1, high)
-    return low + bisect_left(beyond, True, key=lambda most: not is_rare(most / count, independent, share, error))
+    return low + bisect_left(
+        beyond, True, key=lambda most: not is_rare(most / count, independent, share, error)
+    )

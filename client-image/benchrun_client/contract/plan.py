@@ -8,17 +8,30 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from benchrun_client.contract.base import Api, Count, DecimalText, Hex, LongText, Message, Sampling, Seed, Tokens
+from benchrun_client.contract.base import (
+    Api,
+    Count,
+    DecimalText,
+    Hex,
+    LongText,
+    Message,
+    Sampling,
+    Seed,
+    Tokens,
+)
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
 
-CONFIRMATIONS = 3  # Most loads at which a search confirms what it found: that load, then lower ones.
+CONFIRMATIONS = (
+    3  # Most loads at which a search confirms what it found: that load, then lower ones.
+)
 MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
 
 
 def confirmation_error(max_repeats: int) -> float:
-    """How often, at most, one look at a confirmation calls a load Met that is not: `ERROR`, shared out evenly (Bonferroni) over
-    `CONFIRMATIONS` loads, each judged anew after each of `max_repeats` stages."""
+    """How often, at most, one look at a confirmation calls a load Met that is not: `ERROR`, shared
+    out evenly (Bonferroni) over `CONFIRMATIONS` loads, each judged anew after each of `max_repeats`
+    stages."""
     return ERROR / (CONFIRMATIONS * max_repeats)
 
 
@@ -40,13 +53,16 @@ class Limit(Message):
 
 
 class Search(Requests):
-    """Stages whose load depends on the results before them: the highest load that keeps every limit is looked for, then
-    confirmed by stages of its own. Measured after all stages; several searches one after the other."""
+    """Stages whose load depends on the results before them: the highest load that keeps every limit
+    is looked for, then confirmed by stages of its own. Measured after all stages; several searches
+    one after the other."""
 
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
     highest: str = Field(max_length=24)
-    tolerance_percent: str = Field(max_length=24)  # Ends once the bracket is so narrow, relative to its lower end.
+    tolerance_percent: str = Field(
+        max_length=24
+    )  # Ends once the bracket is so narrow, relative to its lower end.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
     """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
@@ -54,7 +70,9 @@ class Search(Requests):
     max_failed_percent: str = Field(max_length=24)
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
-    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)  # Of every stage that there may be, probe by probe.
+    seeds: tuple[Seed, ...] = Field(
+        max_length=MAX_OPEN_STAGES
+    )  # Of every stage that there may be, probe by probe.
     ignore_eos: bool = True
 
     @model_validator(mode="after")
@@ -67,7 +85,8 @@ class Search(Requests):
 
     @property
     def most_probes(self) -> int:
-        """How many load points there can be, confirmations included: these are numbered after the others."""
+        """How many load points there can be, confirmations included: these are numbered after the
+        others."""
         return self.max_probes + CONFIRMATIONS
 
     @property
@@ -78,7 +97,14 @@ class Search(Requests):
         """Requests of a stage at this load: fixed, or rate x duration rounded up."""
         if self.requests is not None:
             return self.requests
-        return max(1, int((value * Decimal(self.duration_seconds or 0)).to_integral_value(rounding=ROUND_CEILING)))
+        return max(
+            1,
+            int(
+                (value * Decimal(self.duration_seconds or 0)).to_integral_value(
+                    rounding=ROUND_CEILING
+                )
+            ),
+        )
 
 
 class Probe(Message):
@@ -103,20 +129,27 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
 CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
-MAX_TEMPLATE_CHARACTERS = 65_536  # Of a chat template; the longest of known models have some 20,000.
-MAX_REQUESTS_A_STAGE = 50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
+MAX_TEMPLATE_CHARACTERS = (
+    65_536  # Of a chat template; the longest of known models have some 20,000.
+)
+MAX_REQUESTS_A_STAGE = (
+    50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
+)
 
 
 class LoadPoint(Message):
-    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as recorded."""
+    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as
+    recorded."""
 
     request_rate: DecimalText = "inf"  # Requests a second, a decimal, or "inf": all at once.
     max_concurrency: Count | None = Field(None, ge=1)
     burstiness: DecimalText = "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
     trace_speed: DecimalText | None = None
-    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they have none."""
+    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they
+    have none."""
     batch_size: Count | None = Field(None, ge=1)
-    """Without an API server: so many requests a call of the engine, one call after the other; None: all in one."""
+    """Without an API server: so many requests a call of the engine, one call after the other; None:
+    all in one."""
 
 
 class Stage(Requests):
@@ -135,8 +168,8 @@ class Warmup(Requests):
 
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
-    """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in flight, not many texts. None:
-    as many as requests."""
+    """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in
+    flight, not many texts. None: as many as requests."""
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
@@ -148,11 +181,14 @@ class ProfilePlan(Message):
     load: Warmup  # Sent as a warm-up is, in the stage's place.
     seconds: Count = Field(ge=1)  # Of the load that are profiled.
     max_seconds: Count = Field(ge=1)  # Until it is given up, whatever it waits for.
-    reader_port: Count | None = None  # Where the server's pod tells of its trace; None: nobody there can.
+    reader_port: Count | None = (
+        None  # Where the server's pod tells of its trace; None: nobody there can.
+    )
 
 
 class RoleServers(Message):
-    """Servers of one role behind the ones that requests go to: their metrics are read, nothing is sent to them."""
+    """Servers of one role behind the ones that requests go to: their metrics are read, nothing is
+    sent to them."""
 
     role: str = Field(max_length=20)
     base_url: LongText
@@ -162,21 +198,28 @@ class RoleServers(Message):
 class Target(Message):
     """The server to measure."""
 
-    base_url: LongText  # Where requests go; a host name is resolved once, when all servers are there.
+    base_url: (
+        LongText  # Where requests go; a host name is resolved once, when all servers are there.
+    )
     servers: int = Field(ge=0, le=1024)
     """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
     behind: tuple[RoleServers, ...] = Field((), max_length=8)
     """Servers that answer for a proxy, which is then what `base_url` leads to."""
     metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
-    """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each address."""
+    """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each
+    address."""
     served_model: LongText
     tokenizer: LongText  # Path or hub id the tokenizer is loaded from.
     tokenizer_revision: LongText | None = None
-    chat_template: LongText | None = None  # Path of a template in place of the tokenizer's own; the server has it, too.
+    chat_template: LongText | None = (
+        None  # Path of a template in place of the tokenizer's own; the server has it, too.
+    )
     context_tokens: Tokens | None = None
-    """Longest request that the server will take, where its arguments say so: rows beyond it are left out."""
+    """Longest request that the server will take, where its arguments say so: rows beyond it are
+    left out."""
     ca_file: LongText | None = None
-    offline: bool = False  # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
+    # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
+    offline: bool = False
 
 
 class Plan(Message):
@@ -185,16 +228,20 @@ class Plan(Message):
     schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
-    """SHA-256 of the token that whoever reads records or acknowledges them must show; the token itself stands nowhere."""
+    """SHA-256 of the token that whoever reads records or acknowledges them must show; the token
+    itself stands nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field((), max_length=16)
     warmups: tuple[Warmup, ...] = Field((), max_length=64)
     profile: ProfilePlan | None = None
-    cache_policy: CachePolicy = "Isolate"  # Reset: the prefix cache of every server is emptied before each stage.
+    cache_policy: CachePolicy = (
+        "Isolate"  # Reset: the prefix cache of every server is emptied before each stage.
+    )
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
     health_deadline_seconds: Count
-    """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the operator ends the wait."""
+    """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the
+    operator ends the wait."""
 
     @model_validator(mode="after")
     def _measures_something(self) -> Self:
@@ -210,14 +257,17 @@ class Plan(Message):
     @property
     def apis(self) -> tuple[Api, ...]:
         """Every endpoint that is measured, once."""
-        return tuple(dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)]))
+        return tuple(
+            dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)])
+        )
 
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a template leaves them out."""
+        """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a
+        template leaves them out."""
         document = self.model_dump(mode="json", by_alias=True)
         optional = {"profile", "searches", "behind", "chat_template"}
         for part in (document, document["target"]):

@@ -6,18 +6,24 @@ from statistics import NormalDist
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
 MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
-MAX_DEGREES_OF_FREEDOM = 1e6  # More are counted as this many: it changes a p-value by less than a millionth.
+MAX_DEGREES_OF_FREEDOM = (
+    1e6  # More are counted as this many: it changes a p-value by less than a millionth.
+)
 _TINY = 1e-300
 _CONVERGED = 1e-15
-_MAX_TERMS = 10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
+_MAX_TERMS = (
+    10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
+)
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below `x`. Relative error below
-    1e-9 for parameters up to 500,000."""
+    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below
+    `x`. Relative error below 1e-9 for parameters up to 500,000."""
     if not 0 < x < 1:
         return float(x >= 1)
-    log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    log_front = (
+        math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)
+    )
     # The fraction converges fast below the mean; above it, the other tail is taken.
     if x < (a + 1) / (a + b + 2):
         return math.exp(log_front) * _fraction(a, b, x) / a
@@ -59,14 +65,19 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
 
 @lru_cache(maxsize=4096)
 def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
-    """The value below which `share` of a chi-square variable lies, to within 3 % from 3 degrees of freedom on (E. B. Wilson
-    and M. M. Hilferty, 1931); below that it is too small. At least a tiny number above 0."""
+    """The value below which `share` of a chi-square variable lies, to within 3 % from 3 degrees of
+    freedom on (E. B. Wilson and M. M. Hilferty, 1931); below that it is too small. At least a tiny
+    number above 0."""
     spread = 2 / (9 * degrees_of_freedom)
     root = 1 - spread + NormalDist().inv_cdf(share) * math.sqrt(spread)
     return max(degrees_of_freedom * root**3, 1e-9)
 
 
 def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
-    """Whether so small a share has a probability of at most `error` where the expected share is true (Clopper-Pearson)."""
+    """Whether so small a share has a probability of at most `error` where the expected share is
+    true (Clopper-Pearson)."""
     found = share * observations
-    return share < expected and regularized_beta(found + 1, observations - found, expected) >= 1 - error
+    return (
+        share < expected
+        and regularized_beta(found + 1, observations - found, expected) >= 1 - error
+    )

@@ -1,8 +1,8 @@
 """The contract's record: everything that one stage measured, and how it is packed.
 
-Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every number its bounds, and
-`open_record` refuses a document that is too large to be one before it is parsed.
-"""
+Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every
+number its bounds, and `open_record` refuses a document that is too large to be one before it is
+parsed."""
 
 import gzip
 import json
@@ -12,12 +12,23 @@ from typing import Annotated, Literal, Self
 from pydantic import FailFast, Field, model_validator
 from pydantic_core import from_json
 
-from benchrun_client.contract.base import Count, Finite, Hex, Message, Micros, Number, Sampling, ShortText, in_short
+from benchrun_client.contract.base import (
+    Count,
+    Finite,
+    Hex,
+    Message,
+    Micros,
+    Number,
+    Sampling,
+    ShortText,
+    in_short,
+)
 from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
 
 PROCESS_CPU = "process_cpu_seconds_total"
-"""CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a part of."""
+"""CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a
+part of."""
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
     "benchrun_proxy_added_seconds_sum",
@@ -29,29 +40,37 @@ PROXY_COUNTERS = (
     "benchrun_proxy_loop_lag_seconds_count",
     PROCESS_CPU,
 )  # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too.
-START_TIME = "process_start_time_seconds"  # Kept in an edge snapshot beside the counters: a change of it is a restart.
+# Kept in an edge snapshot beside the counters: a change of it is a restart.
+START_TIME = "process_start_time_seconds"
 MAX_ID_CHARACTERS = 300
 MAX_ROOT_CHARACTERS = 600  # Longer than any name or path that a server is given.
 
 
 class ServedModel(Message):
-    """One entry of /v1/models: that of the name in the requests; where no entry has it, the first one."""
+    """One entry of /v1/models: that of the name in the requests; where no entry has it, the first
+    one."""
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
-    """The hub id or path that the server was started with; of an adapter, those of the model that it adapts. None: unknown."""
+    """The hub id or path that the server was started with; of an adapter, those of the model that
+    it adapts. None: unknown."""
 
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
-MAX_PACKED_BYTES = 1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
-PROFILE_STAGE = "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+MAX_PACKED_BYTES = (
+    1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
+)
+PROFILE_STAGE = (
+    "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+)
 READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 MAX_RECORDS = 1024  # Records of a run.
 MAX_COMMAS = 700_000
-"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices 101,000, and texts may hold
-some, too."""
+"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices
+101,000, and texts may hold some, too."""
 MAX_NESTED = 16_384
-"""Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such characters, too."""
+"""Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such
+characters, too."""
 MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
 MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
@@ -74,7 +93,8 @@ class RequestColumns(Message):
     output_tokens: Counts
     asked_tokens: Counts  # Output tokens requested.
     ended: Flags
-    """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that broke off unnoticed."""
+    """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that
+    broke off unnoticed."""
     ok: Flags
 
     @model_validator(mode="after")
@@ -94,24 +114,29 @@ class ServerEdge(Message):
     after: Counters | None
     version: str | None = Field(None, max_length=100)  # From /version; None: unknown.
     settings: str | None = Field(None, max_length=64)
-    """Digest of what the server reports of its configuration (labels of cache_config_info); equal servers have equal ones."""
+    """Digest of what the server reports of its configuration (labels of cache_config_info); equal
+    servers have equal ones."""
     models: ShortText | None = None
     """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
-    served: ServedModel | None = None  # Its entry for the model that requests name; None: it lists none.
+    served: ServedModel | None = (
+        None  # Its entry for the model that requests name; None: it lists none.
+    )
 
 
 class CacheReset(Message):
     """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
-    """Every server confirmed it in the body of its answer, not only by its status. One without a body (vLLM before 0.26) is
-    believed, and `answer` is empty: the hits of the stage show whether it worked."""
+    """Every server confirmed it in the body of its answer, not only by its status. One without a
+    body (vLLM before 0.26) is believed, and `answer` is empty: the hits of the stage show whether
+    it worked."""
     attempts: Count = Field(ge=1)
     answer: ShortText  # The last answer of the server that did not, else of the last one.
 
 
 class WarmupOutcome(Message):
-    """The result of a workload's warm-up. Answered and failed together are fewer than requested where its time was up."""
+    """The result of a workload's warm-up. Answered and failed together are fewer than requested
+    where its time was up."""
 
     requests: Count = Field(ge=1)  # Asked for.
     concurrency: Count | None = None  # Of them in flight at once, at most; None: unknown.
@@ -121,7 +146,8 @@ class WarmupOutcome(Message):
 
 
 class RoundTrips(Message):
-    """Small HTTP requests, one at a time on warm connections, while the servers idled before the first stage."""
+    """Small HTTP requests, one at a time on warm connections, while the servers idled before the
+    first stage."""
 
     count: Count = Field(ge=1)
     median_us: Micros  # Of several servers, of the furthest one.
@@ -137,10 +163,12 @@ class ClientFigures(Message):
     throttled_periods: Count | None = None
     lost_segments: Count | None = None  # By TCP, of its network namespace; None: unknown.
     lag_p99_us: Micros | None = None
-    """99th percentile of how late the client's event loop ran what was due: it delays sending and receiving."""
+    """99th percentile of how late the client's event loop ran what was due: it delays sending and
+    receiving."""
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
-    """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included; None: unknown."""
+    """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included;
+    None: unknown."""
     stolen_seconds: Finite | None = Field(None, ge=0)  # Of it, what the hypervisor gave to others.
 
 
@@ -153,7 +181,8 @@ class Engine(Message):
 
 
 class Connections(Message):
-    """Connections that a stage's requests opened (TCP, and TLS where it is used). The time is within their TTFT."""
+    """Connections that a stage's requests opened (TCP, and TLS where it is used). The time is
+    within their TTFT."""
 
     opened: Count
     total_us: Micros  # Of all of them together.
@@ -169,7 +198,8 @@ class Shards(Message):
 
 
 class GapCounts(Message):
-    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us` ascends."""
+    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us`
+    ascends."""
 
     us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
     count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
@@ -184,11 +214,18 @@ class GapCounts(Message):
 
 
 class GapSlices(Message):
-    """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the slice in which it ends."""
+    """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the
+    slice in which it ends."""
 
-    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]  # Ascending, or equal.
-    gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]  # Of each slice.
-    above: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()]
+    edges_us: Annotated[
+        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
+    ]  # Ascending, or equal.
+    gaps: Annotated[
+        tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)
+    ]  # Of each slice.
+    above: Annotated[
+        tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()
+    ]
     """How many gaps are above each edge: those of the first slice, then those of the second ..."""
 
     @model_validator(mode="after")
@@ -217,10 +254,16 @@ class TraceSummary(Message):
     device: Literal["GPU", "CPU"]
     window_us: Micros  # From the first kernel to the end of the last.
     busy_us: Micros  # Of it, while at least one ran.
-    kernels_us: Micros  # Of all kernels together: more than the busy time, where several run at once.
-    kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]  # Those with the most time, in order.
+    kernels_us: (
+        Micros  # Of all kernels together: more than the busy time, where several run at once.
+    )
+    kernels: Annotated[
+        tuple[Kernel, ...], Field(max_length=12), FailFast()
+    ]  # Those with the most time, in order.
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
-    step_tokens: Count | None = None  # Of prompts and answers: the median step, weighted by the steps' time.
+    step_tokens: Count | None = (
+        None  # Of prompts and answers: the median step, weighted by the steps' time.
+    )
 
 
 class Profile(Message):
@@ -246,35 +289,54 @@ class StageRecord(Message):
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
     shared_prefix_tokens: Count = 0
-    """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be found in the prefix
-    cache without anybody's fault."""
+    """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be
+    found in the prefix cache without anybody's fault."""
     expected_input_tokens: Count | None = None
-    """By the client's own count, of the answers that came with the server's count; None: not known."""
+    """By the client's own count, of the answers that came with the server's count; None: not
+    known."""
     repeated_tokens: Count = 0
-    """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on purpose."""
+    """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on
+    purpose."""
     datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
     """What was read for the workload; empty where nothing was."""
-    idle_before_us: Micros  # From the previous answer (or that of canary or warm-up) to this stage's first request.
-    scalars: Annotated[dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)]
+    # From the previous answer (or that of canary or warm-up) to this stage's first request.
+    idle_before_us: Micros
+    scalars: Annotated[
+        dict[Annotated[str, Field(max_length=80)], Number | None], Field(max_length=200)
+    ]
     """The load engine's own figures under its own names."""
     requests: RequestColumns
     gaps: GapCounts
-    gap_slices: GapSlices | None = None  # None: not known, as in records that were made before they were kept.
+    gap_slices: GapSlices | None = (
+        None  # None: not known, as in records that were made before they were kept.
+    )
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
-    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]  # The most frequent texts, and how often each came.
+    errors: Annotated[
+        dict[ShortText, Count], Field(max_length=8)
+    ]  # The most frequent texts, and how often each came.
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
     connections: Connections | None = None  # None: not noted, or nothing was sent over HTTP.
-    sampling: Sampling | None = None  # As it was sent. None: the record is older than that; not known.
-    chat_template: Hex | None = None  # SHA-256 of the text that was given in place of the model's own. None: none was.
-    tokenizer_commit: str | None = Field(None, max_length=40)  # Of its repository on the hub. None: not from there.
+    sampling: Sampling | None = (
+        None  # As it was sent. None: the record is older than that; not known.
+    )
+    chat_template: Hex | None = (
+        None  # SHA-256 of the text that was given in place of the model's own. None: none was.
+    )
+    tokenizer_commit: str | None = Field(
+        None, max_length=40
+    )  # Of its repository on the hub. None: not from there.
     cache_reset: CacheReset | None = None  # Under the policy Reset.
-    warmup: WarmupOutcome | None = None  # Of the stage's workload, in the record of its first stage alone.
+    warmup: WarmupOutcome | None = (
+        None  # Of the stage's workload, in the record of its first stage alone.
+    )
     probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
     shards: Shards | None = None  # Where several processes sent it; None: one did.
     round_trips: RoundTrips | None = None  # Measured once, in every record; None: not measured.
-    profile: Profile | None = None  # Of the stage that is profiled; nothing else in its record is measured.
+    profile: Profile | None = (
+        None  # Of the stage that is profiled; nothing else in its record is measured.
+    )
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -289,15 +351,18 @@ _NEWER = ("shards", "gap_slices", "profile", "tokenizer_commit")
 
 
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. What older operators do not know is left out
-    where there is none."""
+    """gzip of the record's JSON; the same record always gives the same bytes. What older operators
+    do not know is left out where there is none."""
     left_out = {name for name in _NEWER if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
-    return gzip.compress(json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0)
+    return gzip.compress(
+        json.dumps(document, sort_keys=True, separators=(",", ":")).encode(), mtime=0
+    )
 
 
 def open_record(data: bytes) -> StageRecord:
-    """Unpack and check a record. ValueError, of one line, for anything that is not one, however large it claims to be."""
+    """Unpack and check a record. ValueError, of one line, for anything that is not one, however
+    large it claims to be."""
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
     inflate = zlib.decompressobj(wbits=31)
@@ -307,7 +372,8 @@ def open_record(data: bytes) -> StageRecord:
         raise ValueError(f"not a gzip stream: {error}") from error
     if not inflate.eof:
         raise ValueError(f"record is cut short or larger than {MAX_RECORD_BYTES} bytes")
-    # A parser takes up to 250 bytes for an empty list: that there are too many is found out before it runs.
+    # A parser takes up to 250 bytes for an empty list: that there are too many is found out before
+    # it runs.
     if text.count(b",") > MAX_COMMAS or sum(map(text.count, (b"[", b"{", b":"))) > MAX_NESTED:
         raise ValueError("record holds more values than the largest one can")
     with in_short():
@@ -318,4 +384,8 @@ def open_record(data: bytes) -> StageRecord:
 def ended_search(record: StageRecord) -> str | None:
     """The workload whose search ended with this stage; None: none did."""
     place = open_stage(record.stage_id)
-    return place[0] if place is not None and record.probe is not None and record.probe.ends_search else None
+    return (
+        place[0]
+        if place is not None and record.probe is not None and record.probe.ends_search
+        else None
+    )

@@ -1,8 +1,9 @@
-"""The contract's delivery: progress, and packed records that the operator stores unopened; a part of `contract`.
+"""The contract's delivery: progress, and packed records that the operator stores unopened; a part
+of `contract`.
 
-On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the other, each as long as its
-envelope states. The envelope has all that the operator needs to know of a record.
-"""
+On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the
+other, each as long as its envelope states. The envelope has all that the operator needs to know of
+a record."""
 
 import hashlib
 from collections.abc import Sequence
@@ -12,12 +13,20 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, StrictInt
 
 from benchrun_client.contract.base import Count, Hex, Message, Micros, in_short
-from benchrun_client.contract.record import MAX_PACKED_BYTES, MAX_RECORDS, StageRecord, ended_search, packed_record
+from benchrun_client.contract.record import (
+    MAX_PACKED_BYTES,
+    MAX_RECORDS,
+    StageRecord,
+    ended_search,
+    packed_record,
+)
 
 CONTRACT_VERSION: Literal[2] = 2
-"""What operator and client must have in common. Version 1 was JSON alone and did not name itself."""
+"""What operator and client must have in common. Version 1 was JSON alone and did not name
+itself."""
 TOKEN_HEADER = "Benchrun-Token"
-"""Not Authorization alone: the API server, through which pods may be reached, keeps that to itself."""
+"""Not Authorization alone: the API server, through which pods may be reached, keeps that to
+itself."""
 MAX_HEAD_BYTES = 65_536
 MAX_ENVELOPES = 16  # Records in a delivery.
 MAX_BODIES_BYTES = 4 * 1024 * 1024  # Packed records in a delivery, together.
@@ -45,7 +54,10 @@ def seal(record: StageRecord) -> Sealed:
     """Pack a record. ValueError where it is larger than a record may be."""
     body = packed_record(record)
     if len(body) > MAX_PACKED_BYTES:
-        raise ValueError(f"record {record.sequence} has {len(body)} bytes, packed; at most {MAX_PACKED_BYTES} fit")
+        raise ValueError(
+            f"record {record.sequence} has {len(body)} bytes, packed; at most {MAX_PACKED_BYTES} "
+            "fit"
+        )
     return envelope_of(record, body), body
 
 
@@ -99,10 +111,15 @@ class Acknowledgement(Message):
 
 
 class ContractMismatch(ValueError):
-    """The other side speaks another version of the contract. `theirs`: which; None: one that does not name itself."""
+    """The other side speaks another version of the contract. `theirs`: which; None: one that does
+    not name itself."""
 
     def __init__(self, theirs: int | None) -> None:
-        named = "an older version, which does not name itself" if theirs is None else f"version {theirs}"
+        named = (
+            "an older version, which does not name itself"
+            if theirs is None
+            else f"version {theirs}"
+        )
         super().__init__(f"the client speaks {named}, the operator version {CONTRACT_VERSION}")
         self.theirs = theirs
 
@@ -113,7 +130,8 @@ def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
 
 
 def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
-    """Head and packed records of an answer. Raises ContractMismatch for another version, ValueError for no delivery."""
+    """Head and packed records of an answer. Raises ContractMismatch for another version, ValueError
+    for no delivery."""
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
         # Version 1 wrote records into its JSON, which is one line of any length.
@@ -131,7 +149,9 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
         delivery = Delivery.model_validate_json(head)
     edges = list(accumulate((envelope.size for envelope in delivery.records), initial=end + 1))
     if len(data) != edges[-1]:
-        raise ValueError(f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}")
+        raise ValueError(
+            f"records have {len(data) - end - 1} bytes, their envelopes state {edges[-1] - end - 1}"
+        )
     return delivery, tuple(data[a:b] for a, b in pairwise(edges))
 
 

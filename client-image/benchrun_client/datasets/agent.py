@@ -1,9 +1,10 @@
-"""`agent` data: one long conversation, sent many times with date and time in front of its first user turn.
+"""`agent` data: one long conversation, sent many times with date and time in front of its first
+user turn.
 
-With a static prefix all requests of a stage carry the same date; with a dynamic one each goes a day further back, and they share
-the system turn. The time of day is the stage's own, so that stages don't meet in the prefix cache. With several turns each request
-has all of the one before, with the recorded answer, and comes long after it.
-"""
+With a static prefix all requests of a stage carry the same date; with a dynamic one each goes a day
+further back, and they share the system turn. The time of day is the stage's own, so that stages
+don't meet in the prefix cache. With several turns each request has all of the one before, with the
+recorded answer, and comes long after it."""
 
 import random
 from dataclasses import dataclass
@@ -19,11 +20,17 @@ from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY, DAYS = date(2015, 1, 1), 3650
-"""The first request of a stage carries a date from here on: one that is the same whenever the run is."""
+"""The first request of a stage carries a date from here on: one that is the same whenever the run
+is."""
 DAY_SECONDS = 86_400
 _NAMES = {
-    "system": "System", "human": "User", "user": "User", "gpt": "Assistant", "assistant": "Assistant", "tool": "Tool",
-}  # fmt: skip
+    "system": "System",
+    "human": "User",
+    "user": "User",
+    "gpt": "Assistant",
+    "assistant": "Assistant",
+    "tool": "Tool",
+}
 
 
 class Turn(NamedTuple):
@@ -43,31 +50,44 @@ class Conversation:
     turns: tuple[Turn, ...]  # Each goes on from the one before.
 
     def facts(self, part: int) -> DatasetFacts:
-        return DatasetFacts(part=part, source=self.name[-300:], sha256=self.sha256, rows_read=1, rows_used=1)
+        return DatasetFacts(
+            part=part, source=self.name[-300:], sha256=self.sha256, rows_read=1, rows_used=1
+        )
 
 
 def read_conversation(data: AgentData) -> Conversation:
-    """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming the turn."""
+    """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming
+    the turn."""
     with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
         content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
     if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
         problem = f"{name} does not end with an answer whose length could be requested"
-        raise invalid(f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn")
+        raise invalid(
+            f"{problem}: set outputTokens or inputOutputRatio, or add an assistant's turn"
+        )
     # Where a prompt may end: before each answer, and behind a last turn that is none.
     ends = [place for place, (role, _) in enumerate(turns) if role == "Assistant"]
     ends += [len(turns)] if turns[-1][0] != "Assistant" else []
-    user = next((place for place, (role, _) in enumerate(turns[: ends[-1]]) if role == "User"), None)
+    user = next(
+        (place for place, (role, _) in enumerate(turns[: ends[-1]]) if role == "User"), None
+    )
     if user is None:
         raise invalid(f"{name} has no user's turn before the last answer")
     ends = [end for end in ends if end > user]
     if len(ends) < data.turns:
-        raise invalid(f"{name} has {len(ends)} answers behind the first user's turn; turns asks for {data.turns}")
+        raise invalid(
+            f"{name} has {len(ends)} answers behind the first user's turn; turns asks for "
+            f"{data.turns}"
+        )
     kept = [ends[(n + 1) * len(ends) // data.turns - 1] for n in range(data.turns)]
     before = "".join(f"{role}: {text}\n\n" for role, text in turns[:user])
     named = ends[-1] > 1
     parts = [turns[user][1], *(f"{role}: {text}" for role, text in turns[user + 1 :])]
-    made = (Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "") for end in kept)
+    made = (
+        Turn("\n\n".join(parts[: end - user]), turns[end][1] if end < len(turns) else "")
+        for end in kept
+    )
     return Conversation(name, file.sha256, f"{before}User: " if named else "", tuple(made))
 
 
@@ -80,13 +100,21 @@ def _time_of_day(rng: random.Random, taken: set[int]) -> str:
 
 
 def agent_samples(
-    conversation: Conversation, portion: Portion, data: AgentData, *, counter: TokenCounter, times: set[int]
+    conversation: Conversation,
+    portion: Portion,
+    data: AgentData,
+    *,
+    counter: TokenCounter,
+    times: set[int],
 ) -> tuple[Sample, ...]:
-    """The samples of a portion, by its seed and number, but for collisions with `times`, those of other stages."""
+    """The samples of a portion, by its seed and number, but for collisions with `times`, those of
+    other stages."""
     api = portion.api
     rng = random.Random(portion.seed)
     time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
-    schedule = _schedule(portion.requests, turns=data.turns, variants=data.variants or portion.requests)
+    schedule = _schedule(
+        portion.requests, turns=data.turns, variants=data.variants or portion.requests
+    )
     dates = [str(first - timedelta(days=n)) for n in range(1 + max(day for day, _ in schedule))]
     # The time before the date: that of another stage differs within the first few tokens.
     texts = {
@@ -107,17 +135,22 @@ def agent_samples(
             repeated = tokens_of(conversation.before)
         else:
             # Of all days before, the next one has most in common with this one.
-            repeated = tokens_of(f"{conversation.before}{time} {common_start(dates[day - 1], dates[day])}")
+            repeated = tokens_of(
+                f"{conversation.before}{time} {common_start(dates[day - 1], dates[day])}"
+            )
         longest[day] = max(turn, longest.get(day, 0))
         ratio = data.input_output_ratio
-        output = data.output_tokens or (answers[turn] if ratio is None else max(1, round(tokens / ratio)))
+        output = data.output_tokens or (
+            answers[turn] if ratio is None else max(1, round(tokens / ratio))
+        )
         samples.append(Sample(texts[day, turn], tokens, output, repeated))
     return tuple(samples)
 
 
 def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, int]]:
-    """Day and turn of each request. Places take turns; each holds a conversation that goes on by a turn, and then the next one.
-    They begin at different turns, so that all lengths are in flight at any time: a steady load."""
+    """Day and turn of each request. Places take turns; each holds a conversation that goes on by a
+    turn, and then the next one. They begin at different turns, so that all lengths are in flight at
+    any time: a steady load."""
     places = -(-requests // turns)
     days: dict[tuple[int, int], int] = {}
     found = []
@@ -140,7 +173,9 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
     turns = parsed[key]
     if not isinstance(turns, list) or not turns:
         raise invalid(f'{name}: "{key}" must be a list of turns')
-    return [_turn(turn, where=f'{name}, "{key}", turn {number}') for number, turn in enumerate(turns)]
+    return [
+        _turn(turn, where=f'{name}, "{key}", turn {number}') for number, turn in enumerate(turns)
+    ]
 
 
 def _turn(turn: Any, *, where: str) -> tuple[str, str]:

@@ -1,4 +1,5 @@
-"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line, each fault named with its line.
+"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line,
+each fault named with its line.
 
 What is wrong with a file is a RunFailure everywhere here: `DatasetNotFound` or `DatasetInvalid`.
 """
@@ -26,7 +27,9 @@ from benchrun_client.failures import RunFailure, error_text
 
 invalid = partial(RunFailure, "DatasetInvalid")
 not_found = partial(RunFailure, "DatasetNotFound")
-MAX_FILE_BYTES = 2 * 1024**3  # Larger files are refused by their size, before anything of them is read.
+MAX_FILE_BYTES = (
+    2 * 1024**3
+)  # Larger files are refused by their size, before anything of them is read.
 _PAGE_STARTS = (b"<!doctype html", b"<html")
 MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
 _BYTE_ORDER_MARK = "\ufeff"
@@ -70,7 +73,10 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
         raise not_found(f"{name} answered {response.status} {response.reason or ''}".rstrip())
     if "html" in response.content_type:
         led = f" (redirected to {shown_url(str(response.url))})" if response.history else ""
-        raise invalid(f"{name}{led} answered with an HTML page, not with data: is it the link to the raw file?")
+        raise invalid(
+            f"{name}{led} answered with an HTML page, not with data: is it the link to the raw "
+            "file?"
+        )
     size, too_large = 0, invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
     if (response.content_length or 0) > max_bytes:
         raise too_large
@@ -90,9 +96,15 @@ class Credentials(NamedTuple):
 
 
 def signed_headers(
-    url: str, credentials: Credentials, *, region: str, timestamp: str, headers: Mapping[str, str] | None = None
+    url: str,
+    credentials: Credentials,
+    *,
+    region: str,
+    timestamp: str,
+    headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`: 20130524T000000Z."""
+    """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`:
+    20130524T000000Z."""
     parts = urlsplit(url)
     signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
     signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
@@ -101,10 +113,20 @@ def signed_headers(
     names = sorted(signed)
     listed = ";".join(names)
     canonical = "\n".join(
-        ["GET", parts.path or "/", "", *(f"{name}:{signed[name]}" for name in names), "", listed, EMPTY_SHA256]
+        [
+            "GET",
+            parts.path or "/",
+            "",
+            *(f"{name}:{signed[name]}" for name in names),
+            "",
+            listed,
+            EMPTY_SHA256,
+        ]
     )
     scope = f"{timestamp[:8]}/{region}/{SERVICE}/aws4_request"
-    to_sign = "\n".join([ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()])
+    to_sign = "\n".join(
+        [ALGORITHM, timestamp, scope, hashlib.sha256(canonical.encode()).hexdigest()]
+    )
     key = f"AWS4{credentials.secret_access_key}".encode()
     for part in (timestamp[:8], region, SERVICE, "aws4_request"):
         key = hmac.new(key, part.encode(), hashlib.sha256).digest()
@@ -117,7 +139,8 @@ def signed_headers(
 
 
 def object_url(place: S3Object) -> str:
-    """Where it is, encoded as the signature wants it: the bucket in the path of a self-hosted store, in the host name at AWS."""
+    """Where it is, encoded as the signature wants it: the bucket in the path of a self-hosted
+    store, in the host name at AWS."""
     path = quote(place.key, safe="/-_.~")
     if place.endpoint is not None:
         return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
@@ -129,10 +152,13 @@ def object_url(place: S3Object) -> str:
 
 def _headers_of(place: S3Object, name: str) -> dict[str, str]:
     variables = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
-    found = Credentials(*(os.environ.get(f"{place.credentials}_{each}", "").strip() for each in variables))
+    found = Credentials(
+        *(os.environ.get(f"{place.credentials}_{each}", "").strip() for each in variables)
+    )
     if not found.access_key_id or not found.secret_access_key:
         raise not_found(
-            f"there are no credentials for {name}: the Secret of credentialsSecretRef must exist and have the "
+            f"there are no credentials for {name}: the Secret of credentialsSecretRef must exist "
+            "and have the "
             "keys AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
     timestamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
@@ -150,7 +176,11 @@ class OpenedFile:
 def opened(file: DataFile) -> Iterator[OpenedFile]:
     """The file, fetched if it is elsewhere; a copy is gone at the end."""
     name = name_of(file)
-    path = Path(file.path) if file.path is not None else asyncio.run(fetch(file, max_bytes=MAX_FILE_BYTES))
+    path = (
+        Path(file.path)
+        if file.path is not None
+        else asyncio.run(fetch(file, max_bytes=MAX_FILE_BYTES))
+    )
     try:
         _check(path, name)
         with path.open("rb") as content:
@@ -158,7 +188,8 @@ def opened(file: DataFile) -> Iterator[OpenedFile]:
         yield OpenedFile(path, name, digest)
     except OSError as error:
         raise not_found(
-            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and the path."
+            f"cannot read {name} in the client's container: {error.strerror}. Check the mount and "
+            "the path."
         ) from error
     finally:
         if file.path is None:
@@ -176,10 +207,14 @@ def _check(path: Path, name: str) -> None:
     size = path.stat().st_size
     if not path.is_file():
         # A directory, or a device that never ends.
-        raise not_found(f"cannot read {name} in the client's container: it is not a regular file. Check the path.")
+        raise not_found(
+            f"cannot read {name} in the client's container: it is not a regular file. Check the "
+            "path."
+        )
     if size > MAX_FILE_BYTES:
         raise invalid(
-            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it to the rows that are needed."
+            f"{name} has {size:,} bytes; at most {MAX_FILE_BYTES // 1024**3} GiB are read. Cut it "
+            "to the rows that are needed."
         )
     with path.open("rb") as content:
         start = content.read(512)
@@ -190,12 +225,16 @@ def _check(path: Path, name: str) -> None:
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, the line's end included. A line that is not UTF-8, or far too long, is invalid."""
+    """Number and text of each line, the line's end included. A line that is not UTF-8, or far too
+    long, is invalid."""
     with file.path.open("rb") as content:
-        for number, line in enumerate(iter(lambda: content.readline(MAX_LINE_BYTES + 1), b""), start=1):
+        for number, line in enumerate(
+            iter(lambda: content.readline(MAX_LINE_BYTES + 1), b""), start=1
+        ):
             if len(line) > MAX_LINE_BYTES:
                 raise invalid(
-                    f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. Put each row on its own line."
+                    f"{file.name}, line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB. "
+                    "Put each row on its own line."
                 )
             try:
                 text = line.decode()
@@ -210,13 +249,20 @@ def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
         if not text.strip():
             continue
         where = f"{file.name}, line {number}"
-        row = json_value(text, name=file.name, line=number, should_be="A JSON Lines file has one JSON object a line.")
+        row = json_value(
+            text,
+            name=file.name,
+            line=number,
+            should_be="A JSON Lines file has one JSON object a line.",
+        )
         if not isinstance(row, dict):
             raise invalid(f"{where}: expected a JSON object, got {json_type(row)}")
         yield where, row
 
 
-def field_of(row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = "") -> Any:
+def field_of(
+    row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = ""
+) -> Any:
     """What a row holds in a field; a row without it is invalid."""
     if name not in row:
         raise invalid(f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}')
@@ -239,9 +285,14 @@ def listed(names: Any, *, most: int = 20) -> str:
 
 
 _JSON_TYPES = {
-    type(None): "null", bool: "a boolean", int: "a number", float: "a number", str: "a text", list: "a list",
+    type(None): "null",
+    bool: "a boolean",
+    int: "a number",
+    float: "a number",
+    str: "a text",
+    list: "a list",
     dict: "an object",
-}  # fmt: skip
+}
 
 
 def json_type(value: object) -> str:
@@ -250,16 +301,19 @@ def json_type(value: object) -> str:
 
 
 def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
-    """The failure for bytes that are not UTF-8, with line and byte. `first_line`: number of the first line of what was decoded."""
+    """The failure for bytes that are not UTF-8, with line and byte. `first_line`: number of the
+    first line of what was decoded."""
     content, at = error.object, error.start
     line, start = first_line + content.count(b"\n", 0, at), content.rfind(b"\n", 0, at) + 1
     return invalid(
-        f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not UTF-8. Save the file as UTF-8."
+        f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not "
+        "UTF-8. Save the file as UTF-8."
     )
 
 
 def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
-    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the message."""
+    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the
+    message."""
     try:
         return json.loads(content)
     except json.JSONDecodeError as error:
@@ -268,4 +322,6 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
     except UnicodeDecodeError as error:
         raise not_utf8(error, name=name) from error
     except RecursionError as error:
-        raise invalid(f"{name}{'' if line is None else f', line {line}'}: nested too deeply") from error
+        raise invalid(
+            f"{name}{'' if line is None else f', line {line}'}: nested too deeply"
+        ) from error

@@ -1,8 +1,9 @@
-"""`random` and `prefixRepetition` data: random words that make prompts exact in length, none of which begins like another.
+"""`random` and `prefixRepetition` data: random words that make prompts exact in length, none of
+which begins like another.
 
-vLLM's own random dataset counts up through the vocabulary from a random start: prompts repeat, and hit the prefix cache. Here every
-word is drawn, and each stage has its own prefixes, which its requests take in turns. Words of one token each keep the count exact.
-"""
+vLLM's own random dataset counts up through the vocabulary from a random start: prompts repeat, and
+hit the prefix cache. Here every word is drawn, and each stage has its own prefixes, which its
+requests take in turns. Words of one token each keep the count exact."""
 
 import importlib
 import random
@@ -17,9 +18,11 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 
 DISTINCT_WORDS = 8
-"""No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a special token or the end of a
-chat template may take places in it. Prompts shorter than that fill no block, and may be alike."""
-MAX_ROUNDS = 40  # Of adding and dropping words; the first is enough where every word is one token in every place.
+"""No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a
+special token or the end of a chat template may take places in it. Prompts shorter than that fill no
+block, and may be alike."""
+# Of adding and dropping words; the first is enough where every word is one token in every place.
+MAX_ROUNDS = 40
 BATCH = 256  # Prompts at a time: as words they take many times the memory that they take as text.
 
 Start = tuple[str, ...]  # First words of a prompt.
@@ -28,7 +31,9 @@ Start = tuple[str, ...]  # First words of a prompt.
 class WordWriter:
     """Draws words for one run: everything that is to begin distinctly does so among all of it."""
 
-    def __init__(self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()) -> None:
+    def __init__(
+        self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()
+    ) -> None:
         """`starts`: beginnings that are taken already."""
         self._words, self.counter = words, counter
         self.starts: set[Start] = set(starts)
@@ -36,14 +41,16 @@ class WordWriter:
 
     def words_that_fit(self, tokens: int, *, api: Api, whose: str) -> int:
         """Words that a prompt of so many tokens has room for, beside special tokens and template.
-        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the message."""
+        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the
+        message."""
         if api not in self._overhead:
             self._overhead[api] = self.counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]
         if tokens <= overhead:
             raise RunFailure(
                 "InvalidPlan",
-                f"{whose} {tokens} leaves no room for a prompt: special tokens and chat template take {overhead}",
+                f"{whose} {tokens} leaves no room for a prompt: special tokens and chat template "
+                f"take {overhead}",
             )
         return tokens - overhead
 
@@ -59,13 +66,20 @@ class WordWriter:
     def any(self, rng: random.Random, length: int) -> list[str]:
         return rng.choices(self._words, k=length)
 
-    def exact(self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api) -> Iterator[str]:
-        """The drafts as prompts of exactly so many tokens, by words more or less at the end. Raises `TokenizerUnusable`."""
+    def exact(
+        self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api
+    ) -> Iterator[str]:
+        """The drafts as prompts of exactly so many tokens, by words more or less at the end. Raises
+        `TokenizerUnusable`."""
         waiting = iter(drafts)
         while batch := list(islice(waiting, BATCH)):
-            yield from self._exact(rng, [words for words, _ in batch], [tokens for _, tokens in batch], api=api)
+            yield from self._exact(
+                rng, [words for words, _ in batch], [tokens for _, tokens in batch], api=api
+            )
 
-    def _exact(self, rng: random.Random, texts: list[list[str]], lengths: Sequence[int], *, api: Api) -> Iterator[str]:
+    def _exact(
+        self, rng: random.Random, texts: list[list[str]], lengths: Sequence[int], *, api: Api
+    ) -> Iterator[str]:
         wrong = list(range(len(texts)))
         for _ in range(MAX_ROUNDS):
             counts = self.counter.count([" ".join(texts[i]) for i in wrong], api=api)
@@ -77,10 +91,13 @@ class WordWriter:
                 texts[i] = self._adjusted(rng, texts[i], missing[i], most=lengths[i])
         raise RunFailure(
             "TokenizerUnusable",
-            f"cannot write prompts of exactly {lengths[wrong[0]]} tokens with this tokenizer; use a dataset of texts",
+            f"cannot write prompts of exactly {lengths[wrong[0]]} tokens with this tokenizer; use "
+            "a dataset of texts",
         )
 
-    def _adjusted(self, rng: random.Random, words: list[str], missing: int, *, most: int) -> list[str]:
+    def _adjusted(
+        self, rng: random.Random, words: list[str], missing: int, *, most: int
+    ) -> list[str]:
         """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
         if missing > 0:
             # A word is a token at least: more words than tokens requested can't be right.
@@ -89,20 +106,31 @@ class WordWriter:
 
 
 def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
-    """The samples of a stage, warm-up or portion: a function of seed, lengths and number. Raises RunFailure `InvalidPlan`."""
+    """The samples of a stage, warm-up or portion: a function of seed, lengths and number. Raises
+    RunFailure `InvalidPlan`."""
     if data.generator == "VLLM":
         return vllm_samples(writer.counter, slot, data)
-    # random.Random and its integer arithmetic give the same prompts on every version of Python and numpy.
-    rng, lengths = random.Random(slot.seed), drawn_lengths(data, seed=slot.seed, requests=slot.requests)
-    rooms = (writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths)
-    drafts = ((writer.distinct(rng, room), tokens) for room, (tokens, _) in zip(rooms, lengths, strict=True))
+    # random.Random and its integer arithmetic give the same prompts on every version of Python and
+    # numpy.
+    rng, lengths = (
+        random.Random(slot.seed),
+        drawn_lengths(data, seed=slot.seed, requests=slot.requests),
+    )
+    rooms = (
+        writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths
+    )
+    drafts = (
+        (writer.distinct(rng, room), tokens)
+        for room, (tokens, _) in zip(rooms, lengths, strict=True)
+    )
     prompts = writer.exact(rng, drafts, api=slot.api)
     return tuple(Sample(prompt, *each) for prompt, each in zip(prompts, lengths, strict=True))
 
 
 def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
-    """Tokens of prompt and answer, request by request: a function of these arguments alone, so that servers that are compared
-    get the same ones, whatever their tokenizer. The first requests of a longer stage have the same lengths."""
+    """Tokens of prompt and answer, request by request: a function of these arguments alone, so that
+    servers that are compared get the same ones, whatever their tokenizer. The first requests of a
+    longer stage have the same lengths."""
     rng = random.Random(f"lengths {seed}")
     return [(_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)]
 
@@ -119,14 +147,21 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
     return min(max(tokens, lengths.min), lengths.max)
 
 
-def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRepetitionData) -> tuple[Sample, ...]:
-    """The samples of a portion, by its seed, lengths and number. Special tokens and template count as part of the prefix.
-    Raises RunFailure: `InvalidPlan` when they alone fill it."""
+def write_prefix_repetition(
+    writer: WordWriter, portion: Portion, data: PrefixRepetitionData
+) -> tuple[Sample, ...]:
+    """The samples of a portion, by its seed, lengths and number. Special tokens and template count
+    as part of the prefix. Raises RunFailure: `InvalidPlan` when they alone fill it."""
     rng = random.Random(portion.seed)
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
-    prefixes = [writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))]
+    prefixes = [
+        writer.distinct(rng, prefix_words) for _ in range(min(data.prefixes, portion.requests))
+    ]
     length = data.prefix_tokens + data.suffix_tokens
-    words = (prefixes[n % len(prefixes)] + writer.any(rng, data.suffix_tokens) for n in range(portion.requests))
+    words = (
+        prefixes[n % len(prefixes)] + writer.any(rng, data.suffix_tokens)
+        for n in range(portion.requests)
+    )
     prompts = writer.exact(rng, ((each, length) for each in words), api=portion.api)
     return tuple(
         Sample(prompt, length, data.output_tokens, prefix_words if n >= len(prefixes) else 0)
@@ -134,20 +169,31 @@ def write_prefix_repetition(writer: WordWriter, portion: Portion, data: PrefixRe
     )
 
 
-# `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and counts up through it (`RandomDataset` in
-# vLLM 0.32). So a seed gives the same starts at every length, and a prompt is the beginning of the one with its number in a longer
-# set, up to the last token or two.
+# `random` data as vLLM makes it: prompt i starts at token `offset_i + i` of the vocabulary and
+# counts up through it (`RandomDataset` in vLLM 0.32). So a seed gives the same starts at every
+# length, and a prompt is the beginning of the one with its number in a longer set, up to the last
+# token or two.
 
-VLLM_ROUNDS = 10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
+VLLM_ROUNDS = (
+    10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
+)
 
 
-def vllm_samples(counter: TokenCounter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
-    """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A chat template is not part of the
-    length, as in vLLM. Raises RunFailure: `InvalidPlan` when special tokens alone fill the prompt."""
+def vllm_samples(
+    counter: TokenCounter, slot: Slot | Portion, data: RandomData
+) -> tuple[Sample, ...]:
+    """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A
+    chat template is not part of the length, as in vLLM. Raises RunFailure: `InvalidPlan` when
+    special tokens alone fill the prompt."""
     seed = slot.seed if data.seed is None else data.seed
-    prompts = vllm_prompts(counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max)
+    prompts = vllm_prompts(
+        counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max
+    )
     lengths = counter.count(prompts, api=slot.api)
-    return tuple(Sample(prompt, tokens, data.output.max) for prompt, tokens in zip(prompts, lengths, strict=True))
+    return tuple(
+        Sample(prompt, tokens, data.output.max)
+        for prompt, tokens in zip(prompts, lengths, strict=True)
+    )
 
 
 def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int) -> list[str]:
@@ -155,7 +201,10 @@ def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int)
     numpy = importlib.import_module("numpy")
     length = input_tokens - tokenizer.num_special_tokens_to_add()
     if length < 1:
-        raise RunFailure("InvalidPlan", f"inputTokens {input_tokens} leaves no room for a prompt beside special tokens")
+        raise RunFailure(
+            "InvalidPlan",
+            f"inputTokens {input_tokens} leaves no room for a prompt beside special tokens",
+        )
     rng = numpy.random.default_rng(seed)
     offsets = rng.integers(0, tokenizer.vocab_size, size=requests)
     allowed = numpy.setdiff1d(numpy.arange(tokenizer.vocab_size), tokenizer.all_special_ids)
@@ -167,7 +216,8 @@ def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int)
 
 
 def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
-    """As text that is encoded to so many tokens: cut, or filled with drawn ones (`gen_prompt_decode_to_target_len` in vLLM)."""
+    """As text that is encoded to so many tokens: cut, or filled with drawn ones
+    (`gen_prompt_decode_to_target_len` in vLLM)."""
     for rounds_left in range(VLLM_ROUNDS, -1, -1):
         prompt: str = tokenizer.decode(tokens)
         tokens = tokenizer.encode(prompt, add_special_tokens=False)
@@ -175,6 +225,8 @@ def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
             break
         missing = length - len(tokens)
         tokens = (
-            tokens[:length] if missing < 0 else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
+            tokens[:length]
+            if missing < 0
+            else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
         )
     return prompt

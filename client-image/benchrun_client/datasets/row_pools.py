@@ -1,8 +1,8 @@
-"""Prompts with their lengths, and rows of a file, each used once a run: what they are, who takes which, which the model can take.
+"""Prompts with their lengths, and rows of a file, each used once a run: what they are, who takes
+which, which the model can take.
 
-Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is drawn by its seed. Rows that
-cannot be used are left out and counted, by reason.
-"""
+Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is
+drawn by its seed. Rows that cannot be used are left out and counted, by reason."""
 
 import hashlib
 import math
@@ -22,7 +22,8 @@ R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
-"""A part of the run that sends requests: both kinds name their data, seed, API and number of requests."""
+"""A part of the run that sends requests: both kinds name their data, seed, API and number of
+requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +46,38 @@ class Sample:
     input_tokens: int
     output_tokens: int
     repeated_tokens: int = 0
-    """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins with."""
-    at_seconds: float | None = None  # When it is due, from the first of its stage on, as recorded; None: by the load.
+    """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins
+    with."""
+    at_seconds: float | None = (
+        None  # When it is due, from the first of its stage on, as recorded; None: by the load.
+    )
 
 
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
-    """The share of each dataset of a slot; a dataset whose weight is too small for one request has none."""
+    """The share of each dataset of a slot; a dataset whose weight is too small for one request has
+    none."""
     if not isinstance(slot.data, contract.MixData):
-        return (Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),)
+        return (
+            Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),
+        )
     shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
     return tuple(
-        Portion(slot.workload, number, _sent(slot, part.data), requests, _part_seed(slot.seed, number), slot.api)
+        Portion(
+            slot.workload,
+            number,
+            _sent(slot, part.data),
+            requests,
+            _part_seed(slot.seed, number),
+            slot.api,
+        )
         for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
         if requests
     )
 
 
 def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
-    """Whole requests by weight: rounded down, and the rest goes to those that lost most (the earlier of equals)."""
+    """Whole requests by weight: rounded down, and the rest goes to those that lost most (the
+    earlier of equals)."""
     total = sum(weights)
     shares = [requests * weight // total for weight in weights]
     by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
@@ -75,25 +90,31 @@ def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, 
     """The samples of all portions in the order of sending; those of one portion keep theirs."""
     if len(parts) == 1:
         return tuple(parts[0])
-    order = list(chain.from_iterable([number] * len(samples) for number, samples in enumerate(parts)))
+    order = list(
+        chain.from_iterable([number] * len(samples) for number, samples in enumerate(parts))
+    )
     random.Random(slot.seed).shuffle(order)
     nexts = [iter(samples) for samples in parts]
     return tuple(next(nexts[number]) for number in order)
 
 
 def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
-    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator these have."""
+    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator
+    these have."""
     is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
     return data.model_copy(update={"generator": "Distinct", "seed": None}) if is_fixed else data
 
 
 def _part_seed(seed: int, part: int) -> int:
     """32-bit seed of a part: parts with equal datasets get different prompts."""
-    return int.from_bytes(hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big")
+    return int.from_bytes(
+        hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big"
+    )
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
-    """SHA-256 over prompts and requested output lengths in order: equal digests mean equal traffic."""
+    """SHA-256 over prompts and requested output lengths in order: equal digests mean equal
+    traffic."""
     digest = hashlib.sha256()
     for sample in samples:
         prompt = sample.prompt.encode()
@@ -105,11 +126,15 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
 
 def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
     """Tokens that a common beginning adds to what every prompt begins with anyway."""
-    return counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
+    return (
+        counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
+    )
 
 
 def common_start(one: str, other: str) -> str:
-    return one[: sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))]
+    return one[
+        : sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +151,9 @@ class RowFile(Generic[R]):
     name: str
     sha256: str
     rows: tuple[R, ...]
-    dropped: Mapping[str, int] = field(default_factory=dict)  # Entries that are not among the rows, by reason.
+    dropped: Mapping[str, int] = field(
+        default_factory=dict
+    )  # Entries that are not among the rows, by reason.
     common: str = ""  # What every row begins with.
 
     @property
@@ -137,7 +164,8 @@ class RowFile(Generic[R]):
     def facts(
         self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
     ) -> contract.DatasetFacts:
-        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were left out, by reason."""
+        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were
+        left out, by reason."""
         return contract.DatasetFacts(
             part=part,
             source=(source or self.name)[-300:],
@@ -149,7 +177,8 @@ class RowFile(Generic[R]):
 
 
 def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
-    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows with the same text is, too."""
+    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows
+    with the same text is, too."""
     rows: dict[str, Row] = {}
     dropped: Counter[str] = Counter()
     for entry in entries:
@@ -183,8 +212,12 @@ class Fitting:
 class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[[Any], RowFile[Row]]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
-    fit: Callable[[Any, Sequence[Row], Fitting], Sample | str]  # The request of rows, or why they are left out.
+    read: Callable[
+        [Any], RowFile[Row]
+    ]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
+    fit: Callable[
+        [Any, Sequence[Row], Fitting], Sample | str
+    ]  # The request of rows, or why they are left out.
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
     name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
@@ -205,9 +238,16 @@ class RowPool:
         self._dropped: dict[int, str] = {}
         self._used: Counter[tuple[str, int]] = Counter()
 
-    def draw(self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]) -> tuple[Sample, ...]:
-        """Different prompts of a portion. `fit`: the request of rows, or why they are left out. Raises RunFailure."""
-        rng, prompts, needed = random.Random(portion.seed), different_prompts(portion), rows_a_prompt(portion.data)
+    def draw(
+        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
+    ) -> tuple[Sample, ...]:
+        """Different prompts of a portion. `fit`: the request of rows, or why they are left out.
+        Raises RunFailure."""
+        rng, prompts, needed = (
+            random.Random(portion.seed),
+            different_prompts(portion),
+            rows_a_prompt(portion.data),
+        )
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:
@@ -232,8 +272,11 @@ class RowPool:
         return tuple(samples)
 
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
-        """What became of the file, and what a workload took of it. `source`: what the workload calls it."""
-        return self._file.facts(part, used=self._used[workload, part], dropped=self._all_dropped(), source=source)
+        """What became of the file, and what a workload took of it. `source`: what the workload
+        calls it."""
+        return self._file.facts(
+            part, used=self._used[workload, part], dropped=self._all_dropped(), source=source
+        )
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -241,24 +284,31 @@ class RowPool:
     def _too_small(self) -> str:
         dropped = ", ".join(f"{count} {reason}" for reason, count in self._all_dropped().items())
         return (
-            f"{self._file.name} has {self._file.read} rows, {len(self._file.rows) - len(self._dropped)} of them usable"
-            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each used once. "
+            f"{self._file.name} has {self._file.read} rows, "
+            f"{len(self._file.rows) - len(self._dropped)} of them usable"
+            f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each "
+            "used once. "
             "Ask for fewer requests or repeats, or give a larger file."
         )
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """Whole words that all of them begin with; what the first and the last in order share, those between share, too."""
+    """Whole words that all of them begin with; what the first and the last in order share, those
+    between share, too."""
     if len(texts) < 2:
         return ""
     common = common_start(min(texts), max(texts))
-    return next(common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace())
+    return next(
+        common[:end] for end in range(len(common), -1, -1) if end == 0 or common[end - 1].isspace()
+    )
 
 
 def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
-    """The pool of each dataset with rows; datasets with the same content share one. Raises RunFailure."""
+    """The pool of each dataset with rows; datasets with the same content share one. Raises
+    RunFailure."""
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
-    # A dataset that takes each row's own output length reads more of the file than one that forces it, and reads first.
+    # A dataset that takes each row's own output length reads more of the file than one that forces
+    # it, and reads first.
     datasets = sorted(
         dict.fromkeys(data for _, data in with_rows),
         key=lambda data: isinstance(data, contract.CustomData) and data.output_tokens is not None,
@@ -280,7 +330,10 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, R
 
 
 def different_prompts(portion: Portion) -> int:
-    return math.ceil(portion.requests / (portion.data.duplicate if isinstance(portion.data, contract.TextsData) else 1))
+    return math.ceil(
+        portion.requests
+        / (portion.data.duplicate if isinstance(portion.data, contract.TextsData) else 1)
+    )
 
 
 def rows_a_prompt(data: contract.DatasetFields) -> int:

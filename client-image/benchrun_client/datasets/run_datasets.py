@@ -7,9 +7,22 @@ from itertools import islice
 from pathlib import Path
 from pkgutil import iter_modules
 
-from benchrun_client.contract import AgentData, DatasetFacts, DatasetFields, TextsData, TimedTraceData
+from benchrun_client.contract import (
+    AgentData,
+    DatasetFacts,
+    DatasetFields,
+    TextsData,
+    TimedTraceData,
+)
 from benchrun_client.datasets.agent import agent_samples, read_conversation
-from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Portion, Sample, read_pools, repeated_by
+from benchrun_client.datasets.row_pools import (
+    ROW_KINDS,
+    Fitting,
+    Portion,
+    Sample,
+    read_pools,
+    repeated_by,
+)
 from benchrun_client.datasets.timed_trace import read_trace
 from benchrun_client.tokenizer import TokenCounter
 
@@ -21,33 +34,46 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 class RunDatasets:
     """Those of one run. Portions get their rows in the order of their `draw`."""
 
-    def __init__(self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None) -> None:
-        """Read all that these portions name. `context_tokens`: longest request of the model, if known. Raises RunFailure."""
+    def __init__(
+        self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None
+    ) -> None:
+        """Read all that these portions name. `context_tokens`: longest request of the model, if
+        known. Raises RunFailure."""
         self._counter, self._context_tokens = counter, context_tokens
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
-        self._conversations = {data: read_conversation(data) for data in every if isinstance(data, AgentData)}
+        self._conversations = {
+            data: read_conversation(data) for data in every if isinstance(data, AgentData)
+        }
         self.traces = {
-            data: read_trace(data, context_tokens=context_tokens) for data in every if isinstance(data, TimedTraceData)
+            data: read_trace(data, context_tokens=context_tokens)
+            for data in every
+            if isinstance(data, TimedTraceData)
         }
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
-        """Samples of a portion whose texts are there already. Raises RunFailure: `DatasetTooSmall`."""
+        """Samples of a portion whose texts are there already. Raises RunFailure:
+        `DatasetTooSmall`."""
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
-            return agent_samples(conversation, portion, data, counter=self._counter, times=self._times)
+            return agent_samples(
+                conversation, portion, data, counter=self._counter, times=self._times
+            )
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
         samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
         if not isinstance(data, TextsData):
             return samples
-        # Each so many times, one right after the other; all copies but the first are repeated whole.
+        # Each so many times, one right after the other; all copies but the first are repeated
+        # whole.
         common = self._counter.shared_prefix(api=portion.api)
         copies = (
-            sample if copy == 0 else replace(sample, repeated_tokens=max(0, sample.input_tokens - common))
+            sample
+            if copy == 0
+            else replace(sample, repeated_tokens=max(0, sample.input_tokens - common))
             for sample in samples
             for copy in range(data.duplicate)
         )
@@ -65,7 +91,9 @@ class RunDatasets:
                 found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
-                found[portion.part] = self._pools[data].facts(portion.workload, portion.part, source=name)
+                found[portion.part] = self._pools[data].facts(
+                    portion.workload, portion.part, source=name
+                )
         return tuple(found[part] for part in sorted(found))
 
 

@@ -1,8 +1,8 @@
 """Prompts that somebody wrote: `custom`, `shareGPT`, `huggingFace` and `texts` data.
 
-What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output length does not count against the limit of 2048
-tokens. Packed texts stand before the instruction that they share: no two prompts of a run share their beginning.
-"""
+What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output length does not
+count against the limit of 2048 tokens. Packed texts stand before the instruction that they share:
+no two prompts of a run share their beginning."""
 
 import csv
 import hashlib
@@ -14,7 +14,15 @@ from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
 from benchrun_client.datasets import files
-from benchrun_client.datasets.row_pools import ROW_KINDS, Fitting, Row, RowFile, RowKind, Sample, row_file
+from benchrun_client.datasets.row_pools import (
+    ROW_KINDS,
+    Fitting,
+    Row,
+    RowFile,
+    RowKind,
+    Sample,
+    row_file,
+)
 from benchrun_client.failures import RunFailure, error_text
 
 
@@ -32,23 +40,35 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
     if data.output_tokens is not None:
         return Row(prompt)
     field = data.output_tokens_field
-    value = files.field_of(entry, field, where=where, advice=". Add it to every line, or set outputTokens.")
+    value = files.field_of(
+        entry, field, where=where, advice=". Add it to every line, or set outputTokens."
+    )
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        shown = value if isinstance(value, int | float) and not isinstance(value, bool) else files.json_type(value)
+        shown = (
+            value
+            if isinstance(value, int | float) and not isinstance(value, bool)
+            else files.json_type(value)
+        )
         raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
     return Row(prompt, output_tokens=value)
 
 
-def fit_custom(data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
+def fit_custom(
+    data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting
+) -> Sample | str:
     """A row as a request with the forced output length, or with the row's."""
     (row,) = rows
     return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
 
 
-ROW_KINDS[CustomData] = RowKind(read_custom, fit_custom, content=("prompt_field", "output_tokens_field"))
+ROW_KINDS[CustomData] = RowKind(
+    read_custom, fit_custom, content=("prompt_field", "output_tokens_field")
+)
 
 MIN_TOKENS = 4
-MAX_TOTAL_TOKENS = 2048  # vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set.
+MAX_TOTAL_TOKENS = (
+    2048  # vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set.
+)
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"
@@ -63,8 +83,12 @@ def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
             file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
         )
         if not isinstance(entries, list):
-            raise files.invalid(f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list")
-        rows = (_sharegpt_row(entry, where=f"{file.name}, entry {n}") for n, entry in enumerate(entries))
+            raise files.invalid(
+                f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list"
+            )
+        rows = (
+            _sharegpt_row(entry, where=f"{file.name}, entry {n}") for n, entry in enumerate(entries)
+        )
         return row_file(rows, name=file.name, sha256=file.sha256)
 
 
@@ -86,7 +110,9 @@ ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 
 def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     if not isinstance(entry, dict):
-        raise files.invalid(f'{where}: expected an object with "conversations", got {files.json_type(entry)}')
+        raise files.invalid(
+            f'{where}: expected an object with "conversations", got {files.json_type(entry)}'
+        )
     turns = entry.get("conversations", [])
     if not isinstance(turns, list):
         raise files.invalid(f'{where}: "conversations" must be a list')
@@ -111,7 +137,9 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
             where = f"{name}, row {number}"
             value = files.field_of(row, data.column, where=where, kind="column")
             if value is not None and not isinstance(value, str):
-                raise files.invalid(f'{where}: "{data.column}" must be a text, is {type(value).__name__}')
+                raise files.invalid(
+                    f'{where}: "{data.column}" must be a text, is {type(value).__name__}'
+                )
             text = value or ""
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield Row(text) if text.strip() else EMPTY
@@ -120,10 +148,12 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
         read = row_file(rows(), name=name, sha256="")
     except RunFailure:
         raise
-    # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for a wrong split.
+    # Anything can come out of a foreign library here: hub errors, parsers' errors, a ValueError for
+    # a wrong split.
     except Exception as error:
         raise files.not_found(
-            f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split and "
+            f"cannot read {name} from the hub: {error_text(error)}. Check its name, subset, split "
+            "and "
             "revision, and that the client can reach the hub."
         ) from error
     return replace(read, sha256=digest.hexdigest())
@@ -134,7 +164,8 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
         library = importlib.import_module("datasets")
     except ImportError as error:
         raise files.not_found(
-            "the client's image has no Python package `datasets`: take a vLLM image that has vllm[bench], or download the data "
+            "the client's image has no Python package `datasets`: take a vLLM image that has "
+            "vllm[bench], or download the data "
             "and use the dataset custom or texts"
         ) from error
     rows: Iterable[Mapping[str, Any]] = library.load_dataset(
@@ -145,7 +176,9 @@ def _stream(data: HuggingFaceData) -> Iterable[Mapping[str, Any]]:
 
 def called(data: HuggingFaceData) -> str:
     subset = f"/{data.subset}" if data.subset else ""
-    return f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+    return (
+        f"{data.repository}{subset} ({data.split}{f', {data.revision}' if data.revision else ''})"
+    )
 
 
 ROW_KINDS[HuggingFaceData] = RowKind(
@@ -160,10 +193,15 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 def read_texts(data: TextsData) -> RowFile[Row]:
     """Every text a row; empty ones are dropped."""
     with files.opened(data.file) as file:
-        fields = (files.text_field(entry, data.column, where=where) for where, entry in files.json_lines(file))
+        fields = (
+            files.text_field(entry, data.column, where=where)
+            for where, entry in files.json_lines(file)
+        )
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
         lines = (" ".join(text.split()) for text in texts)
-        return row_file((Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256)
+        return row_file(
+            (Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256
+        )
 
 
 def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
@@ -181,7 +219,9 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
         header = next(table, [])
         where = f"{file.name}, line 1"
         if column not in header:
-            raise files.invalid(f'{where}: there is no column "{column}"; the header has {files.listed(header)}')
+            raise files.invalid(
+                f'{where}: there is no column "{column}"; the header has {files.listed(header)}'
+            )
         if header.count(column) > 1:
             raise files.invalid(f'{where}: there is more than one column "{column}"')
         place = header.index(column)
@@ -190,7 +230,8 @@ def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:
                 yield cells[place]
             elif cells:
                 raise files.invalid(
-                    f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the header has {len(header)}. "
+                    f"{file.name}, line {table.line_num}: the row has {len(cells)} columns, the "
+                    f"header has {len(header)}. "
                     "A text with commas or line breaks stands in double quotes."
                 )
     except csv.Error as error:

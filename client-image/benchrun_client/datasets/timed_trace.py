@@ -1,8 +1,8 @@
 """`timedTrace` data: what was recorded of real traffic, without its words.
 
-A line is a request: when it came, how long prompt and answer were, and the blocks of its prompt. Equal blocks become equal words.
-Unlike vLLM's reader, words are drawn by the stage's seed, and prompts are filled up to their length.
-"""
+A line is a request: when it came, how long prompt and answer were, and the blocks of its prompt.
+Equal blocks become equal words. Unlike vLLM's reader, words are drawn by the stage's seed, and
+prompts are filled up to their length."""
 
 import random
 from collections.abc import Sequence
@@ -37,14 +37,16 @@ class Trace(RowFile[Entry]):
             left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise RunFailure(
                 "DatasetTooSmall",
-                f"{self.name} has {len(self.rows)} usable requests{f' (dropped: {left_out})' if left_out else ''}; "
+                f"{self.name} has {len(self.rows)} usable "
+                f"requests{f' (dropped: {left_out})' if left_out else ''}; "
                 f"a stage sends {requests}. Ask for fewer, or give a longer trace.",
             )
         return self.rows[:requests]
 
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
-    """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming line and field."""
+    """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming
+    line and field."""
     entries: list[Entry] = []
     too_long, last = 0, 0.0
     with opened(data.file) as file:
@@ -56,23 +58,33 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
                     "Sort the trace by it."
                 )
             last = entry.at_seconds
-            if context_tokens is not None and entry.input_tokens + entry.output_tokens > context_tokens:
+            if (
+                context_tokens is not None
+                and entry.input_tokens + entry.output_tokens > context_tokens
+            ):
                 too_long += 1
             else:
                 entries.append(entry)
-        return Trace(file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {})
+        return Trace(
+            file.name, file.sha256, tuple(entries), {TOO_LONG: too_long} if too_long else {}
+        )
 
 
 def write_trace(
     writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and the entries. Raises RunFailure `InvalidPlan`."""
+    """The samples of a portion: a function of its seed and the entries. Raises RunFailure
+    `InvalidPlan`."""
     rng, rest = random.Random(portion.seed), random.Random(f"{portion.seed}/rest")
     # The words of each block, drawn when it first comes up.
-    words_of = cache(lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens))
+    words_of = cache(
+        lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens)
+    )
 
     def words_that_fit(entry: Entry) -> int:
-        return writer.words_that_fit(entry.input_tokens, api=portion.api, whose="a recorded input length of")
+        return writer.words_that_fit(
+            entry.input_tokens, api=portion.api, whose="a recorded input length of"
+        )
 
     def draft(entry: Entry) -> tuple[list[str], int]:
         """Words of its blocks, and new ones for what no block covers."""
@@ -82,7 +94,9 @@ def write_trace(
 
     samples: list[Sample] = []
     tree: dict[tuple[int, Block], int] = {}
-    for prompt, entry in zip(writer.exact(rng, map(draft, entries), api=portion.api), entries, strict=True):
+    for prompt, entry in zip(
+        writer.exact(rng, map(draft, entries), api=portion.api), entries, strict=True
+    ):
         repeated = min(_known(tree, entry.blocks) * block_tokens, words_that_fit(entry))
         at = entry.at_seconds - entries[0].at_seconds
         samples.append(Sample(prompt, entry.input_tokens, entry.output_tokens, repeated, at))
@@ -90,7 +104,8 @@ def write_trace(
 
 
 def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
-    """How many leading blocks an earlier request of the stage began with; from now on these are in the tree, too."""
+    """How many leading blocks an earlier request of the stage began with; from now on these are in
+    the tree, too."""
     node, known = 0, 0
     for block in blocks:
         new = len(tree) + 1
@@ -102,7 +117,9 @@ def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
 def _entry(line: dict[str, Any], data: TimedTraceData, *, where: str) -> Entry:
     at = _number(line, data.timestamp_field, where=where)
     blocks = line.get(data.blocks_field, [])
-    if not isinstance(blocks, list) or not all(isinstance(b, int | str) and not isinstance(b, bool) for b in blocks):
+    if not isinstance(blocks, list) or not all(
+        isinstance(b, int | str) and not isinstance(b, bool) for b in blocks
+    ):
         raise invalid(f'{where}: "{data.blocks_field}" must be a list of numbers or texts')
     return Entry(
         at_seconds=at / 1000 if data.unit == "Milliseconds" else at,
@@ -125,5 +142,7 @@ def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
 def _tokens(line: dict[str, Any], field_name: str, *, where: str) -> int:
     value = _number(line, field_name, where=where)
     if value < 1 or value != int(value):
-        raise invalid(f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}')
+        raise invalid(
+            f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}'
+        )
     return int(value)

@@ -1,4 +1,5 @@
-"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder here, whose package has `ENGINE`.
+"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder
+here, whose package has `ENGINE`.
 
 Operator and client both import from here; the folders import nothing but the standard library.
 """
@@ -12,6 +13,8 @@ from benchrun_client.engines.engine import Engine, LogCause, ServedFiles, Startu
 __all__ = ["ENGINE", "ENGINES", "Engine", "LogCause", "ServedFiles", "StartupPhases"]
 
 ENGINES: Mapping[str, Engine] = {
-    folder.name: import_module(f"{__name__}.{folder.name}").ENGINE for folder in iter_modules(__path__) if folder.ispkg
+    folder.name: import_module(f"{__name__}.{folder.name}").ENGINE
+    for folder in iter_modules(__path__)
+    if folder.ispkg
 }
 ENGINE = ENGINES["vllm"]  # That of every run: a spec can't name another yet.

@@ -1,4 +1,5 @@
-"""What benchrun has to know of a server engine: how it starts, where it answers, its metrics, and the words of its log."""
+"""What benchrun has to know of a server engine: how it starts, where it answers, its metrics, and
+the words of its log."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,8 @@ class LogCause:
     exit_code: int | None = None
     tries: int = 0  # Endings until waiting is in vain.
     error_begins: str | None = None
-    """Begins the error itself where no phrase is in the log. With it, an error that only points to another one does not count."""
+    """Begins the error itself where no phrase is in the log. With it, an error that only points to
+    another one does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +31,8 @@ class StartupPhases:
     compile: float | None = None
     warm_up: float | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
-    """What the server chose for itself, by setting: its attention backend, its dtype. Bounded in number and length."""
+    """What the server chose for itself, by setting: its attention backend, its dtype. Bounded in
+    number and length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +58,37 @@ class Engine:
     port: int
     user: int
     environment: Mapping[str, str]  # Variables of every server; a user's own win over them.
-    development_mode: str  # The variable that opens `reset_path`, and endpoints that run code and show variables.
-    node_address: str  # The variable with the address at which the other nodes of a server find this one.
+    development_mode: (
+        str  # The variable that opens `reset_path`, and endpoints that run code and show variables.
+    )
+    node_address: (
+        str  # The variable with the address at which the other nodes of a server find this one.
+    )
     transfer_address: str  # The variable with the address at which other servers fetch KV cache.
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
-    """Arguments for a model, the first of them its path or hub id; a command in place of the entry point may carry some."""
-    filled_in: Callable[[Sequence[str], ServedFiles], list[str]]  # That command, with the values of its placeholders.
+    """Arguments for a model, the first of them its path or hub id; a command in place of the entry
+    point may carry some."""
+    filled_in: Callable[
+        [Sequence[str], ServedFiles], list[str]
+    ]  # That command, with the values of its placeholders.
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
-    """The first flag that the operator sets, among words that the user wrote: its place, and what to do instead."""
+    """The first flag that the operator sets, among words that the user wrote: its place, and what
+    to do instead."""
     command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # Likewise, of a command.
-    node_args: Callable[[int], list[str]]  # Further ones of each pod of a server over so many nodes.
+    node_args: Callable[
+        [int], list[str]
+    ]  # Further ones of each pod of a server over so many nodes.
     worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
-    """Further ones from the connector's name, the role (prefill or decode; None: both) and the connector's own settings."""
+    """Further ones from the connector's name, the role (prefill or decode; None: both) and the
+    connector's own settings."""
     refused_variables: Mapping[str, str]  # Of the environment, by name: what to do instead.
-    flag_warnings: Mapping[str, str]  # What goes wrong with a flag that hides something from the operator.
-    short_flags: Mapping[str, str]  # By its own flag, with dashes: vLLM's long name of what means the same.
+    flag_warnings: Mapping[
+        str, str
+    ]  # What goes wrong with a flag that hides something from the operator.
+    short_flags: Mapping[
+        str, str
+    ]  # By its own flag, with dashes: vLLM's long name of what means the same.
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -82,22 +100,37 @@ class Engine:
     stop_profile_path: str
     profile_remedy: str  # What a server without these paths lacks.
     profiled: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
-    """Further arguments and variables that open them, from the server's image and the directory for traces."""
-    is_reset: Callable[[str], bool]  # Whether the body of an answer with status 200 reports that it was emptied.
+    """Further arguments and variables that open them, from the server's image and the directory for
+    traces."""
+    is_reset: Callable[
+        [str], bool
+    ]  # Whether the body of an answer with status 200 reports that it was emptied.
 
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]
-    """Of a figure in the operator's samples, the names of its series, newest first: an endpoint with several counts once."""
+    """Of a figure in the operator's samples, the names of its series, newest first: an endpoint
+    with several counts once."""
     counter_series: Mapping[str, str]  # Of a counter in the client's records, its series.
-    labelled_counters: Mapping[str, tuple[str, str]]  # Likewise, its series and the label of its lines.
+    labelled_counters: Mapping[
+        str, tuple[str, str]
+    ]  # Likewise, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
-    measured_settings: frozenset[str]  # Labels of it that are no settings: they differ a little between equal servers.
-    cache_tokens: Callable[[Mapping[str, str]], int | None]  # Of one engine's KV cache, from those labels.
+    measured_settings: frozenset[
+        str
+    ]  # Labels of it that are no settings: they differ a little between equal servers.
+    cache_tokens: Callable[
+        [Mapping[str, str]], int | None
+    ]  # Of one engine's KV cache, from those labels.
 
     # Its log.
     log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
-    cause_is_above: str  # Words of an error that only points to its cause further up in the log; never empty.
+    cause_is_above: (
+        str  # Words of an error that only points to its cause further up in the log; never empty.
+    )
     log_causes: tuple[LogCause, ...]  # The surest first.
-    startup_phases: Callable[[str], StartupPhases]  # Of a log from its beginning; as far as it goes.
+    startup_phases: Callable[
+        [str], StartupPhases
+    ]  # Of a log from its beginning; as far as it goes.
     compilations: Callable[[str], tuple[float, ...]]
-    """When kernels were compiled while serving, in Unix seconds, in order. The kubelet's instant begins each line."""
+    """When kernels were compiled while serving, in Unix seconds, in order. The kubelet's instant
+    begins each line."""

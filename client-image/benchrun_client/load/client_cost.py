@@ -1,8 +1,8 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
-A client that is late makes the server look slow. So a probe notes how late the load's own event loop comes to even ticks. CPU
-limits show in the kernel's count of throttled periods, and a hypervisor that gives the CPUs to others in the time that it stole.
-"""
+A client that is late makes the server look slow. So a probe notes how late the load's own event
+loop comes to even ticks. CPU limits show in the kernel's count of throttled periods, and a
+hypervisor that gives the CPUs to others in the time that it stole."""
 
 import asyncio
 import os
@@ -14,7 +14,8 @@ from pathlib import Path
 from benchrun_client.stage_record import ClientCost
 
 TICK_SECONDS = 0.02
-"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a busy one 2 us."""
+"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a
+busy one 2 us."""
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
     Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1
@@ -23,7 +24,8 @@ CPU_STAT_FILES = (
 
 
 def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
-    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does not count them."""
+    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does
+    not count them."""
     for file in files:
         try:
             fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
@@ -34,19 +36,28 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
 
 
 def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
-    """TCP segments of this network namespace that were lost so far: sent again (`RetransSegs`), without those that the other side
-    says it had already (`TCPDSACKRecv`, RFC 2883), as a busy one does; None when the kernel does not tell."""
+    """TCP segments of this network namespace that were lost so far: sent again (`RetransSegs`),
+    without those that the other side says it had already (`TCPDSACKRecv`, RFC 2883), as a busy one
+    does; None when the kernel does not tell."""
     try:
-        lines = [line.split() for name in ("snmp", "netstat") for line in (folder / name).read_text().splitlines()]
-        counts = dict(pair for each in zip(lines[::2], lines[1::2], strict=True) for pair in zip(*each, strict=True))
+        lines = [
+            line.split()
+            for name in ("snmp", "netstat")
+            for line in (folder / name).read_text().splitlines()
+        ]
+        counts = dict(
+            pair
+            for each in zip(lines[::2], lines[1::2], strict=True)
+            for pair in zip(*each, strict=True)
+        )
         return int(counts["RetransSegs"]) - int(counts["TCPDSACKRecv"])
     except (OSError, ValueError, KeyError):
         return None
 
 
 def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
-    """CPU seconds so far that the node used or wanted, over all CPUs (proc_stat(5); a guest's time is within user), and those
-    of them that were stolen; None when it does not tell."""
+    """CPU seconds so far that the node used or wanted, over all CPUs (proc_stat(5); a guest's time
+    is within user), and those of them that were stolen; None when it does not tell."""
     try:
         with file.open() as lines:
             fields = lines.readline().split()
@@ -61,7 +72,11 @@ class LoopWatch:
     """Notes how late the running event loop comes to ticks at even intervals, in seconds."""
 
     def __init__(
-        self, loop: asyncio.AbstractEventLoop, *, note: Callable[[float], None], tick_seconds: float = TICK_SECONDS
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        note: Callable[[float], None],
+        tick_seconds: float = TICK_SECONDS,
     ) -> None:
         self._loop, self._note, self._seconds = loop, note, tick_seconds
         self._due = loop.time() + tick_seconds
@@ -72,7 +87,8 @@ class LoopWatch:
 
     def _tick(self) -> None:
         now = self._loop.time()
-        # A loop that was held up is late for every tick within that time, as a request would have been.
+        # A loop that was held up is late for every tick within that time, as a request would have
+        # been.
         while self._due <= now:
             self._note(now - self._due)
             self._due += self._seconds
@@ -80,7 +96,9 @@ class LoopWatch:
 
 
 class LagProbe:
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS
+    ) -> None:
         self._start, self._seconds = loop.time(), tick_seconds
         self._lags = array("d")
         self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
@@ -92,11 +110,17 @@ class LagProbe:
 
 
 def _usage() -> tuple[float, float, Sequence[int | None], tuple[float, float] | None]:
-    return time.perf_counter(), time.process_time(), (throttled_periods(), lost_segments()), node_cpu_seconds()
+    return (
+        time.perf_counter(),
+        time.process_time(),
+        (throttled_periods(), lost_segments()),
+        node_cpu_seconds(),
+    )
 
 
 class CostWatch:
-    """Watches one stage from the first send to the last answer, without the engine's work before and after."""
+    """Watches one stage from the first send to the last answer, without the engine's work before
+    and after."""
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
@@ -115,12 +139,17 @@ class CostWatch:
 
     def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
-        (first_wall, first_cpu, first, first_node), (last_wall, last_cpu, last, last_node) = self._first, self._last
+        (first_wall, first_cpu, first, first_node), (last_wall, last_cpu, last, last_node) = (
+            self._first,
+            self._last,
+        )
         node, stolen = None, None
         if first_node is not None and last_node is not None:
             # Of a CPU that was taken offline the kernel may count less than before.
             node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))
-        throttled, lost = (None if a is None or b is None else b - a for a, b in zip(first, last, strict=True))
+        throttled, lost = (
+            None if a is None or b is None else b - a for a, b in zip(first, last, strict=True)
+        )
         return ClientCost(
             cpu_seconds=last_cpu - first_cpu,
             wall_seconds=last_wall - first_wall,

@@ -1,7 +1,8 @@
 """The load engine: vLLM's own benchmark client, driven in one process for all stages.
 
-Its figures are what people compare with, so nothing of its measuring is replaced. Of `vllm.benchmarks.serve` two functions are
-called, `add_cli_args(parser)` and `main_async(args)`; the rest is module globals that `main_async` looks up at call time:
+Its figures are what people compare with, so nothing of its measuring is replaced. Of
+`vllm.benchmarks.serve` two functions are called, `add_cli_args(parser)` and `main_async(args)`; the
+rest is module globals that `main_async` looks up at call time:
 
     get_samples          hands out prompts that were made before
     get_tokenizer        hands out the tokenizer that was loaded before
@@ -12,8 +13,8 @@ called, `add_cli_args(parser)` and `main_async(args)`; the rest is module global
                          one by one (`UserRamp`)
     get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
 
-With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench serve` with that seed.
-"""
+With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench
+serve` with that seed."""
 
 import argparse
 import asyncio
@@ -31,7 +32,13 @@ from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
-from benchrun_client.load.vllm_patches import CONNECTS, Sessions, SharedMetrics, UserRamp, always_ready
+from benchrun_client.load.vllm_patches import (
+    CONNECTS,
+    Sessions,
+    SharedMetrics,
+    UserRamp,
+    always_ready,
+)
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
@@ -50,7 +57,8 @@ class Divided:
     shard: Shard
     share: Share
     begin: Callable[[], Awaitable[float]]
-    """Wait until all shards are ready for the first request; the instant at which they begin (`time.perf_counter`)."""
+    """Wait until all shards are ready for the first request; the instant at which they begin
+    (`time.perf_counter`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,44 +90,61 @@ class LoadEngine(Protocol):
 
     name: EngineName
     instants: Instants
-    """Of the load under way, or of the last one, even if cut short. Not every version of vLLM returns them."""
+    """Of the load under way, or of the last one, even if cut short. Not every version of vLLM
+    returns them."""
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
-        """Send one load. The engine's own result, when every request has ended: failed ones are in it, not raised."""
+        """Send one load. The engine's own result, when every request has ended: failed ones are in
+        it, not raised."""
 
 
 class VllmEngine:
     """vLLM's benchmark: imported once, and used for every load of a run."""
 
-    def __init__(self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None) -> None:
+    def __init__(
+        self, *, tokenizer: Any, model: str, percentiles: Sequence[str], tls: ssl.SSLContext | None
+    ) -> None:
         self._serve = vllm_benchmark()
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
         self._model, self._percentiles = model, percentiles
         self.instants = Instants()
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
-        self.name = EngineName(name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set())
+        self.name = EngineName(
+            name="vllm", version=importlib.metadata.version("vllm"), trust_env=proxies_set()
+        )
         self._exchange_globals(tokenizer)
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
-        self._urls = [url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])]
+        self._urls = [
+            url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])
+        ]
         point, trace_speed = load.point, float(load.point.trace_speed or 1)
         is_trace = point.trace_speed is not None
-        self._due_after = [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
+        self._due_after = (
+            [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
+        )
         users = 0
         if point.max_concurrency is not None and point.request_rate == "inf" and not is_trace:
             users = min(point.max_concurrency, len(load.samples))
-        self._ramp = UserRamp(users, own=load.divided.share.users if load.divided is not None and users else None)
+        self._ramp = UserRamp(
+            users, own=load.divided.share.users if load.divided is not None and users else None
+        )
         own = load.own
-        samples = [self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens) for s in own.samples]
+        samples = [
+            self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens)
+            for s in own.samples
+        ]
         self._serve.get_samples = lambda *_, **__: samples
         try:
             # The figures come back as values; what is printed is for terminals.
             with contextlib.redirect_stdout(io.StringIO()):
-                result: dict[str, Any] = await self._serve.main_async(self._arguments(own, servers.urls[0]))
+                result: dict[str, Any] = await self._serve.main_async(
+                    self._arguments(own, servers.urls[0])
+                )
         finally:
             await self._sessions.close()
         return result
@@ -130,7 +155,8 @@ class VllmEngine:
             *("--base-url", url),
             *("--endpoint", PATHS[load.api]),
             *("--model", self._model),
-            # The name of a text dataset: for its own random ones vLLM would send each prompt through /tokenize once more.
+            # The name of a text dataset: for its own random ones vLLM would send each prompt
+            # through /tokenize once more.
             *("--dataset-name", "sharegpt"),
             *("--num-prompts", str(len(load.samples))),
             *("--seed", str(load.seed)),
@@ -163,7 +189,9 @@ class VllmEngine:
         for number, name in enumerate(name for name in METRICS_READERS if hasattr(serve, name)):
             setattr(serve, name, metrics.bounded(getattr(serve, name), first=number == 0))
         functions = serve.ASYNC_REQUEST_FUNCS
-        functions.update({backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()})
+        functions.update(
+            {backend: self._noting_answers(functions[backend]) for backend in BACKENDS.values()}
+        )
 
     def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
@@ -175,7 +203,9 @@ class VllmEngine:
             async for request in get_request(*args, **kwargs):
                 # Without a rate vLLM hands out all at once: the trace holds each back.
                 number = len(self.instants.due)
-                await self._hold(start + self._due_after[number] if self._due_after else time.perf_counter())
+                await self._hold(
+                    start + self._due_after[number] if self._due_after else time.perf_counter()
+                )
                 yield request
 
         return noted
@@ -187,11 +217,18 @@ class VllmEngine:
         self.instants.due.append(due)
 
     async def _shared(
-        self, get_request: GetRequest, divided: Divided, own: Sequence[Any], *args: Any, **kwargs: Any
+        self,
+        get_request: GetRequest,
+        divided: Divided,
+        own: Sequence[Any],
+        *args: Any,
+        **kwargs: Any,
     ) -> AsyncIterator[Any]:
         """Our requests, each when it is due among those of all shards."""
         requests = len(self._load.samples)
-        instants, beside = await arrivals_of(self._serve, get_request, *args, requests=requests, **kwargs)
+        instants, beside = await arrivals_of(
+            self._serve, get_request, *args, requests=requests, **kwargs
+        )
         instants = self._due_after or instants
         start = await divided.begin()
         self._ramp.agree(start, requests=requests)
@@ -208,9 +245,11 @@ class VllmEngine:
                 instants.due[number] = due
             if number == 0:
                 self._load.on_send()
-            # Requests take turns over the servers; a connection pool alone would favour whoever answers first.
+            # Requests take turns over the servers; a connection pool alone would favour whoever
+            # answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
-            # Some versions have no argument for part of it, and defaults that differ; each sends what is here, over its own.
+            # Some versions have no argument for part of it, and defaults that differ; each sends
+            # what is here, over its own.
             request_func_input.extra_body = self._body
             CONNECTS.set(instants.connects)
             instants.answered.append(0.0)
@@ -220,7 +259,8 @@ class VllmEngine:
             output = await send(request_func_input, *args, **kwargs)
             instants.answered[number] = time.perf_counter()
             instants.ok[number] = bool(output.success)
-            # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM makes later, elsewhere.
+            # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM
+            # makes later, elsewhere.
             instants.ended[number] = bool(output.output_tokens)
             self._load.on_answer()
             return output
@@ -232,4 +272,6 @@ class _Parser(argparse.ArgumentParser):
     """Raises where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
-        raise RunFailure("ClientError", f"this version of vLLM does not take our arguments: {message}")
+        raise RunFailure(
+            "ClientError", f"this version of vLLM does not take our arguments: {message}"
+        )

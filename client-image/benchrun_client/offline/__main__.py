@@ -1,7 +1,8 @@
-"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine, with vLLM's own flags, behind a small port.
+"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine, with vLLM's own flags,
+behind a small port.
 
-Exit codes: 2 a flag that vLLM does not know, 1 the engine could not be loaded or died; 128 + n on a signal.
-"""
+Exit codes: 2 a flag that vLLM does not know, 1 the engine could not be loaded or died; 128 + n on a
+signal."""
 
 import importlib
 import importlib.metadata
@@ -12,19 +13,31 @@ from typing import Any, NoReturn
 
 from benchrun_client.failures import error_text, shorten
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.offline.engine_server import EngineServer, NoTimesKept, OfflineAnswer, OfflineLoad, generated
+from benchrun_client.offline.engine_server import (
+    EngineServer,
+    NoTimesKept,
+    OfflineAnswer,
+    OfflineLoad,
+    generated,
+)
 from benchrun_client.processes import end_on_signals
 
 PORT = 8000
 CANARY_TOKENS = 2
 MAX_ERROR_CHARACTERS = 1000
-_REFUSALS = (ValueError, TypeError, NoTimesKept)  # What vLLM raises about a request; anything else is the engine's end.
+_REFUSALS = (
+    ValueError,
+    TypeError,
+    NoTimesKept,
+)  # What vLLM raises about a request; anything else is the engine's end.
 
 
 def main() -> NoReturn:
     end_on_signals()
     arguments = _parser().parse_args()
-    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(arguments)
+    engine_args = importlib.import_module("vllm.engine.arg_utils").EngineArgs.from_cli_args(
+        arguments
+    )
     llm = importlib.import_module("vllm").LLM(**vars(engine_args))
     # The first pass through the engine may compile: it is healthy once it has answered.
     generated(llm, OfflineLoad(prompts=("say anything",), output_tokens=(CANARY_TOKENS,)))

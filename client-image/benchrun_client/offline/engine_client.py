@@ -1,4 +1,5 @@
-"""The client's side: a load goes to the engine as a whole, and comes back as if each request had been sent and answered."""
+"""The client's side: a load goes to the engine as a whole, and comes back as if each request had
+been sent and answered."""
 
 import importlib.metadata
 import time
@@ -12,11 +13,18 @@ from benchrun_client.contract import Engine as EngineName
 from benchrun_client.failures import shorten, type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.vllm_benchmark import Load
-from benchrun_client.offline.engine_server import LOAD_PATH, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.offline.engine_server import (
+    LOAD_PATH,
+    OfflineAnswer,
+    OfflineLoad,
+    OfflineTimes,
+)
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
-SILENCE_SECONDS = 60.0  # The engine sends a heartbeat every few seconds: a longer silence is its end.
+SILENCE_SECONDS = (
+    60.0  # The engine sends a heartbeat every few seconds: a longer silence is its end.
+)
 
 
 class OfflineEngine:
@@ -25,7 +33,9 @@ class OfflineEngine:
     def __init__(self, *, chat_template: str | None = None) -> None:
         """`chat_template`: in place of the model's own."""
         self._chat_template = chat_template
-        self.name = EngineName(name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False)
+        self.name = EngineName(
+            name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False
+        )
         self.instants = Instants()  # Of the load under way, or of the last one.
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
@@ -40,7 +50,9 @@ class OfflineEngine:
             load.on_answer()
         if answer.times is None or len(answer.times.sent) != requests:
             sent, ends, ok = [start] * requests, [answered] * requests, False
-            result = _failed(load, answer.error or "the engine gave the times of another number of requests")
+            result = _failed(
+                load, answer.error or "the engine gave the times of another number of requests"
+            )
         else:
             # The engine's clock is another: the instant of its answer is the same on both.
             begun = answered - answer.times.took_seconds
@@ -70,7 +82,9 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
         ):
             text = (await response.read()).strip()
             if response.status != 200:
-                return OfflineAnswer(error=f"HTTP {response.status}: {text.decode(errors='replace')}")
+                return OfflineAnswer(
+                    error=f"HTTP {response.status}: {text.decode(errors='replace')}"
+                )
         return OfflineAnswer.model_validate_json(text)
     except ValidationError:
         return OfflineAnswer(error="the engine ended in the middle of the load")
@@ -79,7 +93,8 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
 
 
 def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
-    """Under the names of `vllm bench serve` what the records are made of; under those of the offline commands their figures."""
+    """Under the names of `vllm bench serve` what the records are made of; under those of the
+    offline commands their figures."""
     input_tokens = [sample.input_tokens for sample in load.samples]
     whole = sum(times.call_seconds)
     tokens = sum(input_tokens) + sum(times.output_tokens)

@@ -16,7 +16,14 @@ from typing import Annotated, Any, Self
 from aiohttp import web
 from pydantic import Field, ValidationError, model_validator
 
-from benchrun_client.contract import GREEDY, MAX_REQUESTS_A_STAGE, MAX_TEMPLATE_CHARACTERS, Api, Message, Sampling
+from benchrun_client.contract import (
+    GREEDY,
+    MAX_REQUESTS_A_STAGE,
+    MAX_TEMPLATE_CHARACTERS,
+    Api,
+    Message,
+    Sampling,
+)
 from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
 
@@ -31,9 +38,13 @@ class OfflineLoad(Message):
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
-    batch_size: int | None = Field(default=None, ge=1)  # Prompts of a call, one call after the other; None: all in one.
+    batch_size: int | None = Field(
+        default=None, ge=1
+    )  # Prompts of a call, one call after the other; None: all in one.
     api: Api = "Completions"  # Chat puts each prompt into a chat template.
-    chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)  # None: the model's own.
+    chat_template: str | None = Field(
+        None, max_length=MAX_TEMPLATE_CHARACTERS
+    )  # None: the model's own.
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -56,22 +67,34 @@ class OfflineTimes(Message):
 
 
 class OfflineAnswer(Message):
-    """Last line of the answer; the lines before it are empty, and keep the connection alive. Exactly one is set."""
+    """Last line of the answer; the lines before it are empty, and keep the connection alive.
+    Exactly one is set."""
 
     times: OfflineTimes | None = None
     error: str | None = None  # Why the engine refused the load.
 
 
 class EngineServer:
-    """Answers HTTP for the engine. Loads go through a queue to the thread that owns the engine, one at a time."""
+    """Answers HTTP for the engine. Loads go through a queue to the thread that owns the engine, one
+    at a time."""
 
-    def __init__(self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]) -> None:
-        self._version, self._model, self._context_tokens, self._metrics = version, model, context_tokens, metrics
+    def __init__(
+        self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]
+    ) -> None:
+        self._version, self._model, self._context_tokens, self._metrics = (
+            version,
+            model,
+            context_tokens,
+            metrics,
+        )
         self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
 
     async def start(self, *, address: str, port: int) -> int:
         app = web.Application(client_max_size=MAX_LOAD_BYTES)
-        gets = (web.get(path, self._answer_get) for path in ("/health", "/version", "/v1/models", "/metrics"))
+        gets = (
+            web.get(path, self._answer_get)
+            for path in ("/health", "/version", "/v1/models", "/metrics")
+        )
         app.add_routes([*gets, web.post(LOAD_PATH, self._answer_load)])
         return (await listen(app, address=address, port=port))[1]
 
@@ -80,10 +103,16 @@ class EngineServer:
             case "/version":
                 return web.json_response({"version": self._version})
             case "/v1/models":
-                model = {"id": self._model, "object": "model", "max_model_len": self._context_tokens}
+                model = {
+                    "id": self._model,
+                    "object": "model",
+                    "max_model_len": self._context_tokens,
+                }
                 return web.json_response({"object": "list", "data": [model]})
             case "/metrics":
-                return web.Response(body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"})
+                return web.Response(
+                    body=self._metrics(), headers={"Content-Type": "text/plain; version=0.0.4"}
+                )
         return web.Response()
 
     async def _answer_load(self, request: web.Request) -> web.StreamResponse:
@@ -108,7 +137,8 @@ class NoTimesKept(Exception):
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
-    """Have the engine (a `vllm.LLM` that keeps statistics) answer every prompt. Raises NoTimesKept, or what vLLM raises."""
+    """Have the engine (a `vllm.LLM` that keeps statistics) answer every prompt. Raises NoTimesKept,
+    or what vLLM raises."""
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
     begun = time.perf_counter()
@@ -133,18 +163,25 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
     else:
         outputs = llm.generate(list(prompts), params, use_tqdm=False)
     took = time.perf_counter() - start
-    return times_of(outputs, called_at=start - begun, wall=wall, took=took, as_batch=load.batch_size is not None)
+    return times_of(
+        outputs, called_at=start - begun, wall=wall, took=took, as_batch=load.batch_size is not None
+    )
 
 
-def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool) -> OfflineTimes:
-    """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises NoTimesKept.
+def times_of(
+    outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool
+) -> OfflineTimes:
+    """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises
+    NoTimesKept.
 
-    `called_at`: when the call was made, in seconds from the first; `wall`: the same as Unix time, by which vLLM notes arrivals.
-    `as_batch`: every request began with the call and ended with it, as for whoever waits for the whole batch."""
+    `called_at`: when the call was made, in seconds from the first; `wall`: the same as Unix time,
+    by which vLLM notes arrivals. `as_batch`: every request began with the call and ended with it,
+    as for whoever waits for the whole batch."""
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):
         raise NoTimesKept(
-            "this version of vLLM gives no times of requests without its API server (0.11 and later do), "
+            "this version of vLLM gives no times of requests without its API server (0.11 and "
+            "later do), "
             "or --disable-log-stats is among the arguments"
         )
     arrivals = [min(max(each.arrival_time - wall, 0.0), took) for each in stats]
@@ -160,7 +197,9 @@ def times_of(outputs: Sequence[Any], *, called_at: float, wall: float, took: flo
         sent=tuple(sent),
         ttft=tuple(ttft),
         e2el=tuple(e2el),
-        output_tokens=tuple(sum(len(each.token_ids) for each in output.outputs) for output in outputs),
+        output_tokens=tuple(
+            sum(len(each.token_ids) for each in output.outputs) for output in outputs
+        ),
         call_seconds=(took,),
         took_seconds=took,
     )

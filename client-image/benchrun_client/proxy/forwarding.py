@@ -1,8 +1,9 @@
-"""A completion on its way: to a prefill server for one token, to a decode server for all of them, and back as it comes.
+"""A completion on its way: to a prefill server for one token, to a decode server for all of them,
+and back as it comes.
 
-vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are, and that goes into the request to the decode server.
-Connectors that find blocks by the prompt do not, and the decode server gets the client's own bytes.
-"""
+vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are, and that goes into
+the request to the decode server. Connectors that find blocks by the prompt do not, and the decode
+server gets the client's own bytes."""
 
 import asyncio
 import json
@@ -40,19 +41,25 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def prefill_body(fields: dict[str, Any]) -> bytes:
-    """The same request for one token, not streamed, whose blocks somebody else is going to fetch."""
-    most = "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    """The same request for one token, not streamed, whose blocks somebody else is going to
+    fetch."""
+    most = (
+        "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
+    )
     kept = {name: value for name, value in fields.items() if name not in _OF_THE_ANSWER}
     return json.dumps(kept | {most: 1, "stream": False, TRANSFER: _TO_PREFILL}).encode()
 
 
 def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
-    """The client's own request, with where the prefill server has its blocks; if its answer does not name that, its very bytes."""
+    """The client's own request, with where the prefill server has its blocks; if its answer does
+    not name that, its very bytes."""
     try:
         transfer = read_object(answer).get(TRANSFER)
     except ValueError:
         return body
-    return json.dumps(fields | {TRANSFER: transfer}).encode() if isinstance(transfer, dict) else body
+    return (
+        json.dumps(fields | {TRANSFER: transfer}).encode() if isinstance(transfer, dict) else body
+    )
 
 
 _Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
@@ -100,20 +107,30 @@ class Forwarder:
             async with self._places.place():
                 placed = time.perf_counter()
                 self._metrics.queue.observe(placed - read)
-                return await self._both(request, body, fields, received=received, queued_seconds=placed - read)
+                return await self._both(
+                    request, body, fields, received=received, queued_seconds=placed - read
+                )
         except asyncio.QueueFull:
             problem = "the proxy is full: --max-in-flight requests already wait"
             return upstream.refusal(HTTPStatus.SERVICE_UNAVAILABLE, problem), "refused"
 
     async def _both(
-        self, request: web.Request, body: bytes, fields: dict[str, Any], *, received: float, queued_seconds: float
+        self,
+        request: web.Request,
+        body: bytes,
+        fields: dict[str, Any],
+        *,
+        received: float,
+        queued_seconds: float,
     ) -> _Ended:
         headers = upstream.passed_on(request.headers)
         # What was packed has been unpacked on the way in.
         headers.popall("Content-Encoding", None)
         headers.setdefault(REQUEST_ID, uuid.uuid4().hex)
         url = self._prefill.next_server() + request.path_qs
-        first = await upstream.post(self._session, "prefill", url, body=prefill_body(fields), headers=headers)
+        first = await upstream.post(
+            self._session, "prefill", url, body=prefill_body(fields), headers=headers
+        )
         prefilled = time.perf_counter()
         self._metrics.prefill.observe(prefilled - first.sent_at)
         if first.status != HTTPStatus.OK:
@@ -121,7 +138,9 @@ class Forwarder:
             return web.Response(status=first.status, body=first.body, headers=kept), "prefill_error"
         body = decode_body(body, fields, first.body)
         url = self._decode.next_server() + request.path_qs
-        async with upstream.open_answer(self._session, "decode", url, body=body, headers=headers) as (answer, sent):
+        async with upstream.open_answer(
+            self._session, "decode", url, body=body, headers=headers
+        ) as (answer, sent):
             added = (first.sent_at - received - queued_seconds) + (sent.at - prefilled)
 
             def on_first(seconds: float) -> None:

@@ -1,4 +1,5 @@
-"""The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for the process's own."""
+"""The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for
+the process's own."""
 
 import time
 from bisect import bisect_left
@@ -10,8 +11,15 @@ from typing import Literal, get_args
 from benchrun_client.http_session import metric_family
 
 Outcome = Literal[
-    "ok", "refused", "prefill_error", "prefill_unreachable", "decode_error", "decode_unreachable", "broken", "client_gone",
-]  # fmt: skip
+    "ok",
+    "refused",
+    "prefill_error",
+    "prefill_unreachable",
+    "decode_error",
+    "decode_unreachable",
+    "broken",
+    "client_gone",
+]
 OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 ADDED_BOUNDS = (0.00025, 0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.5)
 STEP_BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
@@ -35,27 +43,40 @@ class Histogram:
         totals = list(accumulate(self._counts))
         buckets = zip([*map(str, self._bounds), "+Inf"], totals, strict=True)
         samples: dict[str, float] = {f'_bucket{{le="{bound}"}}': total for bound, total in buckets}
-        return metric_family(self._name, "histogram", self._about, samples | {"_sum": self._sum, "_count": totals[-1]})
+        return metric_family(
+            self._name,
+            "histogram",
+            self._about,
+            samples | {"_sum": self._sum, "_count": totals[-1]},
+        )
 
 
 class ProxyMetrics:
     def __init__(self) -> None:
         self._started_unix = time.time()
         self._outcomes: Counter[Outcome] = Counter()
-        self.prefill = Histogram("prefill_seconds", "From a request sent to prefill to its answer read.", STEP_BOUNDS)
-        self.queue = Histogram("queue_seconds", "Wait for a place, with --max-in-flight under way.", STEP_BOUNDS)
+        self.prefill = Histogram(
+            "prefill_seconds", "From a request sent to prefill to its answer read.", STEP_BOUNDS
+        )
+        self.queue = Histogram(
+            "queue_seconds", "Wait for a place, with --max-in-flight under way.", STEP_BOUNDS
+        )
         self.added = Histogram(
             "added_seconds",
-            "What the proxy itself adds to a time to first token: received to sent to prefill, answered to sent to decode, "
+            "What the proxy itself adds to a time to first token: received to sent to prefill, "
+            "answered to sent to decode, "
             "first bytes of decode to written. Without the wait for a place.",
             ADDED_BOUNDS,
         )
         self.ttft = Histogram(
             "time_to_first_token_seconds",
-            "From a completion read to the first bytes of its answer written. Before that it waits for the loop: see the lag.",
+            "From a completion read to the first bytes of its answer written. Before that it "
+            "waits for the loop: see the lag.",
             STEP_BOUNDS,
         )
-        self.lag = Histogram("loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS)
+        self.lag = Histogram(
+            "loop_lag_seconds", "How late the event loop comes to ticks 20 ms apart.", LAG_BOUNDS
+        )
 
     def count(self, outcome: Outcome) -> None:
         self._outcomes[outcome] += 1
@@ -66,13 +87,24 @@ class ProxyMetrics:
         families = (
             metric_family(f"{PREFIX}requests_total", "counter", about_ended, ended),
             metric_family(f"{PREFIX}in_flight", "gauge", "Completions under way.", {"": in_flight}),
-            metric_family(f"{PREFIX}queued", "gauge", "Completions that wait for a place.", {"": queued}),
-            *(each.family() for each in (self.prefill, self.queue, self.added, self.ttft, self.lag)),
             metric_family(
-                "process_cpu_seconds_total", "counter", "User and system CPU time.", {"": time.process_time()}
+                f"{PREFIX}queued", "gauge", "Completions that wait for a place.", {"": queued}
+            ),
+            *(
+                each.family()
+                for each in (self.prefill, self.queue, self.added, self.ttft, self.lag)
             ),
             metric_family(
-                "process_start_time_seconds", "gauge", "Start of the process, Unix time.", {"": self._started_unix}
+                "process_cpu_seconds_total",
+                "counter",
+                "User and system CPU time.",
+                {"": time.process_time()},
+            ),
+            metric_family(
+                "process_start_time_seconds",
+                "gauge",
+                "Start of the process, Unix time.",
+                {"": self._started_unix},
             ),
         )
         return "".join(families)

@@ -1,8 +1,9 @@
-"""A proxy is ready once a request has really gone through it: to every server of both roles, and back.
+"""A proxy is ready once a request has really gone through it: to every server of both roles, and
+back.
 
-Until then the names are looked up repeatedly, for a pod that comes back has another address. From the proof on addresses stay,
-and a server that is not healthy takes readiness away until there is a new proof.
-"""
+Until then the names are looked up repeatedly, for a pod that comes back has another address. From
+the proof on addresses stay, and a server that is not healthy takes readiness away until there is a
+new proof."""
 
 import asyncio
 import json
@@ -25,7 +26,8 @@ MAX_PROBLEM_CHARACTERS = 300
 PROOF_PATH = "/v1/completions"
 PROOF_TOKENS = 2
 PROOF_WORDS = 12
-"""Words of 32 hexadecimal digits: long enough for blocks of 128 tokens, of which short prompts transfer none."""
+"""Words of 32 hexadecimal digits: long enough for blocks of 128 tokens, of which short prompts
+transfer none."""
 MOST_TOKENS_A_WORD = 33
 
 
@@ -51,14 +53,20 @@ class Readiness:
                 if problem != self.problem:
                     print(f"not ready: {problem}", flush=True)
                 self.problem = problem
-            await asyncio.sleep(PROVED_EVERY_SECONDS if self.problem is None else TRIED_EVERY_SECONDS)
+            await asyncio.sleep(
+                PROVED_EVERY_SECONDS if self.problem is None else TRIED_EVERY_SECONDS
+            )
 
     async def _check(self) -> None:
         proved = self.problem is None
         if not proved:
             await self.look_up()
         await asyncio.gather(
-            *(self._check_health(role.name, url) for role in (self._prefill, self._decode) for url in role.servers)
+            *(
+                self._check_health(role.name, url)
+                for role in (self._prefill, self._decode)
+                for url in role.servers
+            )
         )
         if not proved:
             await self._prove()
@@ -86,13 +94,18 @@ class Readiness:
                 "max_tokens": PROOF_TOKENS,
                 "temperature": 0,
             }
-            headers = {forwarding.REQUEST_ID: f"proof-{uuid.uuid4().hex}", "Content-Type": "application/json"}
+            headers = {
+                forwarding.REQUEST_ID: f"proof-{uuid.uuid4().hex}",
+                "Content-Type": "application/json",
+            }
             body = forwarding.prefill_body(fields)
             first = await self._post_proof("prefill", prefills[turn % len(prefills)], body, headers)
             body = forwarding.decode_body(json.dumps(fields).encode(), fields, first.body)
             await self._post_proof("decode", decodes[turn % len(decodes)], body, headers)
 
-    async def _post_proof(self, role: RoleName, url: str, body: bytes, headers: dict[str, str]) -> WholeAnswer:
+    async def _post_proof(
+        self, role: RoleName, url: str, body: bytes, headers: dict[str, str]
+    ) -> WholeAnswer:
         answer = await post(self._session, role, url + PROOF_PATH, body=body, headers=headers)
         if answer.status != HTTPStatus.OK:
             text = " ".join(answer.body[:MAX_PROBLEM_CHARACTERS].decode(errors="replace").split())
@@ -108,4 +121,6 @@ class Readiness:
         except NETWORK_ERRORS as error:
             raise Unreachable("decode", f"/v1/models: {error_text(error)}") from error
         except (ValueError, LookupError, TypeError) as error:
-            raise Unreachable("decode", f"/v1/models names no model: HTTP {answer.status}") from error
+            raise Unreachable(
+                "decode", f"/v1/models names no model: HTTP {answer.status}"
+            ) from error

@@ -37,7 +37,9 @@ LAST_ANSWERS_SECONDS = 1.0
 class Arguments:
     prefill: str  # Base URL; a name that stands for several addresses stands for as many servers.
     decode: str
-    prefill_replicas: int | None  # How many addresses the name must have before the proxy is ready; None: one at least.
+    prefill_replicas: (
+        int | None
+    )  # How many addresses the name must have before the proxy is ready; None: one at least.
     decode_replicas: int | None
     address: str
     port: int
@@ -50,8 +52,16 @@ def parse(argv: Sequence[str]) -> Arguments:
     add = parser.add_argument
     add("--prefill", required=True, type=_base_url, help="http://HOST:PORT of the prefill servers")
     add("--decode", required=True, type=_base_url, help="http://HOST:PORT of the decode servers")
-    add("--prefill-replicas", type=_positive, help="addresses that HOST must have (default: any number)")
-    add("--decode-replicas", type=_positive, help="addresses that HOST must have (default: any number)")
+    add(
+        "--prefill-replicas",
+        type=_positive,
+        help="addresses that HOST must have (default: any number)",
+    )
+    add(
+        "--decode-replicas",
+        type=_positive,
+        help="addresses that HOST must have (default: any number)",
+    )
     add("--address", default="0.0.0.0", help="address to listen on (default: %(default)s)")
     add("--port", type=int, default=8000, help="port to listen on (default: %(default)s)")
     most = "completions under way at once; as many again may wait (default: %(default)s)"
@@ -62,7 +72,13 @@ def parse(argv: Sequence[str]) -> Arguments:
 def _base_url(text: str) -> str:
     parts = urlsplit(text)
     # Servers are reached by their addresses, which no certificate names.
-    if parts.scheme != "http" or not parts.hostname or parts.path not in ("", "/") or parts.query or parts.username:
+    if (
+        parts.scheme != "http"
+        or not parts.hostname
+        or parts.path not in ("", "/")
+        or parts.query
+        or parts.username
+    ):
         raise argparse.ArgumentTypeError(f"{text!r} is not of the form http://HOST:PORT")
     return text.rstrip("/")
 
@@ -75,25 +91,39 @@ def _positive(text: str) -> int:
 
 
 class Proxy:
-    """A proxy between two roles. `load`: the session for requests of clients; `own`: for the proxy's own."""
+    """A proxy between two roles. `load`: the session for requests of clients; `own`: for the
+    proxy's own."""
 
     port = 0
 
-    def __init__(self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession) -> None:
-        self._prefill = upstream.Role("prefill", arguments.prefill, replicas=arguments.prefill_replicas)
+    def __init__(
+        self, arguments: Arguments, *, load: aiohttp.ClientSession, own: aiohttp.ClientSession
+    ) -> None:
+        self._prefill = upstream.Role(
+            "prefill", arguments.prefill, replicas=arguments.prefill_replicas
+        )
         self._decode = upstream.Role("decode", arguments.decode, replicas=arguments.decode_replicas)
         self._load, self._own = load, own
-        self._places = upstream.Places(most=arguments.max_in_flight, most_queued=arguments.max_in_flight)
+        self._places = upstream.Places(
+            most=arguments.max_in_flight, most_queued=arguments.max_in_flight
+        )
         self.metrics = ProxyMetrics()
         self.readiness = Readiness(self._prefill, self._decode, session=own)
         """To be watched, or the proxy will never be ready."""
 
     def application(self) -> web.Application:
         forwarder = Forwarder(
-            self._prefill, self._decode, session=self._load, places=self._places, metrics=self.metrics
+            self._prefill,
+            self._decode,
+            session=self._load,
+            places=self._places,
+            metrics=self.metrics,
         )
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.add_routes(web.post(path, forwarder.forward) for path in ("/v1/completions", "/v1/chat/completions"))
+        app.add_routes(
+            web.post(path, forwarder.forward)
+            for path in ("/v1/completions", "/v1/chat/completions")
+        )
         app.add_routes(web.get(path, self._by_decode) for path in ("/v1/models", "/version"))
         app.add_routes(web.post(path, self._by_decode) for path in ("/tokenize", "/detokenize"))
         app.router.add_post("/reset_prefix_cache", self._by_all)
@@ -107,7 +137,9 @@ class Proxy:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
         url = self._decode.servers[0] + request.path_qs
         body, headers = await request.read(), upstream.passed_on(request.headers)
-        opened = upstream.open_answer(self._load, "decode", url, body=body, headers=headers, method=request.method)
+        opened = upstream.open_answer(
+            self._load, "decode", url, body=body, headers=headers, method=request.method
+        )
         try:
             async with opened as (answer, _):
                 return await upstream.relay(request, answer)
@@ -134,8 +166,12 @@ class Proxy:
 
 @asynccontextmanager
 async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
-    """A proxy that answers; with the block its port and all connections are closed. Raises OSError: the port is taken."""
-    async with upstream.forwarding_session() as load, open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own:
+    """A proxy that answers; with the block its port and all connections are closed. Raises OSError:
+    the port is taken."""
+    async with (
+        upstream.forwarding_session() as load,
+        open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own,
+    ):
         proxy = Proxy(arguments, load=load, own=own)
         # A client that goes away takes its request to the servers with it.
         runner, proxy.port = await listen(

@@ -1,4 +1,5 @@
-"""The servers of one role, and one request to one of them: sent, relayed as it comes, and what goes wrong on the way."""
+"""The servers of one role, and one request to one of them: sent, relayed as it comes, and what goes
+wrong on the way."""
 
 import asyncio
 import time
@@ -40,7 +41,8 @@ class Role:
         """Base URLs that lead to one server each; none until its name has been looked up."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: a headless Service has those of its pods. Raises Unreachable: none, or not all."""
+        """Find all addresses of the name: a headless Service has those of its pods. Raises
+        Unreachable: none, or not all."""
         addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
             expected = f" of {self._replicas}" if self._replicas is not None else ""
@@ -55,7 +57,8 @@ class Role:
 
 
 class Places:
-    """Places for requests on their way; the others wait in the order of their arrival, and not without bound."""
+    """Places for requests on their way; the others wait in the order of their arrival, and not
+    without bound."""
 
     def __init__(self, *, most: int, most_queued: int) -> None:
         self._free = asyncio.Semaphore(most)
@@ -64,7 +67,8 @@ class Places:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place; waits for one. Raises asyncio.QueueFull: at once, where as many wait as may."""
+        """Hold a place; waits for one. Raises asyncio.QueueFull: at once, where as many wait as
+        may."""
         if self._free.locked() and self.queued >= self._most_queued:
             raise asyncio.QueueFull
         self.queued += 1
@@ -82,7 +86,8 @@ class Places:
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 3.0
-"""vLLM closes a connection that was idle for 5 s. A request that meets the closing fails, so ours are closed before."""
+"""vLLM closes a connection that was idle for 5 s. A request that meets the closing fails, so ours
+are closed before."""
 MAX_ANSWER_BYTES = 64 * 1024 * 1024  # Of a prefill server, which may repeat the prompt.
 _OF_ONE_CONNECTION = frozenset(
     {
@@ -93,7 +98,8 @@ _OF_ONE_CONNECTION = frozenset(
 
 
 class Broken(Exception):
-    """The server's answer broke off in the middle. The client has seen its connection end, and no end of the answer."""
+    """The server's answer broke off in the middle. The client has seen its connection end, and no
+    end of the answer."""
 
     def __init__(self, response: web.StreamResponse) -> None:
         super().__init__("the answer broke off")
@@ -136,9 +142,15 @@ def forwarding_session() -> aiohttp.ClientSession:
 
 
 async def post(
-    session: aiohttp.ClientSession, role: RoleName, url: str, *, body: bytes, headers: Mapping[str, str]
+    session: aiohttp.ClientSession,
+    role: RoleName,
+    url: str,
+    *,
+    body: bytes,
+    headers: Mapping[str, str],
 ) -> WholeAnswer:
-    """Post, and read the answer to its end. Raises Unreachable: there was no answer, or none to its end."""
+    """Post, and read the answer to its end. Raises Unreachable: there was no answer, or none to its
+    end."""
     async with open_answer(session, role, url, body=body, headers=headers) as (response, sent):
         try:
             answer = await read_bounded(response, MAX_ANSWER_BYTES)
@@ -157,10 +169,13 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request; yields with the answer's head. Leaving early ends the server's work. Raises Unreachable: no head came."""
+    """Send a request; yields with the answer's head. Leaving early ends the server's work. Raises
+    Unreachable: no head came."""
     sent = Sent()
     try:
-        response = await session.request(method, url, data=body or None, headers=headers, trace_request_ctx=sent)
+        response = await session.request(
+            method, url, data=body or None, headers=headers, trace_request_ctx=sent
+        )
     except NETWORK_ERRORS as error:
         raise _unreachable(role, url, error) from error
     async with response:
@@ -174,14 +189,19 @@ def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
 def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMultiDict[str]:
     """The headers that mean something beyond one connection."""
     dropped = _OF_ONE_CONNECTION if with_length else _OF_ONE_CONNECTION | {"content-length"}
-    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in dropped)
+    return CIMultiDict(
+        (name, value) for name, value in headers.items() if name.lower() not in dropped
+    )
 
 
 async def relay(
-    request: web.Request, upstream: aiohttp.ClientResponse, *, on_first: Callable[[float], None] = lambda _: None
+    request: web.Request,
+    upstream: aiohttp.ClientResponse,
+    *,
+    on_first: Callable[[float], None] = lambda _: None,
 ) -> web.StreamResponse:
-    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke off. `on_first` gets the
-    seconds from the first piece's arrival to its having been written."""
+    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke
+    off. `on_first` gets the seconds from the first piece's arrival to its having been written."""
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
     await response.prepare(request)

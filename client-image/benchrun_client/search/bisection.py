@@ -1,10 +1,11 @@
 """How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
 
-From the lowest load on it doubles until a load does not meet the objectives, then halves the bracket, in ratios: a server never
-gets more than twice the load that it has borne. An Inconclusive load is measured again, up to a bound, and then counts as missed.
-These looks only steer: of many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
-measure the load found once more; only they count, and the error is shared out over all looks at them.
-"""
+From the lowest load on it doubles until a load does not meet the objectives, then halves the
+bracket, in ratios: a server never gets more than twice the load that it has borne. An Inconclusive
+load is measured again, up to a bound, and then counts as missed. These looks only steer: of many
+loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
+measure the load found once more; only they count, and the error is shared out over all looks at
+them."""
 
 import math
 from collections import Counter
@@ -14,7 +15,13 @@ from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 from operator import add, sub
 
 from benchrun_client import contract
-from benchrun_client.stage_record import RawStage, gap_counts, gap_slices, request_columns, sliced_gaps
+from benchrun_client.stage_record import (
+    RawStage,
+    gap_counts,
+    gap_slices,
+    request_columns,
+    sliced_gaps,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +31,8 @@ class LoadResult:
     failed: int  # Requests.
     parts: contract.StageParts
     values: Mapping[str, Sequence[float | None]]
-    """By metric the value of every request in microseconds: infinite for a failed one, None for one without."""
+    """By metric the value of every request in microseconds: infinite for a failed one, None for one
+    without."""
     gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
     """Only where the search has an objective on ITL."""
 
@@ -32,7 +40,11 @@ class LoadResult:
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
     columns = request_columns(raw)
     users = int(here.value) if search.axis == "concurrency" else None
-    begins = columns.start_us if users is not None else list(map(sub, columns.start_us, columns.queue_us))
+    begins = (
+        columns.start_us
+        if users is not None
+        else list(map(sub, columns.start_us, columns.queue_us))
+    )
     ends = list(map(add, columns.start_us, columns.e2el_us))
     metrics = {limit.metric for limit in search.objectives}
     slices = sliced_gaps(raw) if "ITL" in metrics else []
@@ -48,14 +60,21 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
     values: Iterable[float | None] = columns.ttft_us if metric == "TTFT" else columns.e2el_us
     if metric == "TPOT":
         rows = zip(columns.e2el_us, columns.ttft_us, columns.output_tokens, strict=True)
-        values = ((e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows)
+        values = (
+            (e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows
+        )
     return [value if ok else math.inf for value, ok in zip(values, columns.ok, strict=True)]
 
 
-def outcome_of(search: contract.Search, here: "Position", results: Sequence[LoadResult]) -> contract.Outcome:
-    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for certain, or more requests failed
-    than a valid number may have."""
-    requests, failed = sum(len(each.parts.order) for each in results), sum(each.failed for each in results)
+def outcome_of(
+    search: contract.Search, here: "Position", results: Sequence[LoadResult]
+) -> contract.Outcome:
+    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for
+    certain, or more requests failed than a valid number may have."""
+    requests, failed = (
+        sum(len(each.parts.order) for each in results),
+        sum(each.failed for each in results),
+    )
     if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
     error = contract.confirmation_error(search.max_repeats) if here.confirmation else contract.ERROR
@@ -63,7 +82,11 @@ def outcome_of(search: contract.Search, here: "Position", results: Sequence[Load
     for limit in search.objectives:
         sample, percent = _sample(limit.metric, results), float(limit.percentile)
         limit_us = 1000.0 * limit.max_milliseconds
-        found = contract.decided(sample, percent, limit_us, error=error)[0].outcome if sample.count else "Inconclusive"
+        found = (
+            contract.decided(sample, percent, limit_us, error=error)[0].outcome
+            if sample.count
+            else "Inconclusive"
+        )
         outcomes.add(found)
     worst: tuple[contract.Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
@@ -100,7 +123,8 @@ def first(search: contract.Search) -> Position:
 
 
 def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
-    """The next measurement; None: the search has ended. `outcome` is that of all repeats at this load together."""
+    """The next measurement; None: the search has ended. `outcome` is that of all repeats at this
+    load together."""
     if outcome == "Inconclusive" and here.repeat < search.max_repeats:
         return replace(here, repeat=here.repeat + 1)
     if here.confirmation:
@@ -114,14 +138,18 @@ def after(search: contract.Search, here: Position, outcome: contract.Outcome) ->
 
 
 def _confirmation(here: Position, value: Decimal | None) -> Position | None:
-    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried often enough."""
+    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried
+    often enough."""
     if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
-    return replace(here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1)
+    return replace(
+        here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1
+    )
 
 
 def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
-    """Every measurement that may be the next, each once: what can be prepared before the outcome is known."""
+    """Every measurement that may be the next, each once: what can be prepared before the outcome is
+    known."""
     following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
@@ -131,7 +159,9 @@ def spelled(value: Decimal) -> str:
     return format(value.normalize(), "f")
 
 
-def _next_value(search: contract.Search, met: Decimal | None, not_met: Decimal | None) -> Decimal | None:
+def _next_value(
+    search: contract.Search, met: Decimal | None, not_met: Decimal | None
+) -> Decimal | None:
     highest = Decimal(search.highest)
     if met is None:
         return None
@@ -144,7 +174,8 @@ def _next_value(search: contract.Search, met: Decimal | None, not_met: Decimal |
 
 
 def _below(search: contract.Search, here: Position) -> Decimal | None:
-    """The load to confirm where this one was not: lower by the tolerance, after that by four times as much, never below the lowest."""
+    """The load to confirm where this one was not: lower by the tolerance, after that by four times
+    as much, never below the lowest."""
     lowest = Decimal(search.lowest)
     if here.value <= lowest:
         return None
@@ -153,14 +184,22 @@ def _below(search: contract.Search, here: Position) -> Decimal | None:
 
 
 def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
-    exponent = 0 if search.axis == "concurrency" else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
+    exponent = (
+        0
+        if search.axis == "concurrency"
+        else max(value.adjusted() - SIGNIFICANT_DIGITS + 1, SMALLEST_EXPONENT)
+    )
     return value.quantize(Decimal(1).scaleb(exponent), rounding)
 
 
 def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
-    """Every possible stage, with as many requests as it may have: the first at the lowest load, others at the highest."""
+    """Every possible stage, with as many requests as it may have: the first at the lowest load,
+    others at the highest."""
     return tuple(
-        stage_at(search, Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)))
+        stage_at(
+            search,
+            Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)),
+        )
         for number in range(1, search.most_probes + 1)
         for repeat in range(1, search.max_repeats + 1)
     )
@@ -168,7 +207,9 @@ def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
 
 def stage_at(search: contract.Search, here: Position) -> contract.Stage:
     load = (
-        {"max_concurrency": int(here.value)} if search.axis == "concurrency" else {"request_rate": spelled(here.value)}
+        {"max_concurrency": int(here.value)}
+        if search.axis == "concurrency"
+        else {"request_rate": spelled(here.value)}
     )
     return contract.Stage(
         **{name: getattr(search, name) for name in contract.Requests.model_fields},

@@ -1,7 +1,8 @@
-"""The prompts of the probes to come: written in a process of its own, while the current one is measured.
+"""The prompts of the probes to come: written in a process of its own, while the current one is
+measured.
 
-Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way of the first tokens.
-"""
+Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way
+of the first tokens."""
 
 import asyncio
 import os
@@ -20,7 +21,8 @@ from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 Written = tuple[tuple[Sample, ...], dict[int, str]]
-"""Prompts of a stage, and the digest of as many of them as it is known to need, by number of requests."""
+"""Prompts of a stage, and the digest of as many of them as it is known to need, by number of
+requests."""
 
 
 class PromptWriter(ChildProcess):
@@ -29,20 +31,24 @@ class PromptWriter(ChildProcess):
     module, name = "benchrun_client.search.prompt_writer", "prompt writer"
 
     async def read_tokenizer(self, target: Target) -> None:
-        """Load the tokenizer, which takes seconds: the first question. Raises `RunFailure` where it can't be loaded."""
+        """Load the tokenizer, which takes seconds: the first question. Raises `RunFailure` where it
+        can't be loaded."""
         opened(await self.ask(pickle.dumps(target)))
 
     async def prepare(self, words: tuple[str, ...], starts: Collection[Start]) -> None:
-        """Hand over what is needed: the second question. `starts`: first words of all prompts; no other may begin so."""
+        """Hand over what is needed: the second question. `starts`: first words of all prompts; no
+        other may begin so."""
         opened(await self.ask(pickle.dumps((words, tuple(starts)))))
 
     async def write(self, stage: Stage, lengths: Sequence[int]) -> bytes:
-        """Prompts of a stage, packed. `lengths`: how many of them may be sent, the greatest number last."""
+        """Prompts of a stage, packed. `lengths`: how many of them may be sent, the greatest number
+        last."""
         return await self.ask(pickle.dumps((stage, tuple(lengths))))
 
 
 def opened(answer: bytes) -> Written | None:
-    """An answer of the other process; None: there was nothing to write. Raises RunFailure: it failed, and why."""
+    """An answer of the other process; None: there was nothing to write. Raises RunFailure: it
+    failed, and why."""
     # Our own process wrote these bytes.
     written, failure = pickle.loads(answer)
     if failure is not None:
@@ -72,7 +78,9 @@ class WriterProcess:
             self._prompts = WordWriter(words=first, counter=self._counter, starts=second)
             return None
         assert isinstance(first.data, RandomData)
-        samples = write_random(self._prompts, first.model_copy(update={"requests": second[-1]}), first.data)
+        samples = write_random(
+            self._prompts, first.model_copy(update={"requests": second[-1]}), first.data
+        )
         return samples, {length: prompts_digest(samples[:length]) for length in second}
 
 
@@ -89,22 +97,30 @@ class StagePrompts:
 
 
 class SearchPrompts:
-    """The prompts of searches. Rows of a file and the first stage are given; others are written while measuring."""
+    """The prompts of searches. Rows of a file and the first stage are given; others are written
+    while measuring."""
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
         self._drawn, self._write = drawn, write
         self._writing: dict[str, Future[bytes]] = {}
 
     def write_ahead(self, search: Search, here: Position) -> None:
-        """Have the prompts written of everything that may follow. Those that can't any more are let go: they may be large."""
+        """Have the prompts written of everything that may follow. Those that can't any more are let
+        go: they may be large."""
         following: dict[str, list[Stage]] = {}
         for position in may_follow(search, here):
             stage = stage_at(search, position)
             following.setdefault(stage.id, []).append(stage)
-        for stage_id in [s for s in self._writing if s.startswith(f"{search.workload}/") and s not in following]:
+        for stage_id in [
+            s for s in self._writing if s.startswith(f"{search.workload}/") and s not in following
+        ]:
             del self._writing[stage_id]
         for stage_id, stages in following.items():
-            if self._write is not None and stage_id not in self._drawn and stage_id not in self._writing:
+            if (
+                self._write is not None
+                and stage_id not in self._drawn
+                and stage_id not in self._writing
+            ):
                 lengths = sorted({stage.requests for stage in stages})
                 self._writing[stage_id] = self._write(stages[0], lengths)
 

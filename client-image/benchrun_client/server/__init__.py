@@ -1,1 +1,2 @@
-"""The servers to measure: waiting for them, proving the path, and reading what they report of themselves."""
+"""The servers to measure: waiting for them, proving the path, and reading what they report of
+themselves."""

@@ -27,7 +27,8 @@ class _Attempt:
 
 
 async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> CacheReset:
-    """Have every server empty its prefix cache; retried, for at most `RESET_SECONDS`, on those that did not."""
+    """Have every server empty its prefix cache; retried, for at most `RESET_SECONDS`, on those that
+    did not."""
     end = time.monotonic() + RESET_SECONDS
     left, count = list(urls), 0
     while True:
@@ -39,7 +40,9 @@ async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> C
         if final or time.monotonic() + RETRY_SECONDS > end:
             worst = (final or failed)[0]
             answer = f"{host_and_port(worst.url)}: {worst.answer}"
-            return CacheReset(succeeded=False, attempts=count, answer=shorten(answer, MAX_ANSWER_CHARACTERS))
+            return CacheReset(
+                succeeded=False, attempts=count, answer=shorten(answer, MAX_ANSWER_CHARACTERS)
+            )
         left = [attempt.url for attempt in failed]
         await asyncio.sleep(RETRY_SECONDS)
 

@@ -1,8 +1,8 @@
 """What a server reports of itself: its counters at one instant, and version, settings and models.
 
-Counters are taken between stages, when the server is idle: what one stage leaves is what the next one finds, so one
-snapshot serves both. Metrics that are missing, endless or garbage give None, never an error: the measurement does not depend on them.
-"""
+Counters are taken between stages, when the server is idle: what one stage leaves is what the next
+one finds, so one snapshot serves both. Metrics that are missing, endless or garbage give None,
+never an error: the measurement does not depend on them."""
 
 import asyncio
 import hashlib
@@ -26,8 +26,9 @@ METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
-"""How long to wait for a server that could be read before and can't be now. Its process has ended, most likely: if the stage
-ended at once, so would the run, before anybody could see that the server started again."""
+"""How long to wait for a server that could be read before and can't be now. Its process has ended,
+most likely: if the stage ended at once, so would the run, before anybody could see that the server
+started again."""
 _RUNNING = ENGINE.sample_series["running"][0]
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
@@ -50,7 +51,8 @@ Snapshots = Sequence[Snapshot | None]  # One of each server; None: its metrics c
 
 
 def parse_metrics(text: str) -> Snapshot | None:
-    """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is there."""
+    """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is
+    there."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
@@ -58,12 +60,21 @@ def parse_metrics(text: str) -> Snapshot | None:
             continue
         series, value = _sample(line)
         if (name := _NAMES.get(series)) is not None and value is not None:
-            labelled = (n for n, (of, label) in ENGINE.labelled_counters.items() if of == series and label in line)
+            labelled = (
+                n
+                for n, (of, label) in ENGINE.labelled_counters.items()
+                if of == series and label in line
+            )
             for each in (name, *labelled):
                 found[each] = found.get(each, 0.0) + value
     others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
-    # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a record does not take is left out.
-    found = {name: value for name, value in found.items() if name not in others and abs(value) <= contract.MOST}
+    # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a
+    # record does not take is left out.
+    found = {
+        name: value
+        for name, value in found.items()
+        if name not in others and abs(value) <= contract.MOST
+    }
     if not found.keys() - {contract.START_TIME, contract.PROCESS_CPU}:
         return None
     return Snapshot(running=found.pop(_RUNNING, None), counters=found)
@@ -89,22 +100,33 @@ async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots
 async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
     """A metrics endpoint's text, within bounds of size and time; None when it could not be read."""
     try:
-        async with session.get(url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)) as response:
+        async with session.get(
+            url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)
+        ) as response:
             text = await read_bounded(response, MAX_METRICS_BYTES)
-            return text.decode(errors="replace") if response.status == 200 and len(text) < MAX_METRICS_BYTES else None
+            return (
+                text.decode(errors="replace")
+                if response.status == 200 and len(text) < MAX_METRICS_BYTES
+                else None
+            )
     except NETWORK_ERRORS:
         return None
 
 
 async def take_settled(
-    session: aiohttp.ClientSession, urls: Sequence[str], *, before: Snapshots, completed: int, answering: Sequence[bool]
+    session: aiohttp.ClientSession,
+    urls: Sequence[str],
+    *,
+    before: Snapshots,
+    completed: int,
+    answering: Sequence[bool],
 ) -> Snapshots:
-    """Snapshots once the servers have counted `completed` more requests and run none. `answering`: which of them count answers.
+    """Snapshots once the servers have counted `completed` more requests and run none. `answering`:
+    which of them count answers.
 
-    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken as they are, and after
-    `GONE_SECONDS` without those that are missing: requests that failed are not counted as successes, and the judge sees what is
-    missing.
-    """
+    Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken
+    as they are, and after `GONE_SECONDS` without those that are missing: requests that failed are
+    not counted as successes, and the judge sees what is missing."""
     start = time.monotonic()
     while True:
         now = await take(session, urls)
@@ -132,7 +154,9 @@ def _settled(before: Snapshots, now: Snapshots, completed: int, answering: Seque
         return True
     if any(n is None or n.running for b, n in zip(before, now, strict=True) if b is not None):
         return False
-    counted = sum(n.counters.get(_FINISHED, 0.0) - b.counters[_FINISHED] for b, n in pairs if b and n)
+    counted = sum(
+        n.counters.get(_FINISHED, 0.0) - b.counters[_FINISHED] for b, n in pairs if b and n
+    )
     return counted >= completed
 
 
@@ -145,8 +169,11 @@ _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
 MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 
 
-async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str) -> contract.ServerEdge:
-    """What a server reports of itself, without its counters. Never an error. `model`: the name in the requests."""
+async def identify(
+    session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str
+) -> contract.ServerEdge:
+    """What a server reports of itself, without its counters. Never an error. `model`: the name in
+    the requests."""
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)
@@ -166,7 +193,9 @@ async def identify(session: aiohttp.ClientSession, metrics_url: str, *, role: st
 
 async def _json(session: aiohttp.ClientSession, url: str) -> Any:
     try:
-        async with session.get(url, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)) as response:
+        async with session.get(
+            url, timeout=aiohttp.ClientTimeout(total=ANSWER_SECONDS)
+        ) as response:
             answer = await answer_of(response)
         return answer.json() if answer.status == 200 else None
     except NETWORK_ERRORS:
@@ -180,11 +209,14 @@ def _text(value: Any) -> str | None:
 
 def _models(answer: Any) -> list[dict[str, Any]]:
     listed = answer.get("data") if isinstance(answer, dict) else None
-    return [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
+    return (
+        [model for model in listed if isinstance(model, dict)] if isinstance(listed, list) else []
+    )
 
 
 def served_model(answer: Any, name: str) -> contract.ServedModel | None:
-    """The entry of that name, else the first; None: there is none. An adapter has the root of its parent, the model."""
+    """The entry of that name, else the first; None: there is none. An adapter has the root of its
+    parent, the model."""
     models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
     if not models:
         return None
@@ -199,8 +231,12 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """Name, root, parent and max_model_len of each model; a list that is too long ends in a digest. None: no models."""
-    models = [" ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name)) for model in _models(answer)]
+    """Name, root, parent and max_model_len of each model; a list that is too long ends in a digest.
+    None: no models."""
+    models = [
+        " ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name))
+        for model in _models(answer)
+    ]
     text = _text("; ".join(sorted(models))) or ""
     if len(text) <= MAX_MODELS_CHARACTERS:
         return text or None
@@ -208,9 +244,14 @@ def models_text(answer: Any) -> str | None:
 
 
 def settings_digest(metrics: str) -> str | None:
-    """SHA-256 of the labels that hold a server's settings, the same for equally configured servers; None if there are none."""
+    """SHA-256 of the labels that hold a server's settings, the same for equally configured servers;
+    None if there are none."""
     configurations = {
-        tuple(sorted(label for label in _LABEL.findall(line) if label[0] not in ENGINE.measured_settings))
+        tuple(
+            sorted(
+                label for label in _LABEL.findall(line) if label[0] not in ENGINE.measured_settings
+            )
+        )
         for line in metrics.splitlines()
         if line.startswith(_SETTINGS)
     }

@@ -1,8 +1,8 @@
-"""Waiting for the servers to measure: from "nothing there" to "a completion came back", while the main thread prepares.
+"""Waiting for the servers to measure: from "nothing there" to "a completion came back", while the
+main thread prepares.
 
-A headless Service is resolved until it has all its addresses, once; from then on they are pinned, so that no name is looked up
-within a measurement and every figure belongs to a known server.
-"""
+A headless Service is resolved until it has all its addresses, once; from then on they are pinned,
+so that no name is looked up within a measurement and every figure belongs to a known server."""
 
 import asyncio
 import contextlib
@@ -33,8 +33,8 @@ FIRST_REQUEST_SECONDS = 300.0  # The first forward pass of a server may compile 
 PROXY = "proxy"
 ANSWERING = frozenset({"server", "decode"})
 UP = frozenset({200, 401, 403, 404})
-"""Answers of /v1/models that mean "up", where there is no /health: the canary finds out whether it is a server of this API and
-whether we may use it."""
+"""Answers of /v1/models that mean "up", where there is no /health: the canary finds out whether it
+is a server of this API and whether we may use it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,8 @@ class Servers:
     urls: tuple[str, ...]
     metrics_urls: tuple[str, ...]
     roles: tuple[str, ...] = ()
-    """Of each metrics endpoint, the role of its server; empty: all of them are of the role `server`."""
+    """Of each metrics endpoint, the role of its server; empty: all of them are of the role
+    `server`."""
 
     @property
     def metrics_roles(self) -> tuple[str, ...]:
@@ -52,14 +53,19 @@ class Servers:
 
     @property
     def answering(self) -> tuple[bool, ...]:
-        """Of each metrics endpoint, whether its server counts the client's answers: one that prefills and a proxy do not."""
+        """Of each metrics endpoint, whether its server counts the client's answers: one that
+        prefills and a proxy do not."""
         return tuple(role in ANSWERING for role in self.metrics_roles)
 
     @property
     def own_urls(self) -> tuple[str, ...]:
-        """Base URLs that lead to each server alone, past any gateway; where no metrics endpoints are known, those for requests."""
+        """Base URLs that lead to each server alone, past any gateway; where no metrics endpoints
+        are known, those for requests."""
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
-        return tuple(url.removesuffix(ENGINE.metrics_path) for url, role in known if role != PROXY) or self.urls
+        return (
+            tuple(url.removesuffix(ENGINE.metrics_path) for url, role in known if role != PROXY)
+            or self.urls
+        )
 
 
 class Deadline:
@@ -84,8 +90,11 @@ class Found:
     answered: float
 
 
-async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None) -> Found:
-    """Find the servers, wait until they are healthy, check lengths against theirs, prove the path. Raises RunFailure."""
+async def wait_for_servers(
+    plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None
+) -> Found:
+    """Find the servers, wait until they are healthy, check lengths against theirs, prove the path.
+    Raises RunFailure."""
     deadline = Deadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
@@ -94,21 +103,30 @@ async def wait_for_servers(plan: Plan, material: Material, state: RunState, *, t
         state.note("healthy_unix_us", micros(time.time()))
         served = await served_models(session, servers.urls[0])
         if context := served.get(model):
-            check_lengths(plan, material, context_tokens=context, whose="the server (max_model_len)")
+            check_lengths(
+                plan, material, context_tokens=context, whose="the server (max_model_len)"
+            )
         # An engine without an API server has proved itself before it is healthy.
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
-                await send_canary(session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served))
+                await send_canary(
+                    session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served)
+                )
         answered = time.perf_counter()
-        # Not earlier: with several API processes some figures are there from the first request on only.
+        # Not earlier: with several API processes some figures are there from the first request on
+        # only.
         known = zip(servers.metrics_urls, servers.metrics_roles, strict=True)
-        edges = await asyncio.gather(*(identify(session, url, role=role, model=model) for url, role in known))
+        edges = await asyncio.gather(
+            *(identify(session, url, role=role, model=model) for url, role in known)
+        )
     return Found(servers, edges, answered)
 
 
-async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline: Deadline) -> Servers:
-    """The servers once all of them are healthy. As long as one is not, their addresses are looked up again: a pod that was
-    deleted while it loaded comes back with another. Raises RunFailure."""
+async def find_healthy(
+    session: aiohttp.ClientSession, target: Target, deadline: Deadline
+) -> Servers:
+    """The servers once all of them are healthy. As long as one is not, their addresses are looked
+    up again: a pod that was deleted while it loaded comes back with another. Raises RunFailure."""
     while True:
         servers = await find_servers(target, deadline)
         with contextlib.suppress(TimeoutError):
@@ -118,18 +136,26 @@ async def find_healthy(session: aiohttp.ClientSession, target: Target, deadline:
 
 
 async def find_servers(target: Target, deadline: Deadline) -> Servers:
-    """Resolve the target; waits until all its servers have an address. Raises RunFailure: `EndpointNotReady`."""
+    """Resolve the target; waits until all its servers have an address. Raises RunFailure:
+    `EndpointNotReady`."""
     base = target.base_url.rstrip("/")
     if target.servers == 0 or urlsplit(base).scheme == "https":
         # A certificate names a host: behind TLS an address can't take its place.
         return Servers((base,), target.metrics_urls)
     urls = await _pinned_urls(base, count=target.servers, deadline=deadline)
     if not target.behind:
-        return Servers(urls, target.metrics_urls or tuple(url + ENGINE.metrics_path for url in urls))
+        return Servers(
+            urls, target.metrics_urls or tuple(url + ENGINE.metrics_path for url in urls)
+        )
     known = [
-        (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline)) for each in target.behind
+        (each.role, await _pinned_urls(each.base_url, count=each.servers, deadline=deadline))
+        for each in target.behind
     ]
-    metrics = [(url + ENGINE.metrics_path, role) for role, of_role in (*known, (PROXY, urls)) for url in of_role]
+    metrics = [
+        (url + ENGINE.metrics_path, role)
+        for role, of_role in (*known, (PROXY, urls))
+        for url in of_role
+    ]
     return Servers(urls, tuple(url for url, _ in metrics), tuple(role for _, role in metrics))
 
 
@@ -143,7 +169,8 @@ async def _pinned_urls(base: str, *, count: int, deadline: Deadline) -> tuple[st
 
 
 async def resolve(url: str) -> list[str]:
-    """Every address of the URL's host, sorted. A pod with an address in both families is one server: IPv4 where there is any."""
+    """Every address of the URL's host, sorted. A pod with an address in both families is one
+    server: IPv4 where there is any."""
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     try:
@@ -163,7 +190,9 @@ def pinned(url: str, address: str) -> str:
     return urlunsplit(parts._replace(netloc=netloc)).rstrip("/")
 
 
-async def wait_healthy(session: aiohttp.ClientSession, servers: Servers, deadline: Deadline) -> None:
+async def wait_healthy(
+    session: aiohttp.ClientSession, servers: Servers, deadline: Deadline
+) -> None:
     """Wait until every server answers 200 on /health.
     Raises RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal."""
     for url in servers.urls:
@@ -177,10 +206,18 @@ async def _health_problem(session: aiohttp.ClientSession, url: str) -> str | Non
     try:
         async with session.get(url + ENGINE.health_path, timeout=timeout) as response:
             if response.status != 404:
-                return None if response.status == 200 else f"{ENGINE.health_path} answers {response.status}"
+                return (
+                    None
+                    if response.status == 200
+                    else f"{ENGINE.health_path} answers {response.status}"
+                )
         async with session.get(url + ENGINE.models_path, timeout=timeout) as response:
             status = (await answer_of(response)).status
-            return None if status in UP else f"no {ENGINE.health_path}, and {ENGINE.models_path} answers {status}"
+            return (
+                None
+                if status in UP
+                else f"no {ENGINE.health_path}, and {ENGINE.models_path} answers {status}"
+            )
     except aiohttp.ClientConnectorCertificateError as error:
         message = f"{url}: {first_line(error)} Give its authority as endpoint.caConfigMapRef."
         raise RunFailure("CertificateInvalid", message) from error

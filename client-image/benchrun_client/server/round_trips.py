@@ -1,7 +1,8 @@
-"""How long a small request takes to the servers and back while they idle: that much of every TTFT is the path's.
+"""How long a small request takes to the servers and back while they idle: that much of every TTFT
+is the path's.
 
-One request at a time on a connection that is open already, so neither a queue nor the set-up of a connection is in it; the few
-hundred microseconds in which a server answers its health check are.
+One request at a time on a connection that is open already, so neither a queue nor the set-up of a
+connection is in it; the few hundred microseconds in which a server answers its health check are.
 """
 
 import asyncio
@@ -19,14 +20,21 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
-ROUND_TRIPS, PAUSE_SECONDS = 20, 0.05  # Together longer than a core is slow, or a process waits for one.
-MAX_SECONDS, MAX_SERVERS = 3.0, 4  # The servers idle meanwhile; a path that takes longer shows after a few.
+ROUND_TRIPS, PAUSE_SECONDS = (
+    20,
+    0.05,
+)  # Together longer than a core is slow, or a process waits for one.
+MAX_SECONDS, MAX_SERVERS = (
+    3.0,
+    4,
+)  # The servers idle meanwhile; a path that takes longer shows after a few.
 
 
 async def measure_round_trips(
     session: aiohttp.ClientSession, urls: Sequence[str], *, seconds: float = MAX_SECONDS
 ) -> RoundTrips | None:
-    """The round trips to these servers; None where none was answered in time. Any status is an answer."""
+    """The round trips to these servers; None where none was answered in time. Any status is an
+    answer."""
     servers = urls[:MAX_SERVERS]
     took: dict[str, list[float]] = {url: [] for url in servers}
     with contextlib.suppress(*NETWORK_ERRORS):
@@ -48,7 +56,8 @@ async def measure_round_trips(
 
 
 async def _open_connection(session: aiohttp.ClientSession, url: str) -> str:
-    """A URL that this server answers: a gateway may have no health check, and refuse without asking a server."""
+    """A URL that this server answers: a gateway may have no health check, and refuse without asking
+    a server."""
     for path in (ENGINE.health_path, ENGINE.models_path):
         if await _status(session, url + path) == 200:
             break

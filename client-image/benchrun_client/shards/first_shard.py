@@ -24,7 +24,8 @@ IN_THE_POD = f"{LOOPBACK}:{GATE_PORT}"
 
 @dataclass(frozen=True, slots=True)
 class ShardSetup:
-    """`processes`: shards of one pod, as long as there are enough. `gate`: host:port by which the others find shard 0."""
+    """`processes`: shards of one pod, as long as there are enough. `gate`: host:port by which the
+    others find shard 0."""
 
     shard: Shard
     processes: int = 1
@@ -47,7 +48,12 @@ class ShardSetup:
 
 
 def shard_setup(
-    *, shards: int, processes: int, shard: int | None, gate: str, environment: Mapping[str, str] = os.environ
+    *,
+    shards: int,
+    processes: int,
+    shard: int | None,
+    gate: str,
+    environment: Mapping[str, str] = os.environ,
 ) -> ShardSetup:
     """From arguments and, for the first process of a pod, its index."""
     if shard is None:
@@ -58,10 +64,17 @@ def shard_setup(
 
 
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
-    """Run another shard in a process of its own, without a termination message or a known port; its exit code."""
+    """Run another shard in a process of its own, without a termination message or a known port; its
+    exit code."""
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "benchrun_client", f"--plan={plan}", f"--shards={setup.shard.count}"),
+        *(
+            sys.executable,
+            "-m",
+            "benchrun_client",
+            f"--plan={plan}",
+            f"--shards={setup.shard.count}",
+        ),
         *(f"--shard={shard}", f"--gate={gate}", f"--address={LOOPBACK}", "--port=0"),
         env={**os.environ, TERMINATION_LOG_VARIABLE: os.devnull},
     )
@@ -88,10 +101,13 @@ class FirstShard:
             self._late = time.perf_counter() - start
             return start
 
-        return Divided(self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin)
+        return Divided(
+            self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin
+        )
 
     async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
-        """Wait for the others: how many requests succeeded, and when the last was answered by our clock (0: none had one)."""
+        """Wait for the others: how many requests succeeded, and when the last was answered by our
+        clock (0: none had one)."""
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(
@@ -103,9 +119,14 @@ class FirstShard:
             began_unix_us=micros(self._opened.at),
             max_concurrency=stage.load.max_concurrency,
         )
-        answered = [each.answered_at - self.unix_minus_perf for each in ended if each.answered_at is not None]
+        answered = [
+            each.answered_at - self.unix_minus_perf
+            for each in ended
+            if each.answered_at is not None
+        ]
         return sum(each.succeeded for each in ended), max(answered, default=0.0)
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
-        """The others' packed parts of a stage, once all are in, and how it went. In the background's event loop."""
+        """The others' packed parts of a stage, once all are in, and how it went. In the
+        background's event loop."""
         return await self._gate.parts(sequence), self._sharded.pop(sequence)

@@ -1,4 +1,5 @@
-"""A shard's connection to the gate of shard 0. Everything but construction happens in one event loop, not the measuring one."""
+"""A shard's connection to the gate of shard 0. Everything but construction happens in one event
+loop, not the measuring one."""
 
 import asyncio
 import contextlib
@@ -20,7 +21,9 @@ QUESTIONS = 8  # Of the time at the gate, before each stage: the quickest counts
 class GateClient:
     """One shard's end. `answered`: how many requests of the stage have been answered so far."""
 
-    def __init__(self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]) -> None:
+    def __init__(
+        self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]
+    ) -> None:
         self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
@@ -29,7 +32,8 @@ class GateClient:
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, retrying until the gate is there: shard 0 may come later. Raises RunFailure: it is another run's gate."""
+        """Connect, retrying until the gate is there: shard 0 may come later. Raises RunFailure: it
+        is another run's gate."""
         self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
@@ -45,17 +49,22 @@ class GateClient:
                 return
             except aiohttp.WSServerHandshakeError as error:
                 if error.status in (403, 409):
-                    raise RunFailure("ClientError", f"shard 0 does not know this shard: {error.message}") from error
+                    raise RunFailure(
+                        "ClientError", f"shard 0 does not know this shard: {error.message}"
+                    ) from error
             except (aiohttp.ClientError, OSError, TimeoutError):
                 pass
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def listen(self) -> None:
-        """Take the gate's messages until all is over. Raises RunFailure: `ShardLost`, when there are no more."""
+        """Take the gate's messages until all is over. Raises RunFailure: `ShardLost`, when there
+        are no more."""
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
-            while not isinstance(message := await messages.receive(self._gate, begun=self._begun), messages.Over):
+            while not isinstance(
+                message := await messages.receive(self._gate, begun=self._begun), messages.Over
+            ):
                 self._note(message)
         except ConnectionError as error:
             self._fail(str(error))
@@ -67,7 +76,8 @@ class GateClient:
         return Servers((await asyncio.shield(self._target)).urls, ())
 
     async def offset(self) -> messages.Offset:
-        """What to add to `time.perf_counter` for Unix time by the gate's clock, by new questions."""
+        """What to add to `time.perf_counter` for Unix time by the gate's clock, by new
+        questions."""
         offsets = []
         for _ in range(QUESTIONS):
             await self.send(messages.Question(left=time.perf_counter()))
@@ -79,7 +89,9 @@ class GateClient:
         await self.send(messages.Ready(sequence=sequence, error_seconds=error_seconds))
         go = await self._instants.get()
         if go.sequence != sequence:
-            raise RunFailure("ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}")
+            raise RunFailure(
+                "ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}"
+            )
         self._begun = True
         return go.at
 

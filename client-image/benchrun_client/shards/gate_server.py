@@ -22,28 +22,34 @@ from benchrun_client.shards import messages
 
 T = TypeVar("T")
 LEAD_SECONDS = 0.05
-"""From the decision that a stage begins to its beginning: time for the message to reach every shard."""
+"""From the decision that a stage begins to its beginning: time for the message to reach every
+shard."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's estimate of that clock may be."""
+    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's
+    estimate of that clock may be."""
 
     at: float
     error_seconds: float
 
 
 class GateServer:
-    """The gate of one run. `on_answers` gets how many requests of the stage the other shards have seen answered."""
+    """The gate of one run. `on_answers` gets how many requests of the stage the other shards have
+    seen answered."""
 
     def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
         self._plan, self._digest = plan, plan.digest()
         self._others = range(1, shards)
         self._on_answers = on_answers
-        # One offset for the whole run: a wall clock that is set in between would tear a stage apart.
+        # One offset for the whole run: a wall clock that is set in between would tear a stage
+        # apart.
         self.unix_minus_perf = time.time() - time.perf_counter()
         self._connections: dict[int, web.WebSocketResponse] = {}
-        self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
+        self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = defaultdict(
+            lambda: defaultdict(dict)
+        )
         """What came of each stage, by kind of message and shard."""
         self._answered: dict[int, int] = {}
         self._target: messages.Target | None = None
@@ -60,7 +66,8 @@ class GateServer:
         return bound
 
     async def watch(self) -> NoReturn:
-        """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's own failure."""
+        """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's
+        own failure."""
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
@@ -129,12 +136,21 @@ class GateServer:
 
     def _admitted(self, request: web.Request) -> int:
         given = request.headers.get("Authorization", "").removeprefix("Bearer ")
-        if not hmac.compare_digest(given.encode(errors="replace"), self._plan.token_digest.encode()):
+        if not hmac.compare_digest(
+            given.encode(errors="replace"), self._plan.token_digest.encode()
+        ):
             raise web.HTTPForbidden(text="not of this run\n")
-        if request.query.get("run") != self._plan.run_uid or request.query.get("plan") != self._digest:
+        if (
+            request.query.get("run") != self._plan.run_uid
+            or request.query.get("plan") != self._digest
+        ):
             raise web.HTTPConflict(text="another run or another plan\n")
         number = request.query.get("shard", "")
-        if not number.isdecimal() or int(number) not in self._others or int(number) in self._connections:
+        if (
+            not number.isdecimal()
+            or int(number) not in self._others
+            or int(number) in self._connections
+        ):
             raise web.HTTPConflict(text="no such shard, or it is here already\n")
         return int(number)
 
@@ -143,10 +159,14 @@ class GateServer:
         match message:
             case messages.Question(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
-                await self._connections[shard].send_str(messages.Answer(left=left, gate_time=now).model_dump_json())
+                await self._connections[shard].send_str(
+                    messages.Answer(left=left, gate_time=now).model_dump_json()
+                )
             case messages.Trouble(failure=failure):
                 # The first message counts, not that the connection closes after it.
-                known: Reason = next((each for each in get_args(Reason) if each == failure.reason), "ClientError")
+                known: Reason = next(
+                    (each for each in get_args(Reason) if each == failure.reason), "ClientError"
+                )
                 self._fail(known, f"shard {shard}: {failure.message}")
                 raise ConnectionError("it failed")
             case messages.Beat(answered=answered):

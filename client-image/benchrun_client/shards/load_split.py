@@ -1,8 +1,8 @@
 """Which requests of a stage are whose, and when each is due. Pure.
 
-A request belongs to a user of a closed loop, to a slot under a cap, or to a user of its own. Users take turns over the shards, so
-requests, users and rates are divided exactly, and every shard works from the first request to the last.
-"""
+A request belongs to a user of a closed loop, to a slot under a cap, or to a user of its own. Users
+take turns over the shards, so requests, users and rates are divided exactly, and every shard works
+from the first request to the last."""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -29,11 +29,14 @@ class Share:
     """A shard's part of a stage."""
 
     requests: Sequence[int]
-    """Positions among all requests of the stage, ascending. Empty: there are fewer users than shards."""
+    """Positions among all requests of the stage, ascending. Empty: there are fewer users than
+    shards."""
     users: Sequence[int]
-    """Which of the users are this shard's, where their number is limited: the first of them begin in this order."""
+    """Which of the users are this shard's, where their number is limited: the first of them begin
+    in this order."""
     point: LoadPoint
-    """The load, with this shard's part of the cap. The rate is the whole one, for the arrivals are those of all."""
+    """The load, with this shard's part of the cap. The rate is the whole one, for the arrivals are
+    those of all."""
 
 
 def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
@@ -46,7 +49,8 @@ def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
 
 
 class _SimulatedTime:
-    """Stands in for the modules `time` and `asyncio` in the generator's own module: sleeping moves the clock on."""
+    """Stands in for the modules `time` and `asyncio` in the generator's own module: sleeping moves
+    the clock on."""
 
     def __init__(self, asyncio: Any) -> None:
         self._asyncio = asyncio
@@ -65,11 +69,16 @@ class _SimulatedTime:
 
 
 async def arrivals_of(
-    serve: Any, get_request: Callable[..., AsyncIterator[Any]], *args: Any, requests: int, **kwargs: Any
+    serve: Any,
+    get_request: Callable[..., AsyncIterator[Any]],
+    *args: Any,
+    requests: int,
+    **kwargs: Any,
 ) -> tuple[Sequence[float], Sequence[Any]]:
-    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives with it. `args` and
-    `kwargs` are those after the requests; `serve`: the generator's module. The generator runs through in simulated time, so that all
-    instants are known before the shards begin together, drawn from the same random state as those of one process."""
+    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives
+    with it. `args` and `kwargs` are those after the requests; `serve`: the generator's module. The
+    generator runs through in simulated time, so that all instants are known before the shards begin
+    together, drawn from the same random state as those of one process."""
     instants: list[float] = []
     rates: list[Any] = []
     modules = serve.time, serve.asyncio

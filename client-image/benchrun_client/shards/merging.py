@@ -1,8 +1,8 @@
 """Merging the shards' parts of a stage into its record. Pure, and exact.
 
-Requests are put side by side, gaps are counted together, and every figure is recomputed from those; nothing is averaged. Names
-and definitions are those of vLLM's `calculate_metrics`. Figures that a record can't give are left out.
-"""
+Requests are put side by side, gaps are counted together, and every figure is recomputed from those;
+nothing is averaged. Names and definitions are those of vLLM's `calculate_metrics`. Figures that a
+record can't give are left out."""
 
 import re
 from collections import Counter
@@ -26,9 +26,12 @@ def figures_of(
     max_concurrency: int | None,
     wanted: Mapping[str, float | int | None],
 ) -> Scalars:
-    """The figures of a whole stage. `wanted`: those of one shard, of which only names and settings count."""
+    """The figures of a whole stage. `wanted`: those of one shard, of which only names and settings
+    count."""
     ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
-    tokens_in, tokens_out = (sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens))
+    tokens_in, tokens_out = (
+        sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens)
+    )
     totals: Scalars = {
         "duration": duration_seconds,
         "completed": len(ok),
@@ -53,7 +56,12 @@ def _samples(
     columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]
 ) -> dict[str, contract.Distribution]:
     """By latency, in milliseconds."""
-    ttft, e2el, queue, out = columns.ttft_us, columns.e2el_us, columns.queue_us, columns.output_tokens
+    ttft, e2el, queue, out = (
+        columns.ttft_us,
+        columns.e2el_us,
+        columns.queue_us,
+        columns.output_tokens,
+    )
     micros: dict[str, Iterable[float]] = {
         "ttft": (ttft[i] for i in ok),
         "tpot": ((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
@@ -61,8 +69,16 @@ def _samples(
         "client_queue_time": (queue[i] for i in ok),
         "e2el_including_client_queue": (e2el[i] + queue[i] for i in ok),
     }
-    itl = contract.Distribution.of_counts((us / 1000, count) for us, count in zip(gaps.us, gaps.count, strict=True))
-    return {"itl": itl, **{name: contract.Distribution.of(us / 1000 for us in each) for name, each in micros.items()}}
+    itl = contract.Distribution.of_counts(
+        (us / 1000, count) for us, count in zip(gaps.us, gaps.count, strict=True)
+    )
+    return {
+        "itl": itl,
+        **{
+            name: contract.Distribution.of(us / 1000 for us in each)
+            for name, each in micros.items()
+        },
+    }
 
 
 def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | None:
@@ -78,7 +94,8 @@ def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | 
 
 
 def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
-    """The most requests that were under way in any second since the first that succeeded was sent."""
+    """The most requests that were under way in any second since the first that succeeded was
+    sent."""
     if not ok:
         return 0
     first = min(columns.start_us[i] for i in ok)
@@ -91,7 +108,8 @@ def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
 
 
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
-"""What must be equal in all parts. The digest is that of the prompts of the whole stage: they have divided the same traffic."""
+"""What must be equal in all parts. The digest is that of the prompts of the whole stage: they have
+divided the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +122,15 @@ class ShardedStage:
 
 
 def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
-    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError: parts of different stages."""
+    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError:
+    parts of different stages."""
     first = parts[0]
     for name in SAME:
         if any(getattr(part, name) != getattr(first, name) for part in parts):
-            raise ValueError(f"shards do not agree on {name}: {sorted({str(getattr(part, name)) for part in parts})}")
+            raise ValueError(
+                f"shards do not agree on {name}: "
+                f"{sorted({str(getattr(part, name)) for part in parts})}"
+            )
     began = min(part.first_send_unix_us for part in parts)
     ended = max(part.last_receive_unix_us for part in parts)
     columns = _columns(parts, began)
@@ -145,9 +167,11 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
 
 
 def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
-    """Of gaps on one server: edges of all parts are nearly the same, so those of the first stand for all."""
+    """Of gaps on one server: edges of all parts are nearly the same, so those of the first stand
+    for all."""
     gaps, above = (
-        tuple(map(sum, zip(*each, strict=True))) for each in ([p.gaps for p in parts], [p.above for p in parts])
+        tuple(map(sum, zip(*each, strict=True)))
+        for each in ([p.gaps for p in parts], [p.above for p in parts])
     )
     return parts[0].model_copy(update={"gaps": gaps, "above": above})
 
@@ -176,7 +200,8 @@ def _connections(each: Sequence[contract.Connections | None]) -> contract.Connec
 
 
 def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
-    """CPU of all processes; of what holds a client back, the worst of any, and the node from which most was stolen."""
+    """CPU of all processes; of what holds a client back, the worst of any, and the node from which
+    most was stolen."""
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
     # Counters, too: processes of one pod read the same ones.

@@ -1,7 +1,8 @@
-"""Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset between their clocks.
+"""Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset
+between their clocks.
 
-A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any other is refused unread.
-"""
+A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any
+other is refused unread."""
 
 from typing import Annotated, Literal, NamedTuple
 
@@ -69,7 +70,9 @@ class Ended(Message):
     requests: Count
     succeeded: Count
     began_late_seconds: Finite  # How long after the agreed instant this shard began.
-    answered_at: Finite | None  # Its last answer, Unix seconds by the gate's clock; None: it had no request.
+    answered_at: (
+        Finite | None
+    )  # Its last answer, Unix seconds by the gate's clock; None: it had no request.
 
 
 class Part(Message):
@@ -94,13 +97,17 @@ class Trouble(Message):
 
 
 GateMessage = Annotated[
-    Question | Answer | Beat | Target | Ready | Go | Ended | Part | Over | Trouble, Field(discriminator="kind")
+    Question | Answer | Beat | Target | Ready | Go | Ended | Part | Over | Trouble,
+    Field(discriminator="kind"),
 ]
 _MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
 
 
-async def receive(connection: ClientWebSocketResponse | web.WebSocketResponse, *, begun: bool) -> GateMessage:
-    """The next message. Raises ConnectionError: there will be none; ValueError: it is not valid. `begun`: stages are measured."""
+async def receive(
+    connection: ClientWebSocketResponse | web.WebSocketResponse, *, begun: bool
+) -> GateMessage:
+    """The next message. Raises ConnectionError: there will be none; ValueError: it is not valid.
+    `begun`: stages are measured."""
     seconds = SILENT_SECONDS if begun else PREPARING_SILENT_SECONDS
     try:
         received = await connection.receive(timeout=seconds)
@@ -119,5 +126,6 @@ class Offset(NamedTuple):
 
 
 def offset_of(answer: Answer, *, came: float) -> Offset:
-    """By an answer that came at this instant of our clock: in error by half of what it took, at most."""
+    """By an answer that came at this instant of our clock: in error by half of what it took, at
+    most."""
     return Offset(answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2)

@@ -29,7 +29,8 @@ log = logging.getLogger(__name__)
 
 
 class ShardRun(BaseRun):
-    """One run from plan to exit. Of its state only the progress is of use: records are shard 0's."""
+    """One run from plan to exit. Of its state only the progress is of use: records are shard
+    0's."""
 
     _gate: GateClient | None = None
     _offset = Offset(0.0, 0.0)
@@ -39,7 +40,10 @@ class ShardRun(BaseRun):
         plan = read_plan(self._plan_path)
         shard = self._setup.shard
         self._gate = gate = GateClient(
-            plan, shard=shard.number, address=self._setup.gate, answered=lambda: self._state.progress().requests_done
+            plan,
+            shard=shard.number,
+            address=self._setup.gate,
+            answered=lambda: self._state.progress().requests_done,
         )
 
         async def stay_at_gate() -> None:
@@ -55,7 +59,9 @@ class ShardRun(BaseRun):
         self._record_process = self._background.run(RecordProcess.start())
         engine = vllm_engine(plan, counter, tls=tls_context(plan.target.ca_file))
         traffic = write_traffic(plan, material, counter)
-        prompts = [StagePrompts(*each) for each in zip(traffic.stages, traffic.digests, strict=True)]
+        prompts = [
+            StagePrompts(*each) for each in zip(traffic.stages, traffic.digests, strict=True)
+        ]
         freeze_heap()
         sender = StageSender(plan, engine, self._background.run(gate.target()), self._state)
 
@@ -75,12 +81,20 @@ class ShardRun(BaseRun):
 
     async def _run_other(self, shard: int) -> None:
         if code := await run_sibling(self._setup, shard, plan=self._plan_path):
-            raise RunFailure("ShardLost", f"the process of shard {shard} ended with code {code}; see its log")
+            raise RunFailure(
+                "ShardLost", f"the process of shard {shard} ended with code {code}; see its log"
+            )
 
     async def _take_part(
-        self, gate: GateClient, sender: StageSender, sequence: int, stage: Stage, prompts: StagePrompts
+        self,
+        gate: GateClient,
+        sender: StageSender,
+        sequence: int,
+        stage: Stage,
+        prompts: StagePrompts,
     ) -> RawStage | None:
-        """Our requests, None where there are none; shard 0 adds what concerns servers and the run."""
+        """Our requests, None where there are none; shard 0 adds what concerns servers and the
+        run."""
         share = share_of(stage.load, requests=len(prompts.samples), shard=self._setup.shard)
         raw, succeeded, answered_at = None, 0, None
         if share.requests:

@@ -1,4 +1,5 @@
-"""What users write and read: the models of spec and status, conditions, codes, and how they are read and compared.
+"""What users write and read: the models of spec and status, conditions, codes, and how they are
+read and compared.
 
 Other packages import from here; the modules below import from each other."""
 

@@ -1,4 +1,5 @@
-"""Building blocks of the API models: casing, closedness, rules between fields, decimals as strings, text that is safe to show."""
+"""Building blocks of the API models: casing, closedness, rules between fields, decimals as strings,
+text that is safe to show."""
 
 import ast
 import inspect
@@ -49,23 +50,28 @@ VALIDATIONS = "x-kubernetes-validations"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's `Annotated` type.
+    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's
+    `Annotated` type.
 
-    It is written once, in CEL; `make crds` makes a Python function of it. The operator checks it too, because an object may be
-    older than the rule.
-    """
+    It is written once, in CEL; `make crds` makes a Python function of it. The operator checks it
+    too, because an object may be older than the rule."""
 
     cel: str  # True where the rule is kept; `self` is the value.
     message: str
     cel_message: str | None = None
-    """CEL that makes a message with figures in it; the API server uses `message` where that fails."""
+    """CEL that makes a message with figures in it; the API server uses `message` where that
+    fails."""
     path: str | None = None  # Field below the value that the API server shall name.
 
     def check(self, value: T) -> T:
         """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
         if RULE_FUNCTIONS[crc32(self.cel.encode())](value):
             return value
-        text = RULE_FUNCTIONS[crc32(self.cel_message.encode())](value) if self.cel_message else self.message
+        text = (
+            RULE_FUNCTIONS[crc32(self.cel_message.encode())](value)
+            if self.cel_message
+            else self.message
+        )
         raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:
@@ -78,10 +84,14 @@ class Rule:
         }
         return {name: value for name, value in full.items() if value is not None}
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         json_schema = handler(schema)
         json_schema[VALIDATIONS] = [*json_schema.get(VALIDATIONS, ()), self.entry()]
         return json_schema
@@ -94,12 +104,15 @@ def exactly_one(*names: str) -> Rule:
         cel = f"has(self.{members[0]}) != has(self.{members[1]})"
     else:
         cel = f"[{', '.join(f'has(self.{member})' for member in members)}].filter(x, x).size() == 1"
-    return Rule(cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}")
+    return Rule(
+        cel=cel, message=f"must set exactly one of {', '.join(members[:-1])} and {members[-1]}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A list without duplicates: of equal entries, or of entries with the same value of the field `key`."""
+    """A list without duplicates: of equal entries, or of entries with the same value of the field
+    `key`."""
 
     key: str | None = None
 
@@ -108,13 +121,19 @@ class Unique:
         values = entries if self.key is None else [getattr(entry, self.key) for entry in entries]
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
-            raise PydanticCustomError("duplicate", "{twice} is listed twice", {"twice": repr(twice)})
+            raise PydanticCustomError(
+                "duplicate", "{twice} is listed twice", {"twice": repr(twice)}
+            )
         return entries
 
-    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
         return core_schema.no_info_after_validator_function(self.check, handler(source))
 
-    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        self, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         return handler(schema) | (SET if self.key is None else list_map(self.key))
 
 
@@ -129,9 +148,12 @@ def list_map(key: str) -> dict[str, Any]:
 
 
 def entries(most: int, description: str | None = None, *, key: str | None = None) -> Any:
-    """A list of at most so many entries, empty by default: with a key one that is a map by it, else one that is applied as a whole."""
+    """A list of at most so many entries, empty by default: with a key one that is a map by it, else
+    one that is applied as a whole."""
     kind = ATOMIC if key is None else list_map(key)
-    return Field(default_factory=list, max_length=most, description=description, json_schema_extra=kind)
+    return Field(
+        default_factory=list, max_length=most, description=description, json_schema_extra=kind
+    )
 
 
 @cache
@@ -139,30 +161,39 @@ def _notes(module: str) -> dict[tuple[str, str], str]:
     """By class and field of a module: the string that stands below the field."""
     found = {}
     classes = (
-        each for each in ast.walk(ast.parse(inspect.getsource(sys.modules[module]))) if isinstance(each, ast.ClassDef)
+        each
+        for each in ast.walk(ast.parse(inspect.getsource(sys.modules[module])))
+        if isinstance(each, ast.ClassDef)
     )
     for each in classes:
         for lines in pairwise(each.body):
             match lines:
-                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(value=ast.Constant(value=str(note))):
+                case ast.AnnAssign(target=ast.Name(id=field)), ast.Expr(
+                    value=ast.Constant(value=str(note))
+                ):
                     found[each.name, field] = note
     return found
 
 
 class _Model(BaseModel):
-    """camelCase on the wire, immutable. A field is described by its `description`, or by the string below it, which is read where a
-    schema is made (pydantic's `use_attribute_docstrings` would read it at every start)."""
+    """camelCase on the wire, immutable. A field is described by its `description`, or by the string
+    below it, which is read where a schema is made (pydantic's `use_attribute_docstrings` would read
+    it at every start)."""
 
     model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, frozen=True)
     rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
 
     @classmethod
-    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+    def __get_pydantic_json_schema__(
+        cls, schema: CoreSchema, handler: GetJsonSchemaHandler
+    ) -> JsonSchemaValue:
         json_schema = handler(schema)
         resolved = handler.resolve_ref_schema(json_schema)
         for name, field in cls.model_fields.items():
             notes = (
-                _notes(each.__module__).get((each.__name__, name)) for each in cls.__mro__ if issubclass(each, _Model)
+                _notes(each.__module__).get((each.__name__, name))
+                for each in cls.__mro__
+                if issubclass(each, _Model)
             )
             if note := next(filter(None, notes), None):
                 resolved["properties"][field.alias].setdefault("description", note)
@@ -190,48 +221,60 @@ class StatusModel(_Model):
 
 
 NUMBER = "'^(inf|[0-9]+([.][0-9]+)?)$'"
-"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a failing double() gives no message."""
+"""What CEL's double() takes. The API server runs rules on what breaks its pattern too, and a
+failing double() gives no message."""
 ABOVE_ZERO = Rule(cel=f"!self.matches({NUMBER}) || double(self) > 0.0", message="must be above 0")
 
 Decimal = Annotated[str, Field(max_length=24, pattern=r"^[0-9]{1,12}(\.[0-9]{1,6})?$")]
 """A non-negative decimal as a string: specs hold no floats."""
 PositiveDecimal = Annotated[Decimal, ABOVE_ZERO]
-Rate = Annotated[str, Field(max_length=24, pattern=r"^(inf|[0-9]{1,9}(\.[0-9]{1,6})?)$"), ABOVE_ZERO]
+Rate = Annotated[
+    str, Field(max_length=24, pattern=r"^(inf|[0-9]{1,9}(\.[0-9]{1,6})?)$"), ABOVE_ZERO
+]
 """Requests a second: a decimal above 0, or "inf" for all at once."""
 Percentile = Annotated[str, Field(max_length=6, pattern=r"^[0-9]{1,2}(\.[0-9]{1,3})?$"), ABOVE_ZERO]
 """A percentile between 0 and 100, both left out, for example "99" or "99.9"."""
 DIFFERENT_NUMBERS = Rule(
-    cel=f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) == double(b)))",
+    cel=(
+        f"self.all(a, !a.matches({NUMBER}) || self.exists_one(b, b.matches({NUMBER}) && double(a) "
+        "== double(b)))"
+    ),
     message="must differ from one another as numbers",
 )
-DnsLabel = Annotated[str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+DnsLabel = Annotated[
+    str, Field(min_length=1, max_length=63, pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+]
 WorkloadName = Annotated[DnsLabel, Field(max_length=40)]
-ObjectName = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")]
+ObjectName = Annotated[
+    str, Field(min_length=1, max_length=253, pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")
+]
 Key = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=1024)]
 KubernetesValue = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
 KubernetesObject = Annotated[dict[str, KubernetesValue], Field(max_length=32)]
 """A fragment of Kubernetes' own types, checked by the API server when the child is made.
 
-A map of unknown values, not an unknown object: of the latter the API server's CEL does not notice when a key is exchanged
-for another, and the spec must be immutable.
-"""
+A map of unknown values, not an unknown object: of the latter the API server's CEL does not notice
+when a key is exchanged for another, and the spec must be immutable. """
 
 
 MESSAGE_BYTES = 1000  # A message stands in up to nine conditions at once.
 
 _OBEYED = re.compile(
-    # What terminals take as commands: colours and the cursor; the window's title, links, the clipboard; the rest.
+    # What terminals take as commands: colours and the cursor; the window's title, links, the
+    # clipboard; the rest.
     r"\x1b\[[0-?]{0,64}[ -/]{0,8}[@-~]"
     r"|\x1b[]PX^_][^\x07\x1b\n]{0,4096}(?:\x07|\x1b\\)"
     r"|\x1b[ -/]{0,8}[0-~]?"
-    # Control characters but tab and line feed, what turns the direction of writing, and halves of characters.
+    # Control characters but tab and line feed, what turns the direction of writing, and halves of
+    # characters.
     r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
 
 
 def plain_text(text: str) -> str:
-    """Without control characters (but tab and line feed), escape sequences and marks that turn the direction of writing."""
+    """Without control characters (but tab and line feed), escape sequences and marks that turn the
+    direction of writing."""
     return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
@@ -245,11 +288,16 @@ def sentence(text: str) -> str:
 def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
     """The first of them, up to the first that has no room any more."""
     each = list(given)
-    return [item for item, upto in zip(each, accumulate(map(size_of, each)), strict=True) if upto <= room]
+    return [
+        item
+        for item, upto in zip(each, accumulate(map(size_of, each)), strict=True)
+        if upto <= room
+    ]
 
 
 def is_gpu(resource: str) -> bool:
-    """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
+    """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`,
+    `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
     return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
 
 
@@ -258,9 +306,9 @@ def first_problem(error: ValidationError, *, root: str = "spec") -> str:
     problem = error.errors(include_url=False, include_input=False)[0]
     parts = without_branch(problem["loc"])
     # A rule is about a field below the object that has it.
-    path = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts) + problem.get("ctx", {}).get(
-        "path", ""
-    )
+    path = "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts
+    ) + problem.get("ctx", {}).get("path", "")
     more = error.error_count() - 1
     return f"{root}{path}: {problem['msg']}" + (f" (and {more} more)" if more else "")
 

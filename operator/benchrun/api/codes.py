@@ -60,5 +60,7 @@ class Code(StrEnum):
     WRONG_SERVER = "WrongServer"
 
 
-FIXED: frozenset[Code] = frozenset({Code.ALL_REQUESTS_FAILED, Code.NOT_CHECKED, Code.RECORD_MISSING})
+FIXED: frozenset[Code] = frozenset(
+    {Code.ALL_REQUESTS_FAILED, Code.NOT_CHECKED, Code.RECORD_MISSING}
+)
 """Their severity is fixed: no spec changes it."""

@@ -1,19 +1,43 @@
-"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics that are compared and priced."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics
+that are compared and priced."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from benchrun.api.base import Decimal, DnsLabel, PositiveDecimal, SpecModel, StatusModel, Unique, entries, exactly_one
+from benchrun.api.base import (
+    Decimal,
+    DnsLabel,
+    PositiveDecimal,
+    SpecModel,
+    StatusModel,
+    Unique,
+    entries,
+    exactly_one,
+)
 from benchrun.api.measurement import AT_MOST_100
 from benchrun.names import MAX_RUN_NAME
 
 ComparedMetric = Literal[
-    "OutputThroughput", "RequestThroughput", "TotalTokenThroughput", "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL",
-    "P95TTFT", "P95TPOT", "P95ITL", "P95E2EL", "P99TTFT", "P99TPOT", "P99ITL", "P99E2EL",
-]  # fmt: skip
-"""Figures with one value a stage, whose noise repeats and servers show. Percentiles take `MIN_SERVERS_OF_PERCENTILES`."""
+    "OutputThroughput",
+    "RequestThroughput",
+    "TotalTokenThroughput",
+    "MeanTTFT",
+    "MeanTPOT",
+    "MeanITL",
+    "MeanE2EL",
+    "P95TTFT",
+    "P95TPOT",
+    "P95ITL",
+    "P95E2EL",
+    "P99TTFT",
+    "P99TPOT",
+    "P99ITL",
+    "P99E2EL",
+]
+"""Figures with one value a stage, whose noise repeats and servers show. Percentiles take
+`MIN_SERVERS_OF_PERCENTILES`."""
 _LATENCIES: Mapping[Any, str] = {
     f"{statistic}{latency}": f"{statistic}_{latency}_ms".lower()
     for statistic in ("Mean", "P95", "P99")
@@ -34,8 +58,12 @@ TOKENS_PER_JOULE = "output_tokens_per_joule"  # There only where the power of GP
 MIN_SERVERS_OF_PERCENTILES = 5
 """A side: a percentile is skewed, and with fewer values Student's test does not hold for it."""
 DEFAULT_METRICS: tuple[ComparedMetric, ...] = (
-    "OutputThroughput", "RequestThroughput", "MeanTTFT", "MeanTPOT", "MeanE2EL"
-)  # fmt: skip
+    "OutputThroughput",
+    "RequestThroughput",
+    "MeanTTFT",
+    "MeanTPOT",
+    "MeanE2EL",
+)
 SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 
@@ -46,11 +74,16 @@ def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
 
 DEFAULT_MAX_REGRESSION_PERCENT = "5"
 DEFAULT_EQUIVALENCE_PERCENT = "1"
-"""The least change that matters. Two starts of one server differ by more (1.5 % is usual), so that nobody chooses by less."""
+"""The least change that matters. Two starts of one server differ by more (1.5 % is usual), so that
+nobody chooses by less."""
 
 Scope = Literal["WithinOneServer", "BetweenServers"]
-Word = Literal["Better", "Worse", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"]
-Outcome = Literal["Better", "Worse", "Mixed", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"]
+Word = Literal[
+    "Better", "Worse", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
+]
+Outcome = Literal[
+    "Better", "Worse", "Mixed", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
+]
 Gate = Literal["NotRegressed", "Regressed", "Underpowered", "Inconclusive"]
 ThroughputOf = Literal["Plateau", "Arrivals", "Stage"]
 """What the throughput of a load point is that of, wherever one is compared, priced or shown."""
@@ -58,65 +91,97 @@ ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
-    """It is compared when all is measured; a figure that got too much worse makes NotRegressed False."""
+    """It is compared when all is measured; a figure that got too much worse makes NotRegressed
+    False."""
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
     max_regression_percent: Annotated[Decimal, AT_MOST_100] = DEFAULT_MAX_REGRESSION_PERCENT
-    """How much worse, in percent of the baseline, a figure may get before the condition NotRegressed is False."""
+    """How much worse, in percent of the baseline, a figure may get before the condition
+    NotRegressed is False."""
     equivalence_percent: Annotated[PositiveDecimal, AT_MOST_100] = DEFAULT_EQUIVALENCE_PERCENT
-    """The least change that matters, in percent: a figure that is shown to have changed by less is Equivalent."""
+    """The least change that matters, in percent: a figure that is shown to have changed by less is
+    Equivalent."""
     metrics: Annotated[list[ComparedMetric], Field(min_length=1, max_length=15), Unique()] = Field(
         list(DEFAULT_METRICS)
     )
-    """Figures to compare at every load point. Each one more widens all intervals. Percentiles take five servers a side."""
+    """Figures to compare at every load point. Each one more widens all intervals. Percentiles take
+    five servers a side."""
 
 
 class ComparedRun(StatusModel):
     """As it was when it was compared with."""
 
     name: str = Field(max_length=253, description="Name of the run.")
-    uid: str | None = Field(None, max_length=64, description="Its uid; absent where there was no such run.")
-    digest: str | None = Field(None, max_length=80, description="Digest of its results, as they were.")
+    uid: str | None = Field(
+        None, max_length=64, description="Its uid; absent where there was no such run."
+    )
+    digest: str | None = Field(
+        None, max_length=80, description="Digest of its results, as they were."
+    )
 
 
 class Change(StatusModel):
     """One figure of one cell, before and after."""
 
     metric: ComparedMetric = Field(description="Which figure.")
-    baseline: float | None = Field(None, description="The baseline's figure; over several runs, the geometric mean.")
+    baseline: float | None = Field(
+        None, description="The baseline's figure; over several runs, the geometric mean."
+    )
     value: float | None = Field(None, description="This run's figure.")
-    change_percent: float | None = Field(None, description="From the one to the other, in percent of the baseline.")
+    change_percent: float | None = Field(
+        None, description="From the one to the other, in percent of the baseline."
+    )
     low_percent: float | None = Field(None, description="Lower end of its interval.")
     high_percent: float | None = Field(None, description="Upper end of its interval.")
     word: Word
-    """Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not known."""
+    """Better or Worse: it changed. Equivalent: by less than matters. Unknown: the noise is not
+    known."""
     reason: ReasonText | None = Field(None, description="Why it is Unknown or NotComparable.")
 
 
 class ComparedCell(StatusModel):
     """One load point on both sides."""
 
-    cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
-    paired: bool = Field(False, description="Whether both sides sent equal traffic, by its digests.")
-    reason: ReasonText | None = Field(None, description="Why it is not comparable; absent where it is.")
-    throughput_of: ThroughputOf | None = Field(None, description="Which throughput was compared, as in results.")
+    cell: str = Field(
+        max_length=160, description="Workload and load point, for example chat/rate=4."
+    )
+    paired: bool = Field(
+        False, description="Whether both sides sent equal traffic, by its digests."
+    )
+    reason: ReasonText | None = Field(
+        None, description="Why it is not comparable; absent where it is."
+    )
+    throughput_of: ThroughputOf | None = Field(
+        None, description="Which throughput was compared, as in results."
+    )
     changes: list[Change] = entries(15, "What changed, one entry a figure.", key="metric")
 
 
 class Comparison(StatusModel):
-    """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone may make a difference."""
+    """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone
+    may make a difference."""
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = None
-    """WithinOneServer: the intervals hold the noise of repeats on one server each; another start of the same server may differ by more.
-    BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
-    outcome: Outcome = Field(description="All words in one; Mixed where some figures are Better and some Worse.")
-    gate: Gate | None = Field(None, description="How it fared against the largest regression allowed.")
+    """WithinOneServer: the intervals hold the noise of repeats on one server each; another start of
+    the same server may differ by more. BetweenServers: they hold that of fresh servers. Absent
+    where nothing is comparable."""
+    outcome: Outcome = Field(
+        description="All words in one; Mixed where some figures are Better and some Worse."
+    )
+    gate: Gate | None = Field(
+        None, description="How it fared against the largest regression allowed."
+    )
     detectable_percent: float | None = None
-    """Change of the noisiest figure that these sides find with 80 % probability, by the noise measured."""
-    message: Annotated[str, Field(max_length=1024)] = Field(description="The outcome and its reasons, in a sentence.")
-    cells: list[ComparedCell] = entries(128, "The load points, in the order of the baseline.", key="cell")
+    """Change of the noisiest figure that these sides find with 80 % probability, by the noise
+    measured."""
+    message: Annotated[str, Field(max_length=1024)] = Field(
+        description="The outcome and its reasons, in a sentence."
+    )
+    cells: list[ComparedCell] = entries(
+        128, "The load points, in the order of the baseline.", key="cell"
+    )
 
 
 Currency = Annotated[str, Field(min_length=3, max_length=3, pattern=r"^[A-Z]{3}$")]
@@ -137,9 +202,12 @@ class Cost(SpecModel):
     per_gpu_hour: PositiveDecimal | None = None
     """Cost of a GPU hour with its share of the node: 2.49."""
     per_hour: PositiveDecimal | None = None
-    """What everything that is measured costs an hour together: for servers without GPUs, and for endpoints."""
+    """What everything that is measured costs an hour together: for servers without GPUs, and for
+    endpoints."""
     per_million_tokens: TokenPrices | None = None
-    currency: Currency = Field("USD", description="Its currency, as three capital letters (ISO 4217).")
+    currency: Currency = Field(
+        "USD", description="Its currency, as three capital letters (ISO 4217)."
+    )
 
 
 class CostStatus(StatusModel):
@@ -147,5 +215,8 @@ class CostStatus(StatusModel):
 
     currency: str = Field(max_length=3, description="Currency of every cost in this status.")
     per_hour: float | None = None
-    """What the servers cost an hour together; absent where the price is that of a GPU and no server holds one."""
-    per_million_tokens: str | None = Field(None, max_length=100, description="Token prices, used instead.")
+    """What the servers cost an hour together; absent where the price is that of a GPU and no server
+    holds one."""
+    per_million_tokens: str | None = Field(
+        None, max_length=100, description="Token prices, used instead."
+    )

@@ -9,24 +9,41 @@ from benchrun.api.base import StatusModel, list_map
 
 ConditionStatus = Literal["True", "False", "Unknown"]
 ConditionType = Literal[
-    "Accepted", "ClientReady", "ServerReady", "Measured", "Valid", "ObjectivesMet", "NotRegressed", "Complete", "Failed",
-    "Succeeded", "Ready", "Reconciling", "Stalled",
-]  # fmt: skip
+    "Accepted",
+    "ClientReady",
+    "ServerReady",
+    "Measured",
+    "Valid",
+    "ObjectivesMet",
+    "NotRegressed",
+    "Complete",
+    "Failed",
+    "Succeeded",
+    "Ready",
+    "Reconciling",
+    "Stalled",
+]
 
 
 class Condition(StatusModel):
     """One observation about the run, with the fields of `metav1.Condition`."""
 
     type: str = Field(max_length=64, description="What is observed, for example ServerReady.")
-    status: ConditionStatus = Field(description="True, False, or Unknown as long as it is not known.")
+    status: ConditionStatus = Field(
+        description="True, False, or Unknown as long as it is not known."
+    )
     reason: str = Field(max_length=128, description="Why, in one stable word.")
     message: str = Field(default="", max_length=4096, description="Why, in a sentence for people.")
     observed_generation: int = Field(default=0, description="Generation of the spec this is about.")
-    last_transition_time: str = Field(default="", max_length=32, description="When status last changed.")
+    last_transition_time: str = Field(
+        default="", max_length=32, description="When status last changed."
+    )
 
 
 MAX_CONDITIONS = 32
-Conditions = Annotated[tuple[Condition, ...], Field(max_length=MAX_CONDITIONS, json_schema_extra=list_map("type"))]
+Conditions = Annotated[
+    tuple[Condition, ...], Field(max_length=MAX_CONDITIONS, json_schema_extra=list_map("type"))
+]
 
 
 class Reason:
@@ -116,10 +133,15 @@ def has_ended(conditions: tuple[Condition, ...]) -> bool:
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
 
-def with_condition(conditions: tuple[Condition, ...], new: Condition, *, now: datetime) -> tuple[Condition, ...]:
-    """Replace or append by type. The transition time moves only when the status does; messages are cut to fit."""
+def with_condition(
+    conditions: tuple[Condition, ...], new: Condition, *, now: datetime
+) -> tuple[Condition, ...]:
+    """Replace or append by type. The transition time moves only when the status does; messages are
+    cut to fit."""
     old = next((c for c in conditions if c.type == new.type), None)
-    since = old.last_transition_time if old is not None and old.status == new.status else timestamp(now)
+    since = (
+        old.last_transition_time if old is not None and old.status == new.status else timestamp(now)
+    )
     placed = new.model_copy(update={"last_transition_time": since, "message": new.message[:4096]})
     if old is None:
         return (*conditions, placed)

@@ -1,8 +1,9 @@
-"""The CustomResourceDefinitions, made from the models: what pydantic checks in the operator, the API server checks before it.
+"""The CustomResourceDefinitions, made from the models: what pydantic checks in the operator, the
+API server checks before it.
 
-pydantic's JSON Schema shares definitions by `$ref`, spells "optional" as a union with null, and leaves out defaults made by a
-factory. A structural schema is a plain tree, and what has no place in it is an error here.
-"""
+pydantic's JSON Schema shares definitions by `$ref`, spells "optional" as a union with null, and
+leaves out defaults made by a factory. A structural schema is a plain tree, and what has no place in
+it is an error here."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,14 +22,34 @@ from benchrun.names import CATEGORY, GROUP, KIND, MAX_RUN_NAME, PLURAL, SHORT_NA
 Schema = dict[str, Any]
 
 _KEPT = (
-    "type", "format", "enum", "nullable", "pattern", "minLength", "maxLength", "minimum", "maximum", "minItems", "maxItems",
-    "minProperties", "maxProperties",
-)  # fmt: skip
-_HANDLED = {"title", "description", "default", "properties", "required", "items", "additionalProperties"}
+    "type",
+    "format",
+    "enum",
+    "nullable",
+    "pattern",
+    "minLength",
+    "maxLength",
+    "minimum",
+    "maximum",
+    "minItems",
+    "maxItems",
+    "minProperties",
+    "maxProperties",
+)
+_HANDLED = {
+    "title",
+    "description",
+    "default",
+    "properties",
+    "required",
+    "items",
+    "additionalProperties",
+}
 
 
 def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
-    """The structural schema of a model, with the defaults the API server shall fill in, or with none.
+    """The structural schema of a model, with the defaults the API server shall fill in, or with
+    none.
 
     Raises ValueError, naming the field, for anything a structural schema cannot say.
     """
@@ -37,7 +58,8 @@ def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
 
 
 class _WithFactoryDefaults(GenerateJsonSchema):
-    """Writes down defaults made by a factory too, as short as a user would write them: inner defaults fill the rest."""
+    """Writes down defaults made by a factory too, as short as a user would write them: inner
+    defaults fill the rest."""
 
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
         if "default_factory" in schema and not schema.get("default_factory_takes_data"):
@@ -64,12 +86,18 @@ class _Translation:
         while "$ref" in raw or "anyOf" in raw:
             outer = {key: value for key, value in raw.items() if key not in ("$ref", "anyOf")}
             ref = raw.get("$ref", "").removeprefix("#/$defs/")
-            raw = _merged(self.definitions[ref] if ref else _integer_or_string(raw["anyOf"], path=path), outer)
+            raw = _merged(
+                self.definitions[ref] if ref else _integer_or_string(raw["anyOf"], path=path), outer
+            )
         unknown = {
-            key for key in raw if key not in _HANDLED and key not in _KEPT and not key.startswith("x-kubernetes-")
+            key
+            for key in raw
+            if key not in _HANDLED and key not in _KEPT and not key.startswith("x-kubernetes-")
         }
         if unknown:
-            raise ValueError(f"{path}: a structural schema has no place for {', '.join(sorted(unknown))}")
+            raise ValueError(
+                f"{path}: a structural schema has no place for {', '.join(sorted(unknown))}"
+            )
         out: Schema = {}
         if "description" in raw:
             out["description"] = " ".join(raw["description"].split())
@@ -86,7 +114,8 @@ class _Translation:
         out: Schema = {}
         if "properties" in raw:
             out["properties"] = {
-                name: self.node(child, path=f"{path}.{name}") for name, child in raw["properties"].items()
+                name: self.node(child, path=f"{path}.{name}")
+                for name, child in raw["properties"].items()
             }
         if raw.get("required"):
             out["required"] = list(raw["required"])
@@ -108,9 +137,14 @@ def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
 
 
 def _merged(inner: Schema, outer: Schema) -> Schema:
-    """Outer keys win; the description of a field is followed by that of its type, and rules add up."""
+    """Outer keys win; the description of a field is followed by that of its type, and rules add
+    up."""
     merged = inner | outer
-    if "description" in inner and "description" in outer and inner["description"] != outer["description"]:
+    if (
+        "description" in inner
+        and "description" in outer
+        and inner["description"] != outer["description"]
+    ):
         merged["description"] = f"{outer['description']} {inner['description']}"
     rules = [*inner.get("x-kubernetes-validations", ()), *outer.get("x-kubernetes-validations", ())]
     if rules:
@@ -119,7 +153,8 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _is_meaningful(default: Any, node: Schema) -> bool:
-    """Whether this default matters to a reader or a rule: `[]`, and `{}` with no defaults or rules within, do not."""
+    """Whether this default matters to a reader or a rule: `[]`, and `{}` with no defaults or rules
+    within, do not."""
     if default == []:
         return False
     return (
@@ -155,7 +190,8 @@ class Definition:
         return f"{self.plural}.{GROUP}"
 
     def manifest(self) -> dict[str, Any]:
-        """The whole manifest, ready to be written as YAML. Keys come in the order a reader expects them."""
+        """The whole manifest, ready to be written as YAML. Keys come in the order a reader expects
+        them."""
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -192,7 +228,10 @@ class Definition:
             "type": "object",
             "required": ["spec"],
             "properties": {
-                "apiVersion": {"type": "string", "description": f"Version of this schema: {GROUP}/{VERSION}."},
+                "apiVersion": {
+                    "type": "string",
+                    "description": f"Version of this schema: {GROUP}/{VERSION}.",
+                },
                 "kind": {"type": "string", "description": f"Always {self.kind}."},
                 "metadata": {"type": "object", "properties": {"name": name}},
                 "spec": self.spec_schema(),
@@ -201,7 +240,8 @@ class Definition:
         }
 
     def spec_schema(self) -> Schema:
-        """Schema of `spec`, with a rule for every field that may not change, and the one-way switch `cancel`."""
+        """Schema of `spec`, with a rule for every field that may not change, and the one-way switch
+        `cancel`."""
         schema = structural_schema(self.spec, defaults=True)
         schema[VALIDATIONS] += [
             _immutable(name, required=name in schema["required"], noun=self.noun)
@@ -209,17 +249,24 @@ class Definition:
             if name not in self.mutable_fields
         ]
         never_back = f"cancel can't be taken back; create a new {self.noun}"
-        schema[VALIDATIONS].append(_transition("!oldSelf.cancel || self.cancel", never_back, path=".cancel"))
+        schema[VALIDATIONS].append(
+            _transition("!oldSelf.cancel || self.cancel", never_back, path=".cancel")
+        )
         return schema
 
     def status_schema(self) -> Schema:
         """Schema of `status`. The one default marks an object that no operator has seen yet."""
-        return structural_schema(self.status, defaults=False) | {"default": {"observedGeneration": -1}}
+        return structural_schema(self.status, defaults=False) | {
+            "default": {"observedGeneration": -1}
+        }
 
     def printer_columns(self) -> list[dict[str, Any]]:
         """Columns of `kubectl get`; those of priority 1 come with `-o wide`."""
         columns, wide_columns = (
-            [{"name": name, "type": "string", "jsonPath": path, "description": text} for name, path, text in group]
+            [
+                {"name": name, "type": "string", "jsonPath": path, "description": text}
+                for name, path, text in group
+            ]
             for group in (self.columns, self.wide_columns)
         )
         age = {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"}
@@ -231,7 +278,9 @@ RUN = Definition(
     plural=PLURAL,
     short_name=SHORT_NAME,
     max_name=MAX_RUN_NAME,
-    description="A benchmark of one LLM server as an object: server, traffic, measurement and verdict.",
+    description=(
+        "A benchmark of one LLM server as an object: server, traffic, measurement and verdict."
+    ),
     noun="run",
     spec=BenchmarkRunSpec,
     mutable_fields=MUTABLE_FIELDS,
@@ -241,7 +290,11 @@ RUN = Definition(
         ("Progress", ".status.progress.summary", "Stages measured, of all."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
         ("Tok/s", ".status.headline.throughput", "Output tokens a second at the best load point."),
-        ("P99 TTFT", ".status.headline.p99TTFT", "Time to first token at that load point, in milliseconds."),
+        (
+            "P99 TTFT",
+            ".status.headline.p99TTFT",
+            "Time to first token at that load point, in milliseconds.",
+        ),
     ),
     wide_columns=(
         ("Load point", ".status.headline.cell", "Which load point that is."),
@@ -255,7 +308,10 @@ SWEEP = Definition(
     plural=sweep.PLURAL,
     short_name=sweep.SHORT_NAME,
     max_name=sweep.MAX_NAME,
-    description="A benchmark in many variants: runs that differ in what is swept, and the table that compares them.",
+    description=(
+        "A benchmark in many variants: runs that differ in what is swept, and the table that "
+        "compares them."
+    ),
     noun="sweep",
     spec=sweep.BenchmarkSweepSpec,
     mutable_fields=sweep.MUTABLE_FIELDS,
@@ -264,7 +320,11 @@ SWEEP = Definition(
         ("Phase", ".status.phase", "Where the sweep is."),
         ("Runs", ".status.runs.summary", "Runs that have ended, of all."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
-        ("Best", ".status.best[0].variant", "Variant with the highest throughput per GPU in the first workload."),
+        (
+            "Best",
+            ".status.best[0].variant",
+            "Variant with the highest throughput per GPU in the first workload.",
+        ),
     ),
     wide_columns=(
         ("Baseline", ".status.baseline", "Variant that the others are compared with."),
@@ -276,7 +336,11 @@ SWEEP = Definition(
 def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
     same = f"self.{name} == oldSelf.{name}"
     both = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
-    return _transition(same if required else both, f"spec.{name} is immutable; create a new {noun}", path=f".{name}")
+    return _transition(
+        same if required else both,
+        f"spec.{name} is immutable; create a new {noun}",
+        path=f".{name}",
+    )
 
 
 def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""`spec.workloads[].dataset`: where prompts come from. Most datasets are derived from the contract's models."""
+"""`spec.workloads[].dataset`: where prompts come from. Most datasets are derived from the
+contract's models."""
 
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -23,7 +24,9 @@ class PvcFile(SpecModel):
     """A file on a claim of the run's namespace, mounted read-only."""
 
     claim_name: ObjectName = Field(description="Name of the PersistentVolumeClaim.")
-    path: str = Field(min_length=1, max_length=512, pattern=r"^[^/].*$", description="Path within it.")
+    path: str = Field(
+        min_length=1, max_length=512, pattern=r"^[^/].*$", description="Path within it."
+    )
 
 
 class SecretName(SpecModel):
@@ -35,23 +38,36 @@ class SecretName(SpecModel):
 class S3File(SpecModel):
     """An object in a store that speaks S3, downloaded by the client pod."""
 
-    bucket: Annotated[str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")]
+    bucket: Annotated[
+        str, Field(min_length=3, max_length=63, pattern=r"^[a-z0-9][a-z0-9.-]*[a-z0-9]$")
+    ]
     """Name of the bucket."""
-    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(description="Its key.")
-    endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = None
+    key: Annotated[str, Field(min_length=1, max_length=1024, pattern=r"^[^/].*$")] = Field(
+        description="Its key."
+    )
+    endpoint: Annotated[str, Field(max_length=253, pattern=r"^https?://[^/?#@\s]+/?$")] | None = (
+        None
+    )
     """URL of the store; AWS if left out."""
-    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = "us-east-1"
+    region: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[a-z0-9-]+$")] = (
+        "us-east-1"
+    )
     """Its region; most self-hosted stores ignore it."""
     credentials_secret_ref: SecretName | None = None
-    """With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left out: requests are not signed."""
+    """With AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY and, if there is one, AWS_SESSION_TOKEN. Left
+    out: requests are not signed."""
 
 
 class DatasetFile(SpecModel):
     """Exactly one of `configMap`, `pvc`, `url`, `s3` and `path`. At most 2 GiB."""
 
     rules = (exactly_one("config_map", "pvc", "url", "s3", "path"),)
-    config_map: ConfigMapFile | None = Field(None, description="A file in a ConfigMap of the run's namespace.")
-    pvc: PvcFile | None = Field(None, description="A file on a claim of the run's namespace, mounted read-only.")
+    config_map: ConfigMapFile | None = Field(
+        None, description="A file in a ConfigMap of the run's namespace."
+    )
+    pvc: PvcFile | None = Field(
+        None, description="A file on a claim of the run's namespace, mounted read-only."
+    )
     url: HttpUrl | None = Field(None, description="Downloaded by the client pod.")
     s3: S3File | None = None
     path: Annotated[str, Field(min_length=2, max_length=512, pattern=r"^/.*$")] | None = None
@@ -70,9 +86,9 @@ class DynamicPrefix(SpecModel):
 
 
 class AgentDataset(SpecModel):
-    """One long conversation, as one prompt up to an answer, with time and date in front of the first user turn. Both come from the
-    seed; the time is each stage's own. Hits on what requests share do not count as contamination. Exactly one of `staticPrefix` and
-    `dynamicPrefix`."""
+    """One long conversation, as one prompt up to an answer, with time and date in front of the
+    first user turn. Both come from the seed; the time is each stage's own. Hits on what requests
+    share do not count as contamination. Exactly one of `staticPrefix` and `dynamicPrefix`."""
 
     rules = (
         exactly_one("static_prefix", "dynamic_prefix"),
@@ -82,19 +98,28 @@ class AgentDataset(SpecModel):
         ),
     )
     conversation: DatasetFile | None = None
-    """JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the client's, of about 3000 tokens."""
+    """JSON with one conversation, of ShareGPT (conversations) or OpenAI (messages). Left out: the
+    client's, of about 3000 tokens."""
     static_prefix: StaticPrefix | None = Field(None, description="The same date in all.")
     dynamic_prefix: DynamicPrefix | None = Field(None, description="Another date in each request.")
-    output_tokens: Length | None = Field(None, description="Tokens requested; by default those of the next answer.")
+    output_tokens: Length | None = Field(
+        None, description="Tokens requested; by default those of the next answer."
+    )
     input_output_ratio: Annotated[int, Field(ge=1, le=10_000)] | None = None
     """Prompt tokens per output token, for example 100; instead of outputTokens."""
-    turns: int = Field(1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole.")
+    turns: int = Field(
+        1, ge=1, le=64, description="Requests of a conversation, whose context grows. 1: the whole."
+    )
 
     def plan_fields(self) -> dict[str, Any]:
         """The fields in the client's plan, but for the file."""
         variants = self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
         own = ("output_tokens", "input_output_ratio", "turns")
-        return {"kind": "agent", "variants": variants, **{name: getattr(self, name) for name in own}}
+        return {
+            "kind": "agent",
+            "variants": variants,
+            **{name: getattr(self, name) for name in own},
+        }
 
 
 MAX_MIX_PARTS = 8
@@ -104,12 +129,16 @@ class MixPart(SpecModel):
     """Another workload, and its share of the requests."""
 
     workload: WorkloadName
-    """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no load."""
-    weight: int = Field(1, ge=1, le=10_000, description="Share of the requests, relative to the others.")
+    """Workload of this spec whose dataset is sent: any but a mix or a timedTrace. It needs no
+    load."""
+    weight: int = Field(
+        1, ge=1, le=10_000, description="Share of the requests, relative to the others."
+    )
 
 
 def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
-    """A dataset of the contract as a spec has it: camelCase, without `kind`, its file wherever a spec can name one."""
+    """A dataset of the contract as a spec has it: camelCase, without `kind`, its file wherever a
+    spec can name one."""
     annotations: dict[str, object] = {"kind": ClassVar[str]}
     members = {
         "__doc__": data.__doc__,
@@ -121,11 +150,15 @@ def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
     if "file" in data.model_fields:
         annotations["file"] = DatasetFile
         members["file"] = Field(description=data.model_fields["file"].description)
-    return new_class(f"{data.__name__}set", (SpecModel, data), exec_body=lambda body: body.update(members))
+    return new_class(
+        f"{data.__name__}set", (SpecModel, data), exec_body=lambda body: body.update(members)
+    )
 
 
 _MODELS = {
-    to_snake(data.model_fields["kind"].default): AgentDataset if data is AgentData else _in_spec(data)
+    to_snake(data.model_fields["kind"].default): AgentDataset
+    if data is AgentData
+    else _in_spec(data)
     for data in DATASETS
 }
 """Every dataset but the mix, by its field."""
@@ -133,7 +166,9 @@ if TYPE_CHECKING:
     _Members = SpecModel
 else:
     _Members = create_model(
-        "_Members", __base__=SpecModel, **{name: (model | None, None) for name, model in _MODELS.items()}
+        "_Members",
+        __base__=SpecModel,
+        **{name: (model | None, None) for name, model in _MODELS.items()},
     )
 
 
@@ -141,9 +176,12 @@ class Dataset(_Members):
     """Exactly one dataset."""
 
     rules = (exactly_one(*_MODELS, "mix"),)
-    mix: Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")] | None = None
-    """The datasets of several workloads in one stream, in an order drawn by the seed. api, ignoreEOS and sampling are those of the
-    mix."""
+    mix: (
+        Annotated[list[MixPart], Field(min_length=2, max_length=MAX_MIX_PARTS), Unique("workload")]
+        | None
+    ) = None
+    """The datasets of several workloads in one stream, in an order drawn by the seed. api,
+    ignoreEOS and sampling are those of the mix."""
 
     @property
     def single(self) -> DatasetFields | AgentDataset | None:
@@ -153,10 +191,13 @@ class Dataset(_Members):
     @property
     def file(self) -> DatasetFile | None:
         """The file it reads; None: it reads none."""
-        return getattr(self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None)
+        return getattr(
+            self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None
+        )
 
     def plan_fields(self) -> dict[str, Any]:
-        """The fields in the client's plan, but for the file. Not of a mix, whose parts are other workloads."""
+        """The fields in the client's plan, but for the file. Not of a mix, whose parts are other
+        workloads."""
         assert self.single is not None
         if isinstance(self.single, AgentDataset):
             return self.single.plan_fields()

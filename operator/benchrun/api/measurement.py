@@ -4,14 +4,27 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
-from benchrun.api.base import DIFFERENT_NUMBERS, NUMBER, Decimal, Percentile, Rule, SpecModel, Text, Unique, exactly_one
+from benchrun.api.base import (
+    DIFFERENT_NUMBERS,
+    NUMBER,
+    Decimal,
+    Percentile,
+    Rule,
+    SpecModel,
+    Text,
+    Unique,
+    exactly_one,
+)
 from benchrun.api.codes import FIXED, Code
 from benchrun.api.server import PodOverrides, Profile, Resources
 
 AUTO = "Auto"
 MAX_PROCESSES = 16
 
-Parallelism = Annotated[int, Field(ge=1, le=MAX_PROCESSES)] | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
+Parallelism = (
+    Annotated[int, Field(ge=1, le=MAX_PROCESSES)]
+    | Annotated[str, Field(max_length=4, pattern=f"^{AUTO}$")]
+)
 
 _PROFILE = "self.measurement.profile"
 _ONE = f"self.client.parallelism == '{AUTO}' || self.client.parallelism == 1"
@@ -22,7 +35,11 @@ MEASUREMENT_RULES = (
         message="load.search needs client.parallelism 1; or list the loads instead",
         path=".client.parallelism",
     ),
-    Rule(cel=f"{_ONE} || !has(self.offline)", message="offline needs client.parallelism 1", path=".client.parallelism"),
+    Rule(
+        cel=f"{_ONE} || !has(self.offline)",
+        message="offline needs client.parallelism 1",
+        path=".client.parallelism",
+    ),
     Rule(
         cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
         f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
@@ -33,14 +50,18 @@ MEASUREMENT_RULES = (
 )
 
 
-AT_MOST_100 = Rule(cel=f"!self.matches({NUMBER}) || double(self) <= 100.0", message="must be at most 100")
+AT_MOST_100 = Rule(
+    cel=f"!self.matches({NUMBER}) || double(self) <= 100.0", message="must be at most 100"
+)
 
 
 class AutoWarmup(SpecModel):
-    """Sends as many requests at once as the workload's highest load point may have in flight (at most 1,024 where nothing bounds
-    them), and up to 32 more after those."""
+    """Sends as many requests at once as the workload's highest load point may have in flight (at
+    most 1,024 where nothing bounds them), and up to 32 more after those."""
 
-    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(60, description="Longest warm-up of a workload.")
+    max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
+        60, description="Longest warm-up of a workload."
+    )
 
 
 class NoWarmup(SpecModel):
@@ -51,7 +72,9 @@ class Warmup(SpecModel):
     """Exactly one of `auto` and `none`."""
 
     rules = (exactly_one("auto", "none"),)
-    auto: AutoWarmup | None = Field(None, description="Warm up each workload before the first stage.")
+    auto: AutoWarmup | None = Field(
+        None, description="Warm up each workload before the first stage."
+    )
     none: NoWarmup | None = Field(None, description="Do not warm up.")
 
 
@@ -62,9 +85,9 @@ Order = Literal["Shuffled", "AsListed"]
 class Measurement(SpecModel):
     """How the measurement is taken."""
 
-    percentiles: Annotated[list[Percentile], Field(min_length=1, max_length=8), Unique(), DIFFERENT_NUMBERS] = Field(
-        ["50", "95", "99"], description="Percentiles of every latency in the results."
-    )
+    percentiles: Annotated[
+        list[Percentile], Field(min_length=1, max_length=8), Unique(), DIFFERENT_NUMBERS
+    ] = Field(["50", "95", "99"], description="Percentiles of every latency in the results.")
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 1
     """Seed of all traffic. Equal seeds on fresh servers mean equal traffic."""
     scrape_interval_seconds: Annotated[int, Field(ge=1, le=60)] = 1
@@ -72,13 +95,16 @@ class Measurement(SpecModel):
     warmup: Warmup = Field(default_factory=lambda: Warmup(auto=AutoWarmup()))
     """Requests before the first stage."""
     order: Order = "Shuffled"
-    """Order of the load points within each repeat: shuffled by the seed, so that a drift of the hardware does not pass for an effect of
-    the load, or as listed. All load points come before any is repeated."""
+    """Order of the load points within each repeat: shuffled by the seed, so that a drift of the
+    hardware does not pass for an effect of the load, or as listed. All load points come before any
+    is repeated."""
     cache_policy: CachePolicy = "Isolate"
-    """Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset: the servers' prefix caches are
-    emptied before each stage. Share: every stage of a workload sends the same prompts, as scripts with a fixed seed do; what the cache
-    serves is shown and judged."""
-    profile: Profile | None = Field(None, description="Profile the server at the end; no figure is changed.")
+    """Isolate: no prompt shares its beginning with another, so the prefix cache stays cold. Reset:
+    the servers' prefix caches are emptied before each stage. Share: every stage of a workload sends
+    the same prompts, as scripts with a fixed seed do; what the cache serves is shown and judged."""
+    profile: Profile | None = Field(
+        None, description="Profile the server at the end; no figure is changed."
+    )
 
 
 class Objective(SpecModel):
@@ -87,7 +113,9 @@ class Objective(SpecModel):
     metric: Literal["TTFT", "TPOT", "ITL", "E2EL"]
     """Time to first token, time per output token, inter-token latency or end-to-end latency."""
     percentile: Percentile = Field("99", description="Which percentile of it.")
-    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(description="Largest value that meets it.")
+    max_milliseconds: Annotated[int, Field(ge=1, le=10_000_000)] = Field(
+        description="Largest value that meets it."
+    )
 
 
 CHANGEABLE = tuple(code.value for code in Code if code not in FIXED)
@@ -108,25 +136,34 @@ class RuleSeverity(SpecModel):
     """Another severity for one finding."""
 
     code: ChangeableCode = Field(description="Code of the finding.")
-    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(description="Off: the rule is not applied.")
+    severity: Literal["Off", "Note", "Suspect", "Invalid"] = Field(
+        description="Off: the rule is not applied."
+    )
 
 
 class Validity(SpecModel):
     """Limits and severities of findings."""
 
     max_failed_percent: Annotated[Decimal, AT_MOST_100] = "1"
-    """Share of failed requests above which a stage is Invalid: failed requests are missing from every latency."""
-    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(default_factory=list)
+    """Share of failed requests above which a stage is Invalid: failed requests are missing from
+    every latency."""
+    severities: Annotated[list[RuleSeverity], Field(max_length=32), Unique("code")] = Field(
+        default_factory=list
+    )
     """Findings to be judged more or less severely, or not at all."""
 
 
 class Client(SpecModel):
     """The pod that generates the load."""
 
-    image: Text | None = Field(None, description="Client image; the operator's default if left out.")
+    image: Text | None = Field(
+        None, description="Client image; the operator's default if left out."
+    )
     parallelism: Parallelism = 1
-    """Processes that send the load together, each its share; every stage has one record of all requests. Auto: as many as the highest
-    load listed needs. A pod holds as many of them as its container has whole cores; there are as many pods as that takes."""
+    """Processes that send the load together, each its share; every stage has one record of all
+    requests. Auto: as many as the highest load listed needs. A pod holds as many of them as its
+    container has whole cores; there are as many pods as that takes."""
     resources: Resources = Field(default_factory=Resources)
-    """What the client container gets; set CPU for busy loads. With parallelism, what each of its pods gets."""
+    """What the client container gets; set CPU for busy loads. With parallelism, what each of its
+    pods gets."""
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The client's pod.")

@@ -1,5 +1,5 @@
-"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`: the vLLM to start, or that runs; and
-what a container of a run gets and how its pod is placed."""
+"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`:
+the vLLM to start, or that runs; and what a container of a run gets and how its pod is placed."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -12,13 +12,21 @@ from pydantic_core import PydanticCustomError
 from benchrun.api import base
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL
 
-Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=128, json_schema_extra=base.ATOMIC)]
+Args = Annotated[
+    list[Annotated[str, Field(max_length=4096)]],
+    Field(max_length=128, json_schema_extra=base.ATOMIC),
+]
 """Command-line arguments, one an item."""
 StringMap = Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=64)]
-ObjectList = Annotated[list[base.KubernetesObject], Field(max_length=32, json_schema_extra=base.ATOMIC)]
+ObjectList = Annotated[
+    list[base.KubernetesObject], Field(max_length=32, json_schema_extra=base.ATOMIC)
+]
 Quantity = (
     Annotated[int, Field(ge=0)]
-    | Annotated[str, Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$")]
+    | Annotated[
+        str,
+        Field(max_length=24, pattern=r"^[0-9]+(\.[0-9]+)?(m|k|[MGTPE]|[KMGTPE]i|e[0-9]{1,2})?$"),
+    ]
 )
 """A Kubernetes quantity: 1, "500m", "6Gi"."""
 Quantities = Annotated[dict[str, Quantity], Field(max_length=32)]
@@ -28,20 +36,29 @@ _SOURCES = ("secretKeyRef", "configMapKeyRef", "fieldRef", "resourceFieldRef")
 EnvSource = Annotated[
     dict[str, Annotated[dict[str, Annotated[str, Field(max_length=253)]], Field(max_length=4)]],
     Field(min_length=1, max_length=1),
-    base.Rule(cel=f"self.all(source, source in {list(_SOURCES)})", message=f"must be one of {', '.join(_SOURCES)}"),
+    base.Rule(
+        cel=f"self.all(source, source in {list(_SOURCES)})",
+        message=f"must be one of {', '.join(_SOURCES)}",
+    ),
 ]
-"""Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another benchmark."""
+"""Kubernetes' EnvVarSource, without `optional`: a benchmark with a setting missing is another
+benchmark."""
 
 
 class EnvVar(base.SpecModel):
     """An environment variable; secrets by reference only."""
 
     rules = (base.exactly_one("value", "value_from"),)
-    name: Annotated[str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+    name: Annotated[
+        str, Field(min_length=1, max_length=256, pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")
+    ]
     """Name of the variable."""
-    value: Annotated[str, Field(max_length=4096)] | None = Field(None, description="Its value. Never a secret.")
+    value: Annotated[str, Field(max_length=4096)] | None = Field(
+        None, description="Its value. Never a secret."
+    )
     value_from: EnvSource | None = None
-    """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also configMapKeyRef, fieldRef and resourceFieldRef."""
+    """Where its value comes from, for example secretKeyRef: {name: s, key: k}; also
+    configMapKeyRef, fieldRef and resourceFieldRef."""
 
 
 Env = Annotated[list[EnvVar], Field(max_length=64), base.Unique("name")]
@@ -50,40 +67,56 @@ Env = Annotated[list[EnvVar], Field(max_length=64), base.Unique("name")]
 class Resources(base.SpecModel):
     """In Kubernetes' own terms of requests and limits."""
 
-    limits: Quantities = Field(default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1.")
+    limits: Quantities = Field(
+        default_factory=dict, description="Limits by resource, for example nvidia.com/gpu: 1."
+    )
     requests: Quantities = Field(default_factory=dict, description="Requests by resource name.")
 
 
 def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't see into volumes."""
+    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't
+    see into volumes."""
     for position, volume in enumerate(volumes):
         projected = volume.get("projected")
         sources = projected.get("sources") if isinstance(projected, dict) else None
         for each in sources if isinstance(sources, list) else []:
             if isinstance(each, dict) and "serviceAccountToken" in each:
                 raise ValueError(
-                    f"[{position}].projected: pods of a run get no ServiceAccount token; leave that source out"
+                    f"[{position}].projected: pods of a run get no ServiceAccount token; leave "
+                    "that source out"
                 )
     return volumes
 
 
 class PodOverrides(base.SpecModel):
-    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods may."""
+    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods
+    may."""
 
     node_selector: StringMap | None = Field(None, description="Labels a node must have.")
     tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
     affinity: base.KubernetesObject | None = Field(None, description="Kubernetes affinity.")
-    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(None, description="More volumes.")
-    volume_mounts: ObjectList | None = Field(None, description="Mounts of these volumes in the main container.")
+    volumes: Annotated[ObjectList, AfterValidator(_without_token)] | None = Field(
+        None, description="More volumes."
+    )
+    volume_mounts: ObjectList | None = Field(
+        None, description="Mounts of these volumes in the main container."
+    )
     runtime_class_name: base.ObjectName | None = Field(None, description="RuntimeClass of the pod.")
-    priority_class_name: base.ObjectName | None = Field(None, description="PriorityClass of the pod.")
-    scheduler_name: base.ObjectName | None = Field(None, description="Scheduler that places the pod.")
+    priority_class_name: base.ObjectName | None = Field(
+        None, description="PriorityClass of the pod."
+    )
+    scheduler_name: base.ObjectName | None = Field(
+        None, description="Scheduler that places the pod."
+    )
     service_account_name: base.ObjectName | None = Field(
         None, description="ServiceAccount of the pod; no token is mounted."
     )
     security_context: base.KubernetesObject | None = None
-    """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp RuntimeDefault."""
-    image_pull_secrets: Annotated[list[base.ObjectName], Field(max_length=8), base.Unique()] | None = None
+    """Kubernetes PodSecurityContext in place of the default, which is non-root with seccomp
+    RuntimeDefault."""
+    image_pull_secrets: (
+        Annotated[list[base.ObjectName], Field(max_length=8), base.Unique()] | None
+    ) = None
     """Names of Secrets for pulling the image."""
 
 
@@ -97,7 +130,9 @@ class SecretKeyRef(base.SpecModel):
 class HubSource(base.SpecModel):
     """Server and client each download the files."""
 
-    token_secret_ref: SecretKeyRef | None = Field(None, description="Hub token for gated models; becomes HF_TOKEN.")
+    token_secret_ref: SecretKeyRef | None = Field(
+        None, description="Hub token for gated models; becomes HF_TOKEN."
+    )
 
 
 class PvcSource(base.SpecModel):
@@ -119,7 +154,9 @@ class ImageVolumeSource(base.SpecModel):
 class PathSource(base.SpecModel):
     """It is at the same path in server and client."""
 
-    path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(description="Path of the model directory.")
+    path: Annotated[str, Field(max_length=512, pattern=r"^/.*$")] = Field(
+        description="Path of the model directory."
+    )
 
 
 class ModelSource(base.SpecModel):
@@ -129,18 +166,25 @@ class ModelSource(base.SpecModel):
     hub: HubSource | None = Field(None, description="From the Hugging Face hub.")
     pvc: PvcSource | None = Field(None, description="From a PersistentVolumeClaim.")
     image_volume: ImageVolumeSource | None = Field(None, description="From an OCI artifact.")
-    path: PathSource | None = Field(None, description="From a directory that the images bring along.")
+    path: PathSource | None = Field(
+        None, description="From a directory that the images bring along."
+    )
 
 
 class Model(base.SpecModel):
     """The model under test."""
 
     rules = (
-        base.Rule(cel="!has(self.revision) || has(self.source.hub)", message="revision needs source hub; remove it"),
+        base.Rule(
+            cel="!has(self.revision) || has(self.source.hub)",
+            message="revision needs source hub; remove it",
+        ),
     )
     name: Annotated[str, Field(min_length=1, max_length=256)]
     """Model name, for example Qwen/Qwen3-4B. With source hub it is the hub's id."""
-    revision: base.Text | None = Field(None, description="Revision on the hub: a branch, tag or commit.")
+    revision: base.Text | None = Field(
+        None, description="Revision on the hub: a branch, tag or commit."
+    )
     served_name: Annotated[str, Field(min_length=1, max_length=256)] | None = None
     """Name the server answers to; `name` if left out."""
     tokenizer: base.Text | None = Field(
@@ -161,16 +205,21 @@ class ChatTemplate(base.SpecModel):
     """Either `inline` or `configMap`."""
 
     rules = (base.exactly_one("inline", "config_map"),)
-    inline: str | None = Field(None, min_length=1, max_length=MAX_TEMPLATE_CHARACTERS, description="The template.")
+    inline: str | None = Field(
+        None, min_length=1, max_length=MAX_TEMPLATE_CHARACTERS, description="The template."
+    )
     config_map: TemplateKey | None = Field(None, description="ConfigMap that holds it.")
 
 
 def _refusing(problem_of: Callable[[list[base.T]], tuple[int, str] | None]) -> AfterValidator:
-    """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the place of an entry and why not."""
+    """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the
+    place of an entry and why not."""
 
     def check(given: list[base.T]) -> list[base.T]:
         if (problem := problem_of(given)) is not None:
-            raise PydanticCustomError("rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"})
+            raise PydanticCustomError(
+                "rule", "{text}", {"text": problem[1], "path": f"[{problem[0]}]"}
+            )
         return given
 
     return AfterValidator(check)
@@ -178,12 +227,21 @@ def _refusing(problem_of: Callable[[list[base.T]], tuple[int, str] | None]) -> A
 
 def _refused_variable(env: list[EnvVar]) -> tuple[int, str] | None:
     refused = ENGINE.refused_variables
-    return next(((n, f"{each.name}: {refused[each.name]}") for n, each in enumerate(env) if each.name in refused), None)
+    return next(
+        (
+            (n, f"{each.name}: {refused[each.name]}")
+            for n, each in enumerate(env)
+            if each.name in refused
+        ),
+        None,
+    )
 
 
 def is_script(command: Sequence[str]) -> bool:
     """Whether a word of a command is a line of a shell: what it starts is not known."""
-    return any(any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{"))
+    return any(
+        any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{")
+    )
 
 
 ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
@@ -192,17 +250,23 @@ ServerFlags = Annotated[Args, _refusing(ENGINE.owned_flag)]
 class RoleServers(base.SpecModel):
     """Servers of one role. Shared settings are in `server`."""
 
-    replicas: Annotated[int, Field(ge=1, le=16)] = Field(1, description="Servers of this role, each in its own pod.")
-    args: ServerFlags = Field(default_factory=list, description="Flags for this role, appended to `server.args`.")
-    resources: Resources = Field(default_factory=Resources, description="What each server of this role gets.")
+    replicas: Annotated[int, Field(ge=1, le=16)] = Field(
+        1, description="Servers of this role, each in its own pod."
+    )
+    args: ServerFlags = Field(
+        default_factory=list, description="Flags for this role, appended to `server.args`."
+    )
+    resources: Resources = Field(
+        default_factory=Resources, description="What each server of this role gets."
+    )
 
 
 class Proxy(base.SpecModel):
     """Proxy: sends each request to a prefill server, then to a decode server."""
 
     image: base.Text | None = None
-    """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL tell it where the servers are. Left
-    out: benchrun's own."""
+    """Image of another proxy, which serves on port 8000. The variables PREFILL_URL and DECODE_URL
+    tell it where the servers are. Left out: benchrun's own."""
     args: Args = Field(default_factory=list)
     """Arguments of the proxy, with $(PREFILL_URL) and $(DECODE_URL)."""
     resources: Resources = Field(default_factory=Resources)
@@ -210,23 +274,31 @@ class Proxy(base.SpecModel):
 
 
 class KVTransfer(base.SpecModel):
-    """KV cache transfer: vLLM's --kv-transfer-config for both roles. The same flag in the args of each role replaces it as a whole."""
+    """KV cache transfer: vLLM's --kv-transfer-config for both roles. The same flag in the args of
+    each role replaces it as a whole."""
 
-    connector: Annotated[str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")]
+    connector: Annotated[
+        str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
+    ]
     """vLLM's name of the connector, for example NixlConnector."""
     roles: Literal["Both", "ProducerConsumer"] = "Both"
-    """vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer: kv_producer where prompts are prefilled
-    and kv_consumer where answers are decoded."""
+    """vLLM's kv_role. Both: kv_both everywhere, as NixlConnector wants it. ProducerConsumer:
+    kv_producer where prompts are prefilled and kv_consumer where answers are decoded."""
     extra_config: base.KubernetesObject | None = None
-    """Settings of the connector itself (kv_connector_extra_config), by its own names, for example {shared_storage_path: /kv}."""
+    """Settings of the connector itself (kv_connector_extra_config), by its own names, for example
+    {shared_storage_path: /kv}."""
 
 
 class Disaggregated(base.SpecModel):
-    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and sharedMemory of the server hold for
-    both."""
+    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and
+    sharedMemory of the server hold for both."""
 
-    prefill: RoleServers = Field(default_factory=RoleServers, description="Servers that compute prompts' KV cache.")
-    decode: RoleServers = Field(default_factory=RoleServers, description="Servers that decode: they write the answers.")
+    prefill: RoleServers = Field(
+        default_factory=RoleServers, description="Servers that compute prompts' KV cache."
+    )
+    decode: RoleServers = Field(
+        default_factory=RoleServers, description="Servers that decode: they write the answers."
+    )
     proxy: Proxy = Field(default_factory=Proxy)
     kv_transfer: KVTransfer
 
@@ -238,12 +310,16 @@ class Disaggregated(base.SpecModel):
 class Started(base.SpecModel):
     """Pods of vLLM that a run starts, measures and removes."""
 
-    image: base.Text = Field(description="Image with the entry point `vllm serve`. Pin it by tag or digest.")
+    image: base.Text = Field(
+        description="Image with the entry point `vllm serve`. Pin it by tag or digest."
+    )
     args: ServerFlags = Field(default_factory=list)
     """Flags of `vllm serve`; the operator adds model, served name and port."""
     env: Annotated[Env, _refusing(_refused_variable)] = Field(default_factory=list)
     """Environment variables of vLLM."""
-    resources: Resources = Field(default_factory=Resources, description="What vLLM's container gets, GPUs among it.")
+    resources: Resources = Field(
+        default_factory=Resources, description="What vLLM's container gets, GPUs among it."
+    )
     pod: PodOverrides = Field(default_factory=PodOverrides, description="The pod of vLLM.")
     shared_memory: Annotated[str, Field(max_length=16, pattern=r"^[0-9]+(Mi|Gi)$")] = "2Gi"
     """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
@@ -254,7 +330,8 @@ class Started(base.SpecModel):
         return self.args
 
     def words_of(self, role: str) -> list[str] | None:
-        """All words that the spec gives to vLLM in this role; None: a script is among them, and what it gives is not known."""
+        """All words that the spec gives to vLLM in this role; None: a script is among them, and
+        what it gives is not known."""
         return self.args_of(role)
 
 
@@ -264,14 +341,18 @@ class Server(Started):
     @model_validator(mode="after")
     def _starts_on_every_node(self) -> Self:
         if self.nodes_per_replica > 1 and self.command and "serve" not in self.command:
-            text = "only `vllm serve` starts a server over several nodes: use it, or leave nodesPerReplica at 1"
+            text = (
+                "only `vllm serve` starts a server over several nodes: use it, or leave "
+                "nodesPerReplica at 1"
+            )
             raise PydanticCustomError("rule", "{text}", {"text": text, "path": ".command"})
         return self
 
     rules = (
         base.Rule(
             cel="!has(self.disaggregated) || (self.replicas == 1 && "
-            "(!has(self.resources) || ((!has(self.resources.limits) || size(self.resources.limits) == 0) && "
+            "(!has(self.resources) || ((!has(self.resources.limits) || "
+            "size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
             message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
             "and disaggregated.decode instead",
@@ -283,19 +364,26 @@ class Server(Started):
             path=".nodesPerReplica",
         ),
     )
-    command: Annotated[Args, Field(max_length=32), _refusing(ENGINE.command_problem)] = Field(default_factory=list)
-    """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The operator's flags that it does not carry and
-    args follow it."""
+    command: Annotated[Args, Field(max_length=32), _refusing(ENGINE.command_problem)] = Field(
+        default_factory=list
+    )
+    """In place of the image's entry point, with $(MODEL), $(SERVED_NAME) and $(PORT). The
+    operator's flags that it does not carry and args follow it."""
     replicas: Annotated[int, Field(ge=1, le=16)] = 1
-    """Servers of this kind, each in its own pod with all resources; requests take turns over them."""
+    """Servers of this kind, each in its own pod with all resources; requests take turns over
+    them."""
     nodes_per_replica: Annotated[int, Field(ge=1, le=16)] = 1
-    """Pods that make up each server, together one vLLM; resources are those of each pod. More than one needs LeaderWorkerSet in the
-    cluster, and parallel sizes in args whose product they share evenly."""
+    """Pods that make up each server, together one vLLM; resources are those of each pod. More than
+    one needs LeaderWorkerSet in the cluster, and parallel sizes in args whose product they share
+    evenly."""
     disaggregated: Disaggregated | None = None
 
     def args_of(self, role: str) -> list[str]:
         """Those of the server, then those of the role."""
-        return [*self.args, *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ())]
+        return [
+            *self.args,
+            *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ()),
+        ]
 
     def words_of(self, role: str) -> list[str] | None:
         """Those of the command come first."""
@@ -303,9 +391,12 @@ class Server(Started):
 
 
 class Offline(Started):
-    """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput` and `vllm bench latency`."""
+    """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput`
+    and `vllm bench latency`."""
 
-    image: base.Text = Field(description="Image with vLLM, whose Python runs the engine and the client's code.")
+    image: base.Text = Field(
+        description="Image with vLLM, whose Python runs the engine and the client's code."
+    )
     args: ServerFlags = Field(default_factory=list)
     """Flags of `vllm bench throughput`; the operator adds the model."""
 
@@ -330,10 +421,14 @@ class Endpoint(base.SpecModel):
     rules = (base.exactly_one("service_ref", "url"),)
     service_ref: ServiceRef | None = None
     """Service of the server; its pods are scraped for running, waiting and KV cache."""
-    url: Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None = None
+    url: (
+        Annotated[str, Field(max_length=1024, pattern=r"^https?://[^/?#@\s]+(/[^?#\s]*)?$")] | None
+    ) = None
     """Base URL of the server, without /v1. Only the client pod ever connects to it."""
     api_key_secret_ref: SecretKeyRef | None = Field(None, description="API key for the server.")
-    ca_config_map_ref: ConfigMapKeyRef | None = Field(None, description="Certificate of the server's CA.")
+    ca_config_map_ref: ConfigMapKeyRef | None = Field(
+        None, description="Certificate of the server's CA."
+    )
     allow_cache_reset: bool = False
     """Allow cachePolicy Reset to empty its prefix cache, for all users."""
 
@@ -341,5 +436,9 @@ class Endpoint(base.SpecModel):
 class Profile(base.SpecModel):
     """Seconds of the last workload's highest load under vLLM's torch profiler."""
 
-    seconds: int = Field(5, ge=1, le=30, description="How long; the server is held for 300 s at most.")
-    claim_name: base.ObjectName | None = Field(None, description="PersistentVolumeClaim that keeps the trace.")
+    seconds: int = Field(
+        5, ge=1, le=30, description="How long; the server is held for 300 s at most."
+    )
+    claim_name: base.ObjectName | None = Field(
+        None, description="PersistentVolumeClaim that keeps the trace."
+    )

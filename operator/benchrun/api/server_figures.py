@@ -1,8 +1,9 @@
-"""The catalogue of server figures: what one sample holds, and what a status and its tables say of a load point.
+"""The catalogue of server figures: what one sample holds, and what a status and its tables say of a
+load point.
 
-A figure is declared here alone: a field of `RoleFigures` with what it is computed from, its column and the tables that export it,
-and, where no sample has its source yet, a field of `Sample`. An engine's names of the series are in `benchrun_client.engines`.
-"""
+A figure is declared here alone: a field of `RoleFigures` with what it is computed from, its column
+and the tables that export it, and, where no sample has its source yet, a field of `Sample`. An
+engine's names of the series are in `benchrun_client.engines`."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -13,7 +14,9 @@ from pydantic import Field
 from benchrun.api.base import StatusModel
 from benchrun.names import ANSWERING_ROLES
 
-WaitingReason = Literal["None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"]
+WaitingReason = Literal[
+    "None", "SequenceLimit", "KVCacheFull", "TokenBudget", "BeyondCapacity", "Unknown"
+]
 LimitKind = Literal["None", "Compute", "KVMemory", "SequenceLimit", "Client", "Unknown"]
 FAILED_TRANSFERS = (
     "nixl_num_failed_transfers_total",
@@ -22,7 +25,8 @@ FAILED_TRANSFERS = (
 )
 """Counters of the NIXL connector."""
 START_DECIMALS = 3
-"""Of the start of a process, in seconds: two precisions of one instant would look like two processes."""
+"""Of the start of a process, in seconds: two precisions of one instant would look like two
+processes."""
 
 
 By = Literal["sum", "mean", "max", "min"]
@@ -42,14 +46,17 @@ def _sampled(by: By = "sum", *, scale: float = 1.0, decimals: int | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Figures of one server at one instant; None where the metrics endpoint does not have them, never 0."""
+    """Figures of one server at one instant; None where the metrics endpoint does not have them,
+    never 0."""
 
     at: float  # Unix seconds of the operator's clock, when the text arrived.
     role: str
     pod: str
     running: float | None = _sampled()
     waiting: float | None = _sampled()
-    kv_cache: float | None = _sampled("max")  # 0 .. 1, of the fullest engine: requests wait for theirs.
+    kv_cache: float | None = _sampled(
+        "max"
+    )  # 0 .. 1, of the fullest engine: requests wait for theirs.
     generation_tokens: float | None = _sampled()
     prompt_tokens: float | None = _sampled()
     requests_finished: float | None = _sampled()
@@ -58,25 +65,33 @@ class Sample:
     prefix_hits: float | None = _sampled()
     start_time: float | None = _sampled(decimals=START_DECIMALS)
     gpu_watts: float | None = _sampled()
-    """Of the server's GPUs together; as the following, only in samples for which an exporter was scraped."""
+    """Of the server's GPUs together; as the following, only in samples for which an exporter was
+    scraped."""
     gpu_memory_mib: float | None = _sampled("max")  # On the GPU that holds most.
-    gpu_memory_total_mib: float | None = _sampled("max")  # Of that GPU, as others are no larger: used and free.
+    gpu_memory_total_mib: float | None = _sampled(
+        "max"
+    )  # Of that GPU, as others are no larger: used and free.
     sm_clock_mhz: float | None = _sampled("min")  # Of the slowest GPU, for which the others wait.
     gpu_joules: float | None = _sampled(scale=1e-3)  # Counter, of the GPUs together.
     gpu_pods: float | None = _sampled("max")  # Pods that the exporter names for one GPU.
     gpu_slowed: float | None = _sampled("mean")
-    """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does; `gpu_power_capped`: for power."""
+    """Share of the GPUs (0 to 1) whose clock the driver lowers for heat or the hardware does;
+    `gpu_power_capped`: for power."""
     gpu_power_capped: float | None = _sampled("mean")
-    gpu_xid: float | None = _sampled()  # Last XID error, summed over the GPUs: another value is another error.
+    gpu_xid: float | None = (
+        _sampled()
+    )  # Last XID error, summed over the GPUs: another value is another error.
     gpu_memory_errors: float | None = _sampled()  # Counter of errors that ECC could not correct.
     cpu_periods: float | None = _sampled("max")
-    """Counter of periods in which the server's container ran under a CPU limit; `cpu_throttled_periods`: in which it was stopped."""
+    """Counter of periods in which the server's container ran under a CPU limit;
+    `cpu_throttled_periods`: in which it was stopped."""
     cpu_throttled_periods: float | None = _sampled("max")
     cpu_waiting_seconds: float | None = _sampled(
         "max"
     )  # Counter of the time in which the container had to wait for a core.
     low: "Sample | None" = None
-    """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the greatest."""
+    """Of a bucket of samples, of which this is the mean: the least of some figures; `high`: the
+    greatest."""
     high: "Sample | None" = None
 
 
@@ -89,15 +104,20 @@ GPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "sm_clock_mhz": ("DCGM_FI_DEV_SM_CLOCK",),
     "gpu_joules": ("DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION",),
     "gpu_xid": ("DCGM_FI_DEV_XID_ERRORS",),
-    "gpu_memory_errors": ("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS"),
+    "gpu_memory_errors": (
+        "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL",
+        "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
+    ),
 }
-"""By figure, the series of NVIDIA's DCGM exporter; those of a server are in `ENGINE.sample_series`."""
+"""By figure, the series of NVIDIA's DCGM exporter; those of a server are in
+`ENGINE.sample_series`."""
 CPU_SERIES: Mapping[str, tuple[str, ...]] = {
     "cpu_periods": ("container_cpu_cfs_periods_total",),
     "cpu_throttled_periods": ("container_cpu_cfs_throttled_periods_total",),
     "cpu_waiting_seconds": ("container_pressure_cpu_waiting_seconds_total",),
 }
-"""By figure, the series of cAdvisor, by docs/storage/prometheus.md of github.com/google/cadvisor."""
+"""By figure, the series of cAdvisor, by docs/storage/prometheus.md of
+github.com/google/cadvisor."""
 
 
 SUMMED = ("running", "waiting")
@@ -106,14 +126,17 @@ Table = Literal["stages", "servers", "replicas"]  # Of exported runs.
 
 
 class Figure(NamedTuple):
-    """How a figure of a load point is computed, from a sample's figure or from counters, and where it is shown."""
+    """How a figure of a load point is computed, from a sample's figure or from counters, and where
+    it is shown."""
 
     sample: str = ""
-    by: Literal["mean", "max"] = "mean"  # Over samples of single servers; of SUMMED, of all together.
+    by: Literal["mean", "max"] = (
+        "mean"  # Over samples of single servers; of SUMMED, of all together.
+    )
     scale: float = 1.0
     counters: tuple[str, ...] = ()
-    """Their rise, summed over servers and stages. None where the counter is missing anywhere; of several, which no server has to
-    have, where all are."""
+    """Their rise, summed over servers and stages. None where the counter is missing anywhere; of
+    several, which no server has to have, where all are."""
     percent_of: str = ""  # The counter of whose rise it is the share; empty: a count.
     where: str = ""  # None where this counter did not rise.
     column: str = ""  # Its header in tables of load points; empty: not there.
@@ -122,7 +145,9 @@ class Figure(NamedTuple):
     """Of exported runs, in which it is a column under its own name."""
 
 
-def _figure(description: str, sample: str = "", by: Literal["mean", "max"] = "mean", **how: Any) -> Any:
+def _figure(
+    description: str, sample: str = "", by: Literal["mean", "max"] = "mean", **how: Any
+) -> Any:
     declared: Any = Field(default=None, description=description)
     declared.metadata.append(Figure(sample, by, **how))
     return declared
@@ -136,17 +161,35 @@ class RoleFigures(StatusModel):
     """Server figures of one cell for one role."""
 
     role: str = Field(max_length=20, description="Role of the servers.")
-    running_mean: float | None = _figure("Requests running, all servers, on average.", "running", column="running")
-    running_max: float | None = _figure("Most requests running at once, all servers.", "running", "max")
-    waiting_mean: float | None = _figure("Requests waiting, all servers, on average.", "waiting", column="waiting")
-    waiting_max: float | None = _figure("Most requests waiting at once, all servers.", "waiting", "max")
+    running_mean: float | None = _figure(
+        "Requests running, all servers, on average.", "running", column="running"
+    )
+    running_max: float | None = _figure(
+        "Most requests running at once, all servers.", "running", "max"
+    )
+    waiting_mean: float | None = _figure(
+        "Requests waiting, all servers, on average.", "waiting", column="waiting"
+    )
+    waiting_max: float | None = _figure(
+        "Most requests waiting at once, all servers.", "waiting", "max"
+    )
     kv_cache_mean_percent: float | None = _figure(
-        "KV cache in use in fullest engines, on average, in percent.", "kv_cache", scale=100, tables=_BUT_REPLICAS
+        "KV cache in use in fullest engines, on average, in percent.",
+        "kv_cache",
+        scale=100,
+        tables=_BUT_REPLICAS,
     )
     kv_cache_max_percent: float | None = _figure(
-        "Most KV cache in use in any engine, in percent.", "kv_cache", "max", scale=100, column="KV max", unit="%"
+        "Most KV cache in use in any engine, in percent.",
+        "kv_cache",
+        "max",
+        scale=100,
+        column="KV max",
+        unit="%",
     )
-    preemptions: float | None = _figure("Requests preempted for want of KV cache.", counters=("num_preemptions_total",))
+    preemptions: float | None = _figure(
+        "Requests preempted for want of KV cache.", counters=("num_preemptions_total",)
+    )
     prefix_hit_percent: float | None = _figure(
         "Prefix cache hits in percent of tokens looked up.",
         counters=("prefix_cache_hits_total",),
@@ -155,7 +198,8 @@ class RoleFigures(StatusModel):
         unit="%",
     )
     fetched_percent: float | None = _figure(
-        "Prompt tokens fetched from outside of the server (KV transfer), of those looked up there, in percent.",
+        "Prompt tokens fetched from outside of the server (KV transfer), of those looked up "
+        "there, in percent.",
         counters=("external_prefix_cache_hits_total",),
         percent_of="external_prefix_cache_queries_total",
         tables=_SERVERS,
@@ -167,27 +211,49 @@ class RoleFigures(StatusModel):
         tables=_SERVERS,
     )
     transfer_failures: float | None = _figure(
-        "Failed KV transfers, where the connector counts them.", counters=FAILED_TRANSFERS, tables=_SERVERS
+        "Failed KV transfers, where the connector counts them.",
+        counters=FAILED_TRANSFERS,
+        tables=_SERVERS,
     )
-    waiting: WaitingReason | None = Field(None, description="Why requests waited here, with more than one role.")
-    limit: LimitKind | None = Field(default=None, description="Bottleneck of this role, where there is more than one.")
-    added_mean_ms: float | None = Field(None, description="What a proxy adds to the time to first token, on average.")
+    waiting: WaitingReason | None = Field(
+        None, description="Why requests waited here, with more than one role."
+    )
+    limit: LimitKind | None = Field(
+        default=None, description="Bottleneck of this role, where there is more than one."
+    )
+    added_mean_ms: float | None = Field(
+        None, description="What a proxy adds to the time to first token, on average."
+    )
     cores: float | None = Field(default=None, description="Of a proxy: CPU that it used, in cores.")
-    samples: int = Field(default=0, description="Scrapes of the metrics endpoint behind these figures.")
+    samples: int = Field(
+        default=0, description="Scrapes of the metrics endpoint behind these figures."
+    )
     gpu_power_mean_watts: float | None = _figure(
-        "Power of all GPUs of the role together, on average. Absent without an exporter.", tables=_SERVERS
+        "Power of all GPUs of the role together, on average. Absent without an exporter.",
+        tables=_SERVERS,
     )
     no_power_reason: str | None = Field(default=None, max_length=100)
     """Why it is not known though an exporter was read."""
-    gpu_memory_max_mib: float | None = _figure("Most memory held on any of its GPUs.", tables=_SERVERS)
-    sm_clock_mean_mhz: float | None = _figure("Clock of its GPUs' SMs, on average.", tables=_SERVERS)
-    coverage_percent: float | None = _figure("Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS)
+    gpu_memory_max_mib: float | None = _figure(
+        "Most memory held on any of its GPUs.", tables=_SERVERS
+    )
+    sm_clock_mean_mhz: float | None = _figure(
+        "Clock of its GPUs' SMs, on average.", tables=_SERVERS
+    )
+    coverage_percent: float | None = _figure(
+        "Samples taken, of those expected, in percent.", tables=_BUT_REPLICAS
+    )
 
 
 ROLE_FIGURES: Mapping[str, Figure] = {
-    name: each for name, info in RoleFigures.model_fields.items() for each in info.metadata if isinstance(each, Figure)
+    name: each
+    for name, info in RoleFigures.model_fields.items()
+    for each in info.metadata
+    if isinstance(each, Figure)
 }
-SHOWN_FIGURES: Mapping[str, Figure] = {name: figure for name, figure in ROLE_FIGURES.items() if figure.column}
+SHOWN_FIGURES: Mapping[str, Figure] = {
+    name: figure for name, figure in ROLE_FIGURES.items() if figure.column
+}
 """Those in the tables of load points."""
 
 
@@ -209,4 +275,6 @@ R = TypeVar("R", bound=HasRole)
 def answering(of: Iterable[R]) -> R | None:
     """That of the servers which write answers, else the first; None: there is none."""
     listed = list(of)
-    return next((each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None)
+    return next(
+        (each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None
+    )

@@ -13,8 +13,13 @@ from benchrun.api.server import ChatTemplate, Endpoint, Model, Offline, Server, 
 from benchrun.api.workloads import MAX_CELLS, MAX_STAGES, MAX_WORKLOADS, Workload
 
 MUTABLE_FIELDS = (
-    "suspend", "cancel", "pendingDeadlineSeconds", "startupDeadlineSeconds", "runDeadlineSeconds", "ttlSecondsAfterFinished",
-)  # fmt: skip
+    "suspend",
+    "cancel",
+    "pendingDeadlineSeconds",
+    "startupDeadlineSeconds",
+    "runDeadlineSeconds",
+    "ttlSecondsAfterFinished",
+)
 """Everything else is immutable: a new measurement is a new object."""
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
@@ -23,13 +28,18 @@ _RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load
 _SPEEDS, _BATCHES = "w.load.traceSpeeds", "w.load.batchSizes"
 _POINTS = (
     f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
-    f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : has({_BATCHES}) ? size({_BATCHES}) : 0)"
+    f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : "
+    f"has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : {_POINTS}).sum()"
+_STAGES = (
+    f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : "
+    f"{_POINTS}).sum()"
+)
 
 MAX_RUN_REQUESTS = 1_000_000
-"""All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds of judging."""
+"""All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds
+of judging."""
 MAX_CELL_REQUESTS = 200_000
 """Of all repeats of a load point: some 150 MB of memory while it is judged."""
 _EACH_RATE = f"{_RATES}.map(r, r.matches({NUMBER}) && r != 'inf' ? double(r) : 0.0)"
@@ -42,7 +52,8 @@ _CELL_REQUESTS = (
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
 _RUN_REQUESTS = (
-    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : {_BY_DURATION} * "
+    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : "
+    f"{_BY_DURATION} * "
     f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
 )
 
@@ -57,7 +68,10 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=f"{_CELLS} <= {MAX_CELLS}",
             message=f"too many load points over all workloads; the limit is {MAX_CELLS}",
-            cel_message=f"'workloads have %d load points in all; the limit is {MAX_CELLS}'.format([{_CELLS}])",
+            cel_message=(
+                "'workloads have %d load points in all; the limit is "
+                f"{MAX_CELLS}'.format([{_CELLS}])"
+            ),
             path=".workloads",
         ),
         Rule(
@@ -75,7 +89,10 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"{_CELL_REQUESTS} <= {MAX_CELL_REQUESTS}.0",
-            message=f"too many requests at a load point (requests x repeats); the limit is {MAX_CELL_REQUESTS}",
+            message=(
+                "too many requests at a load point (requests x repeats); the limit is "
+                f"{MAX_CELL_REQUESTS}"
+            ),
             cel_message="'a load point takes up to %d requests (requests x repeats); "
             f"the limit is {MAX_CELL_REQUESTS}'.format([int({_CELL_REQUESTS})])",
             path=".workloads",
@@ -91,7 +108,10 @@ class BenchmarkRunSpec(SpecModel):
         *measurement.MEASUREMENT_RULES,
         Rule(
             cel=f"has(self.offline) || self.workloads.all(w, !has({_BATCHES}))",
-            message="load.batchSizes needs offline, where the engine is given a whole batch; use concurrencies with a server",
+            message=(
+                "load.batchSizes needs offline, where the engine is given a whole batch; use "
+                "concurrencies with a server"
+            ),
             path=".workloads",
         ),
         Rule(
@@ -110,12 +130,18 @@ class BenchmarkRunSpec(SpecModel):
         Rule(
             cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
             "!(has(w.dataset.random) && has(w.dataset.random.seed))))",
-            message="load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, and no random.seed",
+            message=(
+                "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
+                "and no random.seed"
+            ),
             path=".measurement.cachePolicy",
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
-            message="measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, or turn the prefix cache off",
+            message=(
+                "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, "
+                "or turn the prefix cache off"
+            ),
             path=".measurement.cachePolicy",
         ),
         Rule(
@@ -126,7 +152,10 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel="!has(self.endpoint) || !has(self.cost) || !has(self.cost.perGPUHour)",
-            message="the GPUs behind an endpoint are not known: set cost.perHour, of all its servers, or perMillionTokens",
+            message=(
+                "the GPUs behind an endpoint are not known: set cost.perHour, of all its servers, "
+                "or perMillionTokens"
+            ),
             path=".cost",
         ),
         Rule(
@@ -143,22 +172,37 @@ class BenchmarkRunSpec(SpecModel):
     server: Server | None = None
     endpoint: Endpoint | None = Field(None, description="An existing server to measure instead.")
     offline: Offline | None = Field(None, description="Measured instead of a server.")
-    workloads: Annotated[list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")]
+    workloads: Annotated[
+        list[Workload], Field(min_length=1, max_length=MAX_WORKLOADS), Unique("name")
+    ]
     """Traffic to send; each workload is measured at each of its load points."""
     repeats: Annotated[int, Field(ge=1, le=100)] = 1
-    """How often each load point is measured; with other prompts each time, unless cachePolicy is Share."""
+    """How often each load point is measured; with other prompts each time, unless cachePolicy is
+    Share."""
     client: Client = Field(default_factory=Client, description="The pod that generates the load.")
-    measurement: Measurement = Field(default_factory=Measurement, description="How the measurement is taken.")
+    measurement: Measurement = Field(
+        default_factory=Measurement, description="How the measurement is taken."
+    )
     objectives: list[Objective] = entries(16, "Latency limits to judge every load point by.")
     baseline: Baseline | None = Field(None, description="Another run to compare this run with.")
-    validity: Validity = Field(default_factory=Validity, description="Limits and severities of findings.")
-    cost: Cost | None = Field(None, description="Price of servers or tokens, for the cost of a million tokens.")
-    suspend: bool = Field(False, description="Create nothing yet. Has no effect once the server exists.")
+    validity: Validity = Field(
+        default_factory=Validity, description="Limits and severities of findings."
+    )
+    cost: Cost | None = Field(
+        None, description="Price of servers or tokens, for the cost of a million tokens."
+    )
+    suspend: bool = Field(
+        False, description="Create nothing yet. Has no effect once the server exists."
+    )
     cancel: bool = Field(False, description="End the run and free its GPU. Can't be undone.")
-    pending_deadline_seconds: Deadline = Field(0, description="Longest wait for a node (a GPU); 0 means no limit.")
+    pending_deadline_seconds: Deadline = Field(
+        0, description="Longest wait for a node (a GPU); 0 means no limit."
+    )
     startup_deadline_seconds: Deadline = 1800
     """Longest time from scheduled to healthy; 0 means no limit."""
-    run_deadline_seconds: Deadline = Field(14_400, description="Most time for warm-up and stages; 0 means no limit.")
+    run_deadline_seconds: Deadline = Field(
+        14_400, description="Most time for warm-up and stages; 0 means no limit."
+    )
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """Seconds after its end until this object and its results are deleted. Left out: never."""
 

@@ -1,5 +1,5 @@
-"""`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always under 100 kB; lists say when they were
-cut."""
+"""`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always
+under 100 kB; lists say when they were cut."""
 
 from typing import Annotated, Literal
 
@@ -15,42 +15,65 @@ from benchrun.api.workloads import Axis
 class Startup(StatusModel):
     """Parts of the time to ready, in seconds, one after the other. What is not known is absent."""
 
-    pod_seconds: float | None = Field(None, description="From scheduled to the container's start, in whole seconds.")
+    pod_seconds: float | None = Field(
+        None, description="From scheduled to the container's start, in whole seconds."
+    )
     image_pull_seconds: float | None = None
     """Of that, the image pull; 0 where the node had the image."""
-    download_seconds: float | None = Field(None, description="Downloading weights, if it took half a second.")
-    load_seconds: float | None = Field(None, description="Making the model and loading its weights.")
+    download_seconds: float | None = Field(
+        None, description="Downloading weights, if it took half a second."
+    )
+    load_seconds: float | None = Field(
+        None, description="Making the model and loading its weights."
+    )
     compile_seconds: float | None = Field(None, description="torch.compile.")
     warm_up_seconds: float | None = None
-    """What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and compiling where vLLM does not tell
-    it apart."""
+    """What remains of the engine's initialisation: profiling, KV cache, graph capture, warm-up; and
+    compiling where vLLM does not tell it apart."""
 
 
 Phase = Literal[
-    "Pending", "Suspended", "Preparing", "WaitingForNode", "Starting", "WarmingUp", "Running", "Collecting",
-    "Completed", "Failed", "Cancelled",
-]  # fmt: skip
+    "Pending",
+    "Suspended",
+    "Preparing",
+    "WaitingForNode",
+    "Starting",
+    "WarmingUp",
+    "Running",
+    "Collecting",
+    "Completed",
+    "Failed",
+    "Cancelled",
+]
 Verdict = Literal["Valid", "Suspect", "Invalid", "Unknown"]
 Severity = Literal["Note", "Suspect", "Invalid"]
 Metrics = Annotated[dict[str, float | None], Field(max_length=96)]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2, json_schema_extra=ATOMIC)]
 Evidence = Annotated[
-    float | str | None, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True})
+    float | str | None,
+    WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True, "nullable": True}),
 ]
 """A number or a word; the API server has no type for that."""
 Numbers = Annotated[dict[str, Evidence], Field(max_length=12)]
-Codes = Annotated[list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)]
+Codes = Annotated[
+    list[Annotated[str, Field(max_length=60)]], Field(max_length=64, json_schema_extra=ATOMIC)
+]
 StatusText = Annotated[str, Field(max_length=1024)]
 MAX_ADDRESSES = 32
-"""Of a role's pods: the most that there can be, and as many that were replaced while they loaded."""
+"""Of a role's pods: the most that there can be, and as many that were replaced while they
+loaded."""
 Instant = Annotated[str, Field(max_length=32, json_schema_extra={"format": "date-time"})]
 
 
 class Estimate(StatusModel):
     """What the run will ask for, known as soon as it is accepted."""
 
-    stages: int = Field(description="Stages: load points x repeats; of a search the most there can be.")
-    requests: int = Field(description="Measured requests in all; of a search the most there can be.")
+    stages: int = Field(
+        description="Stages: load points x repeats; of a search the most there can be."
+    )
+    requests: int = Field(
+        description="Measured requests in all; of a search the most there can be."
+    )
     gpu_seconds: int | None = None
     """Least GPU time of the measurement, without start-up; absent where no load has a rate."""
 
@@ -68,27 +91,43 @@ class CompiledKernels(StatusModel):
 class ServerStatus(StatusModel):
     """One server role: what really ran."""
 
-    role: str = Field(max_length=20, description="Role of these servers: server; or prefill, decode and proxy.")
+    role: str = Field(
+        max_length=20, description="Role of these servers: server; or prefill, decode and proxy."
+    )
     ready: bool = Field(False, description="Whether the server answered a health check.")
     pod: str | None = Field(None, max_length=253, description="Name of the pod.")
     node: str | None = Field(None, max_length=253, description="Node it ran on.")
     addresses: list[Annotated[str, Field(max_length=64)]] = entries(MAX_ADDRESSES)
-    """IP addresses of the pods that answered in this role, those of replaced ones last. Requests to any other give WrongServer."""
+    """IP addresses of the pods that answered in this role, those of replaced ones last. Requests to
+    any other give WrongServer."""
     gpu: str | None = Field(None, max_length=253)
     """GPU model, where server.pod.nodeSelector names it; absent with gpuReason."""
-    gpu_reason: str | None = Field(None, max_length=253, description="Why the GPU model is not known.")
-    replicas: int = Field(1, description="Servers of this role. Other values are those of the first one, or sums.")
+    gpu_reason: str | None = Field(
+        None, max_length=253, description="Why the GPU model is not known."
+    )
+    replicas: int = Field(
+        1, description="Servers of this role. Other values are those of the first one, or sums."
+    )
     gpus: int = Field(0, description="GPUs that they hold together.")
     image: str | None = Field(None, max_length=1024, description="Image in the spec.")
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
-    version: str | None = Field(None, max_length=100, description="vLLM's version, from the server.")
-    kv_cache_tokens: int | None = Field(None, description="Tokens the KV cache holds, from the server.")
-    args: list[Annotated[str, Field(max_length=4096)]] = entries(140, "Arguments the server was started with.")
-    reported: dict[str, Annotated[str, Field(max_length=253)]] = Field(default_factory=dict, max_length=40)
+    version: str | None = Field(
+        None, max_length=100, description="vLLM's version, from the server."
+    )
+    kv_cache_tokens: int | None = Field(
+        None, description="Tokens the KV cache holds, from the server."
+    )
+    args: list[Annotated[str, Field(max_length=4096)]] = entries(
+        140, "Arguments the server was started with."
+    )
+    reported: dict[str, Annotated[str, Field(max_length=253)]] = Field(
+        default_factory=dict, max_length=40
+    )
     """Settings the server reports of itself (vLLM's cache_config_info, and its log)."""
     seconds_to_ready: float | None = Field(None, description="From scheduled to healthy.")
     no_gpu_telemetry_reason: str | None = Field(None, max_length=253)
-    """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read them."""
+    """Why power, memory and clocks of its GPUs are not known, though the operator is set up to read
+    them."""
     compilations: CompiledKernels | None = None
     startup: Startup | None = Field(None, description="Where that time went, of the first server.")
     restarts: int = Field(0, description="Restarts seen, of all.")
@@ -101,15 +140,23 @@ class ClientStatus(StatusModel):
     image_digest: str | None = Field(None, max_length=1024, description="Image that really ran.")
     engine: str | None = Field(None, max_length=60, description="Name of the load engine.")
     engine_version: str | None = Field(None, max_length=60, description="Its version.")
-    shards: int | None = Field(None, description="Processes that sent each load (client.parallelism); absent: one.")
-    chat_template: str | None = Field(None, max_length=64, description="SHA-256 of spec.chatTemplate.")
-    commit: str | None = Field(None, max_length=40, description="Of the tokenizer's repository on the hub.")
+    shards: int | None = Field(
+        None, description="Processes that sent each load (client.parallelism); absent: one."
+    )
+    chat_template: str | None = Field(
+        None, max_length=64, description="SHA-256 of spec.chatTemplate."
+    )
+    commit: str | None = Field(
+        None, max_length=40, description="Of the tokenizer's repository on the hub."
+    )
 
 
 class Progress(StatusModel):
     """How far the measurement is."""
 
-    stages_total: int = Field(description="Stages planned; while a load is searched the most there can be.")
+    stages_total: int = Field(
+        description="Stages planned; while a load is searched the most there can be."
+    )
     stages_done: int = Field(0, description="Stages whose record is stored.")
     stage: str | None = Field(None, max_length=160, description="Stage under way.")
     summary: str = Field("", max_length=40, description="Both as text, for the printer column.")
@@ -121,22 +168,25 @@ class Live(StatusModel):
     at: Instant = Field(description="When they were read.")
     running: float | None = Field(None, description="Requests running, in all servers.")
     waiting: float | None = Field(None, description="Requests waiting, in all servers.")
-    kv_cache_percent: float | None = Field(None, description="KV cache in use, in percent: of the fullest server.")
+    kv_cache_percent: float | None = Field(
+        None, description="KV cache in use, in percent: of the fullest server."
+    )
     generation_tokens_per_second: float | None = Field(None, description="Output tokens a second.")
     prompt_tokens_per_second: float | None = Field(None, description="Prompt tokens a second.")
     preemptions: float | None = Field(None, description="Preemptions since the server started.")
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the highest Valid load point of the first workload; without one the highest Suspect one,
-    marked with question marks."""
+    """The figures of the printer columns: the highest Valid load point of the first workload;
+    without one the highest Suspect one, marked with question marks."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(max_length=40)
     """Output tokens a second; with ? where the load point is Suspect."""
     p99_ttft: str = Field(max_length=40)
-    """99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't bound it or the load point is Suspect,
-    and with the wait in the client's queue where a cap may have held requests back."""
+    """99th percentile of TTFT, in milliseconds; with a question mark where so few requests can't
+    bound it or the load point is Suspect, and with the wait in the client's queue where a cap may
+    have held requests back."""
 
 
 class Waiting(StatusModel):
@@ -160,7 +210,9 @@ class Explanation(StatusModel):
 
     question: Literal["TrueRun", "AnswerLength", "MaxModelLen"]
     """Which repeat to use; why answers are short; whether max-model-len holds requests back."""
-    answer: Literal["PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"]
+    answer: Literal[
+        "PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"
+    ]
     """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
@@ -186,41 +238,55 @@ class ObjectiveResult(StatusModel):
     percentile: str = Field(max_length=10, description="Which percentile of it.")
     max_milliseconds: int = Field(description="The limit.")
     measured_milliseconds: float | None = None
-    """What was measured; absent where nothing was, or where it falls among failed requests. Under a rate with a cap, TTFT and E2EL
-    count from when a request was due: the wait in the client's queue is in them."""
+    """What was measured; absent where nothing was, or where it falls among failed requests. Under a
+    rate with a cap, TTFT and E2EL count from when a request was due: the wait in the client's queue
+    is in them."""
     independent: int | None = None
-    """How many independent observations the outcome rests on: fewer than requests, since those that share a queue are alike."""
+    """How many independent observations the outcome rests on: fewer than requests, since those that
+    share a queue are alike."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
-    """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where the percentile itself is a failed
-    request. Inconclusive: too few independent observations, too short a stage, or numbers that can't be trusted."""
+    """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where
+    the percentile itself is a failed request. Inconclusive: too few independent observations, too
+    short a stage, or numbers that can't be trusted."""
 
 
 class Result(StatusModel):
     """One cell: a workload at a load point, its repeats pooled."""
 
-    cell: str = Field(max_length=160, description="Workload and load point, for example chat/rate=4.")
+    cell: str = Field(
+        max_length=160, description="Workload and load point, for example chat/rate=4."
+    )
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: Axis = Field(description="What was varied.")
-    value: str = Field(max_length=24, description="Requests a second (a decimal, or inf), or users.")
+    value: str = Field(
+        max_length=24, description="Requests a second (a decimal, or inf), or users."
+    )
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
     metrics: Metrics = Field(default_factory=dict)
-    """Figures under vLLM's own names, five significant digits. With spec.cost, cost_per_million_output_tokens and
-    cost_per_million_total_tokens beside them; output_tokens_per_joule where the power of GPUs is known."""
+    """Figures under vLLM's own names, five significant digits. With spec.cost,
+    cost_per_million_output_tokens and cost_per_million_total_tokens beside them;
+    output_tokens_per_joule where the power of GPUs is known."""
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
-    """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being alike."""
+    """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being
+    alike."""
     independent: Annotated[dict[str, int], Field(max_length=64)] = Field(default_factory=dict)
     """How many independent observations each of them rests on."""
     uncertain: Codes = Field(default_factory=list)
     """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
     steady: Metrics = Field(default_factory=dict)
-    """The same figures within the steady state: without the ramp at the start and the drain at the end."""
+    """The same figures within the steady state: without the ramp at the start and the drain at the
+    end."""
     throughput_of: ThroughputOf | None = None
-    """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the same, but not compared: the rate set it.
-    Stage, or absent: that of `metrics`."""
-    repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(default_factory=dict)
+    """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the
+    same, but not compared: the rate set it. Stage, or absent: that of `metrics`."""
+    repeat_cv_percent: Annotated[dict[str, float], Field(max_length=16)] = Field(
+        default_factory=dict
+    )
     """Coefficient of variation of the repeats, by figure: the noise within one server."""
-    traffic: str | None = Field(None, max_length=80, description="Digest of all prompts: equal digests, equal traffic.")
+    traffic: str | None = Field(
+        None, max_length=80, description="Digest of all prompts: equal digests, equal traffic."
+    )
     sampling: str | None = Field(None, max_length=120)
     """How tokens were chosen: greedy, or the settings sent; absent: not known."""
     waiting: Waiting | None = Field(None, description="Why requests waited in the server.")
@@ -229,10 +295,13 @@ class Result(StatusModel):
         8, "Answers to what people ask of it, one entry a question.", key="question"
     )
     by_repeat: Annotated[
-        dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]], Field(max_length=16)
+        dict[str, Annotated[list[float], Field(max_length=256, json_schema_extra=ATOMIC)]],
+        Field(max_length=16),
     ] = Field(default_factory=dict)
     """Figures of each repeat, in order; sequence: its place among all stages."""
-    roles: list[RoleFigures] = entries(8, "What the servers' metrics endpoints reported meanwhile.", key="role")
+    roles: list[RoleFigures] = entries(
+        8, "What the servers' metrics endpoints reported meanwhile.", key="role"
+    )
     objectives: list[ObjectiveResult] = entries(16, "How each objective fared here.")
     verdict: Verdict = Field(description="Whether these numbers can be trusted.")
     findings: Codes = Field(default_factory=list)
@@ -251,34 +320,49 @@ class Result(StatusModel):
 class DatasetStatus(StatusModel):
     """What was read for a workload, and what was left out."""
 
-    name: str = Field(max_length=60, description="Name of the workload; in a mix with the dataset's position, from 0.")
-    source: str = Field(max_length=160, description="The file, as the client calls it; the end of a long name.")
-    sha256: str = Field(max_length=64, description="Digest of its content: equal digests are equal data.")
+    name: str = Field(
+        max_length=60,
+        description="Name of the workload; in a mix with the dataset's position, from 0.",
+    )
+    source: str = Field(
+        max_length=160, description="The file, as the client calls it; the end of a long name."
+    )
+    sha256: str = Field(
+        max_length=64, description="Digest of its content: equal digests are equal data."
+    )
     rows_read: int = Field(description="Rows, lines or entries there were.")
-    rows_used: int = Field(description="Of them, how many this workload took; its warm-up included.")
+    rows_used: int = Field(
+        description="Of them, how many this workload took; its warm-up included."
+    )
     rows_dropped: Annotated[dict[str, int], Field(max_length=8)] = Field(default_factory=dict)
     """How many could not be used, by reason; only rows that were looked at are counted."""
 
 
 class SearchResult(StatusModel):
-    """What came of one search. Its bounds rest on the judged load points, not on what the client made of them."""
+    """What came of one search. Its bounds rest on the judged load points, not on what the client
+    made of them."""
 
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")
-    outcome: Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
-    """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the objectives. NoneMet: not even the
-    lowest does for certain. ProbeLimit: maxProbes ended it. Inconclusive: the bracket is wide, since load points within it are invalid
-    or inconclusive, or no load was confirmed, or a confirmation contradicts what was found. Incomplete: the search did not come to its
-    end, or a record is missing."""
+    outcome: Literal[
+        "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
+    ]
+    """Bracketed: found, to the spec's tolerance. AtUpperBound: the search's highest load meets the
+    objectives. NoneMet: not even the lowest does for certain. ProbeLimit: maxProbes ended it.
+    Inconclusive: the bracket is wide, since load points within it are invalid or inconclusive, or
+    no load was confirmed, or a confirmation contradicts what was found. Incomplete: the search did
+    not come to its end, or a record is missing."""
     lower: str | None = Field(None, max_length=24)
-    """Highest load that met every objective in stages that confirmed it. The chance that it misses them is at most 2.5 %, over all that
-    the search tried."""
+    """Highest load that met every objective in stages that confirmed it. The chance that it misses
+    them is at most 2.5 %, over all that the search tried."""
     upper: str | None = Field(None, max_length=24)
     """Lowest load above it that is not known to meet them; none at the upper bound."""
     upper_outcome: Literal["Missed", "Inconclusive"] | None = None
-    """Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not certain, or the numbers there can't be
-    trusted (too many requests failed, say)."""
-    resolution_percent: float | None = Field(None, description="How far upper is above lower, in percent of lower.")
+    """Missed: an objective is missed there with 95 % certainty. Inconclusive: that is not certain,
+    or the numbers there can't be trusted (too many requests failed, say)."""
+    resolution_percent: float | None = Field(
+        None, description="How far upper is above lower, in percent of lower."
+    )
     probes: int = Field(description="Load points measured, confirmations included.")
     stages: int = Field(description="Stages measured.")
     sentence: StatusText = Field(description="The answer in a sentence.")
@@ -287,9 +371,16 @@ class SearchResult(StatusModel):
 class Finding(StatusModel):
     """One thing found wrong (or worth knowing), over the whole run."""
 
-    code: str = Field(max_length=60, description="Stable name of the rule that found it; see `benchrun explain CODE`.")
-    severity: Severity = Field(description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing.")
-    default_severity: Severity | None = Field(None, description="Severity before validity.severities changed it.")
+    code: str = Field(
+        max_length=60,
+        description="Stable name of the rule that found it; see `benchrun explain CODE`.",
+    )
+    severity: Severity = Field(
+        description="Invalid: the number is wrong. Suspect: it may be. Note: worth knowing."
+    )
+    default_severity: Severity | None = Field(
+        None, description="Severity before validity.severities changed it."
+    )
     count: int = Field(description="Stages it was found in.")
     worst_stage: str = Field(max_length=160, description="The stage where it is most marked.")
     evidence: Annotated[dict[str, Evidence], Field(max_length=24)] = Field(default_factory=dict)
@@ -302,7 +393,9 @@ class Judge(StatusModel):
     """Which rules judged."""
 
     version: str = Field(max_length=40, description="Version of the rules.")
-    thresholds_digest: str = Field(max_length=80, description="Digest of the thresholds they were given.")
+    thresholds_digest: str = Field(
+        max_length=80, description="Digest of the thresholds they were given."
+    )
     overrides: list[Annotated[str, Field(max_length=80)]] = entries(32)
     """Severities that the spec changed, as code=severity."""
 
@@ -325,16 +418,26 @@ class Truncated(StatusModel):
 class BenchmarkRunStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
-    phase: Phase | None = Field(None, description="Where the run is, for people; programs read the conditions.")
+    observed_generation: int = Field(
+        -1, description="Generation of the spec this status is about; -1: none yet."
+    )
+    phase: Phase | None = Field(
+        None, description="Where the run is, for people; programs read the conditions."
+    )
     conditions: Conditions = Field((), description="Observations about the run, one a type.")
-    message: StatusText | None = Field(None, description="What the run waits for, or why it ended; in a sentence.")
+    message: StatusText | None = Field(
+        None, description="What the run waits for, or why it ended; in a sentence."
+    )
     accepted_time: Instant | None = Field(None, description="When the spec was found good.")
     start_time: Instant | None = Field(None, description="First measured request.")
     completion_time: Instant | None = Field(None, description="When the run ended, however it did.")
     scheduled_time: Instant | None = Field(None, description="When the server got its node.")
-    server_ready_time: Instant | None = Field(None, description="First healthy answer of the server.")
-    server_released_time: Instant | None = Field(None, description="When the deletion of the server was requested.")
+    server_ready_time: Instant | None = Field(
+        None, description="First healthy answer of the server."
+    )
+    server_released_time: Instant | None = Field(
+        None, description="When the deletion of the server was requested."
+    )
     ending: EndingStatus | None = None
     estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: list[ServerStatus] = entries(8, "The servers, one entry a role.", key="role")
@@ -343,21 +446,29 @@ class BenchmarkRunStatus(StatusModel):
     """What the prompts were made of, where a file or the hub was read."""
     cost: CostStatus | None = None
     progress: Progress | None = Field(None, description="How far the measurement is.")
-    live: Live | None = Field(None, description="Latest figures of the servers, while the run goes on.")
+    live: Live | None = Field(
+        None, description="Latest figures of the servers, while the run goes on."
+    )
     headline: Headline | None = None
     results: list[Result] = entries(64, "The numbers, one entry a cell.", key="cell")
     searches: list[SearchResult] = entries(16, key="workload")
     """The highest load that met the objectives, one entry a workload with load.search."""
     profile: ProfileStatus | None = Field(None, description="What came of measurement.profile.")
-    findings: list[Finding] = entries(64, "What was found wrong with the measurement, one entry a code.", key="code")
+    findings: list[Finding] = entries(
+        64, "What was found wrong with the measurement, one entry a code.", key="code"
+    )
     verdict: Verdict | None = None
     """The worst verdict of all cells; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
     comparison: Comparison | None = Field(None, description="Comparison with the baseline.")
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""
-    log_tail: str | None = Field(None, max_length=8192, description="Last lines of the server's log when it failed.")
-    truncated: list[Truncated] = entries(20, "Lists above that were cut to keep this object small.", key="field")
+    log_tail: str | None = Field(
+        None, max_length=8192, description="Last lines of the server's log when it failed."
+    )
+    truncated: list[Truncated] = entries(
+        20, "Lists above that were cut to keep this object small.", key="field"
+    )
 
 
 MAX_REFUSED = 16  # Refusals kept as text; all are counted.
@@ -382,14 +493,17 @@ class Judgement(StatusModel):
     """The job's, with engine, its version and shards; None where nothing was measured."""
     comparison: Comparison | None = None
     not_regressed: ConditionStatus | None = None
-    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was compared."""
+    """Of the condition NotRegressed, whose message is the comparison's; None: nothing was
+    compared."""
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
     objectives_unmet: _Text = ""  # Message of the condition: which were not, and where.
     valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.
-    all_requests_failed: bool = False  # In all stages: the run has failed, though it was measured to its end.
+    all_requests_failed: bool = (
+        False  # In all stages: the run has failed, though it was measured to its end.
+    )
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's own answer to one more request, where every request of a stage failed."""
     measured_anything: bool = False  # Whether there is one record at least.

@@ -1,4 +1,5 @@
-"""A stored status: read leniently, since another version of the operator may have written it, and changed by a JSON merge patch."""
+"""A stored status: read leniently, since another version of the operator may have written it, and
+changed by a JSON merge patch."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
@@ -12,17 +13,19 @@ M = TypeVar("M", bound=BaseModel)
 Path = tuple[int | str, ...]
 
 _ROUNDS = 8
-"""How often unreadable parts are left out: an entry that lacks what was left out of it goes in the next round."""
+"""How often unreadable parts are left out: an entry that lacks what was left out of it goes in the
+next round."""
 _MAX_PARTS = 256
 """Unreadable parts that are left out one by one; where there are more, their whole fields are."""
 _STATUSES = get_args(ConditionStatus)
 
 
 def read_leniently(model: type[M], stored: object) -> M:
-    """A status, as far as this version can read it: a value it can't read is as if it were not there. Never raises.
+    """A status, as far as this version can read it: a value it can't read is as if it were not
+    there. Never raises.
 
-    The model's fields all have defaults. A condition counts where its type and status can be read, whatever else it holds.
-    """
+    The model's fields all have defaults. A condition counts where its type and status can be read,
+    whatever else it holds."""
     if not isinstance(stored, Mapping):
         return model()
     try:
@@ -32,12 +35,16 @@ def read_leniently(model: type[M], stored: object) -> M:
 
 
 def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
-    """A copy that lacks what the paths name; a path that leads further than there is anything names the last thing on it."""
+    """A copy that lacks what the paths name; a path that leads further than there is anything names
+    the last thing on it."""
     found = dict(stored)
-    # From the last entry of a list to the first, so that the places of those before stay what they are.
+    # From the last entry of a list to the first, so that the places of those before stay what they
+    # are.
     existing = {_existing(stored, path) for path in paths} - {()}
     for *way, last in sorted(
-        existing, key=lambda path: [(s, "") if isinstance(s, int) else (0, s) for s in path], reverse=True
+        existing,
+        key=lambda path: [(s, "") if isinstance(s, int) else (0, s) for s in path],
+        reverse=True,
     ):
         part: Any = found
         for step in way:
@@ -53,14 +60,20 @@ def _as_far_as_readable(model: type[M], stored: Mapping[str, Any]) -> M:
     known = {name: stored[name] for name in names if name in stored}
     if "conditions" in known:
         listed = known["conditions"] if isinstance(known["conditions"], list) else []
-        known["conditions"] = [read for each in listed if (read := _condition(each)) is not None][:MAX_CONDITIONS]
+        known["conditions"] = [read for each in listed if (read := _condition(each)) is not None][
+            :MAX_CONDITIONS
+        ]
     for _ in range(_ROUNDS):
         try:
             return model.model_validate(known)
         except ValidationError as error:
             found = error.errors(include_url=False, include_context=False, include_input=False)
-            known = without(known, [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found])
-    return model.model_validate({name: value for name, value in known.items() if _is_readable(model, name, value)})
+            known = without(
+                known, [each["loc"][: None if len(found) <= _MAX_PARTS else 1] for each in found]
+            )
+    return model.model_validate(
+        {name: value for name, value in known.items() if _is_readable(model, name, value)}
+    )
 
 
 def _is_readable(model: type[M], name: str, value: object) -> bool:
@@ -72,11 +85,14 @@ def _is_readable(model: type[M], name: str, value: object) -> bool:
 
 
 def _existing(stored: object, path: Path) -> Path:
-    """The part of a path that is there: pydantic's also name kinds of values, and fields that lack."""
+    """The part of a path that is there: pydantic's also name kinds of values, and fields that
+    lack."""
     there: Any = stored
     for depth, step in enumerate(path):
         is_key = isinstance(there, Mapping) and step in there
-        if not is_key and not (isinstance(there, list) and isinstance(step, int) and step < len(there)):
+        if not is_key and not (
+            isinstance(there, list) and isinstance(step, int) and step < len(there)
+        ):
             return path[:depth]
         there = there[step]
     return path
@@ -87,7 +103,11 @@ def _condition(stored: Any) -> Json | None:
     match stored:
         case {"type": str(type_), "status": status} if status in _STATUSES and 0 < len(type_) <= 64:
             bounds = {"reason": 128, "message": 4096, "lastTransitionTime": 32}
-            texts = {name: text[:most] for name, most in bounds.items() if isinstance(text := stored.get(name), str)}
+            texts = {
+                name: text[:most]
+                for name, most in bounds.items()
+                if isinstance(text := stored.get(name), str)
+            }
             generation = stored.get("observedGeneration")
             numbers = {"observedGeneration": generation if type(generation) is int else 0}
             return {"type": type_, "status": status, "reason": "", **texts, **numbers}
@@ -95,18 +115,28 @@ def _condition(stored: Any) -> Json | None:
 
 
 def status_changes(observed: Json, wanted: BaseModel) -> Json:
-    """The merge patch from the status in the cluster to the wanted one; empty when nothing is to be written.
+    """The merge patch from the status in the cluster to the wanted one; empty when nothing is to be
+    written.
 
-    What this version could read of the old status is compared with the new one, both in one form: what is None or an empty list or
-    object is left out, and a null removes what was there. So a part that we do not hold in memory (`results` of a run that ended) is
-    never touched, and neither is what an operator of another version wrote and this one can't read.
-    """
+    What this version could read of the old status is compared with the new one, both in one form:
+    what is None or an empty list or object is left out, and a null removes what was there. So a
+    part that we do not hold in memory (`results` of a run that ended) is never touched, and neither
+    is what an operator of another version wrote and this one can't read."""
     read = as_json(read_leniently(type(wanted), observed))
-    patch = _difference({name: value for name, value in read.items() if name in observed}, as_json(wanted))
+    patch = _difference(
+        {name: value for name, value in read.items() if name in observed}, as_json(wanted)
+    )
     if patch.get("conditions"):
-        patch["conditions"] = [*patch["conditions"], *_others(observed.get("conditions"), patch["conditions"])]
+        patch["conditions"] = [
+            *patch["conditions"],
+            *_others(observed.get("conditions"), patch["conditions"]),
+        ]
     # Live figures that did not change, scraped once more.
-    only_the_time = patch.keys() == {"live"} and isinstance(patch["live"], dict) and patch["live"].keys() == {"at"}
+    only_the_time = (
+        patch.keys() == {"live"}
+        and isinstance(patch["live"], dict)
+        and patch["live"].keys() == {"at"}
+    )
     return {} if only_the_time else patch
 
 
@@ -114,7 +144,9 @@ def has_only_progress(observed: Json, patch: Json) -> bool:
     """Whether a patch holds nothing but progress and figures: nobody waits for it."""
     if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
         return False
-    return "conditions" not in patch or _states(observed.get("conditions")) == _states(patch["conditions"])
+    return "conditions" not in patch or _states(observed.get("conditions")) == _states(
+        patch["conditions"]
+    )
 
 
 def _states(conditions: object) -> set[tuple[str, str]]:
@@ -125,7 +157,10 @@ def _states(conditions: object) -> set[tuple[str, str]]:
 def as_json(value: Any) -> Any:
     """A model as it is stored, or a value in it."""
     if isinstance(value, BaseModel):
-        stored = {f.alias or name: as_json(getattr(value, name)) for name, f in type(value).model_fields.items()}
+        stored = {
+            f.alias or name: as_json(getattr(value, name))
+            for name, f in type(value).model_fields.items()
+        }
         return {name: each for name, each in stored.items() if each not in (None, [], {})}
     if isinstance(value, list | tuple):
         return [as_json(item) for item in value]
@@ -135,19 +170,30 @@ def as_json(value: Any) -> Any:
 
 
 def _others(observed: object, ours: list[Json]) -> list[Json]:
-    """Conditions of types that are not among ours: a list is written whole, and these are another version's."""
+    """Conditions of types that are not among ours: a list is written whole, and these are another
+    version's."""
     types = {condition["type"] for condition in ours}
     listed = observed if isinstance(observed, list) else []
-    named = [each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)]
-    return [each for each in named if each["type"] not in types][: max(0, MAX_CONDITIONS - len(ours))]
+    named = [
+        each for each in listed if isinstance(each, dict) and isinstance(each.get("type"), str)
+    ]
+    return [each for each in named if each["type"] not in types][
+        : max(0, MAX_CONDITIONS - len(ours))
+    ]
 
 
 def _difference(old: Json, new: Json) -> Json:
-    patch: Json = {name: None for name, value in old.items() if name not in new and value not in (None, [], {})}
+    patch: Json = {
+        name: None for name, value in old.items() if name not in new and value not in (None, [], {})
+    }
     for name, value in new.items():
         before = old.get(name)
         if _without_nulls(before) != _without_nulls(value):
-            patch[name] = _difference(before, value) if isinstance(before, dict) and isinstance(value, dict) else value
+            patch[name] = (
+                _difference(before, value)
+                if isinstance(before, dict) and isinstance(value, dict)
+                else value
+            )
     return patch
 
 

@@ -1,4 +1,5 @@
-"""`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the highest load that meets the objectives."""
+"""`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the
+highest load that meets the objectives."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +15,8 @@ MAX_PROBES = 32
 MAX_REPEATS = 8
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
-"""Requests x (100 - percentile), at least. Fewer requests have no interval around that percentile: -100 x ln 0.025, rounded up."""
+"""Requests x (100 - percentile), at least. Fewer requests have no interval around that percentile:
+-100 x ln 0.025, rounded up."""
 LEAST_TO_CONFIRM = 479
 """The same for a confirmation of one stage: -100 x ln `confirmation_error(1)`."""
 
@@ -27,32 +29,48 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 
 
 class Search(base.SpecModel):
-    """From the lowest load on it doubles until the objectives are not met, then halves the bracket, in ratios; then new stages
-    confirm the load found."""
+    """From the lowest load on it doubles until the objectives are not met, then halves the bracket,
+    in ratios; then new stages confirm the load found."""
 
     rules = (
         base.Rule(
-            cel=f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && self.to.matches({_WHOLE}))",
+            cel=(
+                f"self.axis != 'Concurrency' || (self.from.matches({_WHOLE}) && "
+                f"self.to.matches({_WHOLE}))"
+            ),
             message="from and to are whole numbers where the axis is Concurrency",
         ),
         base.Rule(
-            cel=f"self.axis != 'Concurrency' || !self.to.matches({base.NUMBER}) || double(self.to) <= {MAX_USERS}.0",
+            cel=(
+                f"self.axis != 'Concurrency' || !self.to.matches({base.NUMBER}) || "
+                f"double(self.to) <= {MAX_USERS}.0"
+            ),
             message=f"to must be at most {MAX_USERS} where the axis is Concurrency",
         ),
-        base.Rule(cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)", message="from must be below to"),
+        base.Rule(
+            cel=f"!({_ARE_NUMBERS}) || double(self.from) < double(self.to)",
+            message="from must be below to",
+        ),
     )
-    axis: Literal["RequestRate", "Concurrency"] = Field(description="Varies requests a second, or concurrent users.")
+    axis: Literal["RequestRate", "Concurrency"] = Field(
+        description="Varies requests a second, or concurrent users."
+    )
     from_: base.PositiveDecimal = Field(alias="from")
     """Lowest load, measured first; it should meet the objectives."""
-    to: base.PositiveDecimal = Field(description="Highest load; the search ends there if it meets the objectives.")
+    to: base.PositiveDecimal = Field(
+        description="Highest load; the search ends there if it meets the objectives."
+    )
     tolerance_percent: Annotated[base.Decimal, _TOLERANCE] = "5"
     """Width of the bracket at which the search ends."""
     max_probes: Annotated[int, Field(ge=1, le=MAX_PROBES)] = Field(
-        12, description=f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
+        12,
+        description=(
+            f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
+        ),
     )
     max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
-    """Most stages of a load point, repeated while its requests can't tell with 95 % certainty whether the objectives are met; after
-    that they count as not met."""
+    """Most stages of a load point, repeated while its requests can't tell with 95 % certainty
+    whether the objectives are met; after that they count as not met."""
 
     @property
     def most_stages(self) -> int:
@@ -61,7 +79,8 @@ class Search(base.SpecModel):
 
 
 _LOADS = (
-    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), has({0}.batchSizes)]"
+    "[has({0}.requestRates), has({0}.concurrencies), has({0}.search), has({0}.traceSpeeds), "
+    "has({0}.batchSizes)]"
     ".filter(x, x).size()"
 )
 _SEARCH = "has(w.load.search)"
@@ -73,7 +92,8 @@ _REQUESTS = (
     "double(w.durationSeconds) * double(w.load.search.from) : 0.0)"
 )
 _ENOUGH = (
-    f"!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || !o.percentile.matches({base.NUMBER}) || "
+    "!has(self.objectives) || self.objectives.all(o, o.metric == 'ITL' || "
+    f"!o.percentile.matches({base.NUMBER}) || "
     f"{_REQUESTS} * (100.0 - double(o.percentile)) >= "
     f"(w.load.search.maxRepeats > 1 ? {LEAST_BEYOND}.0 : {LEAST_TO_CONFIRM}.0))"
 )
@@ -81,19 +101,28 @@ _ENOUGH = (
 
 WORKLOAD_RULES = (
     base.Rule(
-        cel=f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && size(self.objectives) > 0)",
-        message="load.search looks for the highest load that meets the objectives: set at least one",
+        cel=(
+            f"!self.workloads.exists(w, {_SEARCH}) || (has(self.objectives) && "
+            "size(self.objectives) > 0)"
+        ),
+        message=(
+            "load.search looks for the highest load that meets the objectives: set at least one"
+        ),
         path=".objectives",
     ),
     base.Rule(
         cel=f"!self.workloads.exists(w, {_SEARCH}) || self.repeats == 1",
-        message="load.search decides itself how often a load is measured (maxRepeats); leave repeats at 1",
+        message=(
+            "load.search decides itself how often a load is measured (maxRepeats); leave repeats "
+            "at 1"
+        ),
         path=".repeats",
     ),
     base.Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
         message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
-        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where maxRepeats is 1; ITL needs "
+        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where "
+        "maxRepeats is 1; ITL needs "
         "no such number",
         path=".workloads",
     ),
@@ -108,7 +137,10 @@ WORKLOAD_RULES = (
         cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
         "self.workloads.exists(m, "
         "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
-        message="a workload without load is sent only as part of a mix: set its load, or name it in a dataset.mix",
+        message=(
+            "a workload without load is sent only as part of a mix: set its load, or name it in a "
+            "dataset.mix"
+        ),
         path=".workloads",
     ),
 )
@@ -126,20 +158,25 @@ LoadPoints = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOAD_POI
 
 
 class Load(base.SpecModel):
-    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest load, the
-    speeds at which a trace is replayed, or batch sizes (with `offline`)."""
+    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
+    for the highest load, the speeds at which a trace is replayed, or batch sizes (with
+    `offline`)."""
 
     rules = (
         base.Rule(
             cel=f"{_LOADS.format('self')} <= 1",
-            message="must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes",
+            message=(
+                "must set exactly one of requestRates, concurrencies, search, traceSpeeds and "
+                "batchSizes"
+            ),
         ),
         base.Rule(
             cel="!has(self.maxConcurrency) || has(self.requestRates)",
             message="set maxConcurrency only with requestRates",
         ),
         base.Rule(
-            cel="!has(self.burstiness) || has(self.requestRates)", message="set burstiness only with requestRates"
+            cel="!has(self.burstiness) || has(self.requestRates)",
+            message="set burstiness only with requestRates",
         ),
     )
     request_rates: Annotated[LoadPoints[base.Rate], base.DIFFERENT_NUMBERS] | None = None
@@ -147,14 +184,19 @@ class Load(base.SpecModel):
     max_concurrency: Concurrency | None = None
     """Most requests in flight; further ones wait in the client."""
     burstiness: base.PositiveDecimal | None = None
-    """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier, above 1 more even."""
+    """Distribution of the gaps between arrivals: 1 is Poisson (the default), below 1 is burstier,
+    above 1 more even."""
     concurrencies: LoadPoints[Concurrency] | None = None
     """Users that each send the next request when the last was answered; each a load point."""
-    search: Search | None = Field(None, description="Looks for the highest load that meets the objectives.")
+    search: Search | None = Field(
+        None, description="Looks for the highest load that meets the objectives."
+    )
     trace_speeds: Annotated[LoadPoints[base.PositiveDecimal], base.DIFFERENT_NUMBERS] | None = None
-    """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice as fast."""
+    """Replays the instants of dataset.timedTrace, each speed a load point: 1 as recorded, 2 twice
+    as fast."""
     batch_sizes: LoadPoints[Annotated[int, Field(ge=1, le=MAX_REQUESTS)]] | None = None
-    """With offline: requests that the engine is given in one call, the next when all are answered; each a load point."""
+    """With offline: requests that the engine is given in one call, the next when all are answered;
+    each a load point."""
 
 
 _Share = Annotated[str, Field(max_length=8, pattern=r"^(0\.0*[1-9][0-9]*|1(\.0+)?)$")]
@@ -173,27 +215,40 @@ class Sampling(base.SpecModel):
     temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
     """Up to 2; 0 is greedy."""
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
-    top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(None, description="Likeliest tokens drawn from.")
-    repetition_penalty: Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None = None
+    top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
+        None, description="Likeliest tokens drawn from."
+    )
+    repetition_penalty: (
+        Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None
+    ) = None
     """Up to 2; above 1 repeats less."""
     stop: (
         Annotated[
-            list[Annotated[str, Field(min_length=1, max_length=64)]], Field(min_length=1, max_length=4), base.Unique()
+            list[Annotated[str, Field(min_length=1, max_length=64)]],
+            Field(min_length=1, max_length=4),
+            base.Unique(),
         ]
         | None
     ) = Field(None, description="Texts that end an answer.")
 
 
 class Workload(base.SpecModel):
-    """One kind of traffic, measured at every load point; without a load it is only part of a mix."""
+    """One kind of traffic, measured at every load point; without a load it is only part of a
+    mix."""
 
     rules = (
         base.Rule(
-            cel=f"{_LOADS.format('self.load')} == 0 || has(self.requests) != has(self.durationSeconds)",
+            cel=(
+                f"{_LOADS.format('self.load')} == 0 || has(self.requests) != "
+                "has(self.durationSeconds)"
+            ),
             message="must set exactly one of requests and durationSeconds",
         ),
         base.Rule(
-            cel=f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && !has(self.durationSeconds))",
+            cel=(
+                f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && "
+                "!has(self.durationSeconds))"
+            ),
             message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
             "a workload that is only part of a mix has no load, requests or durationSeconds",
             path=".load",
@@ -215,7 +270,9 @@ class Workload(base.SpecModel):
         base.Rule(
             cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({base.NUMBER}) || "
             f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
-            message=f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
+            message=(
+                f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage"
+            ),
         ),
         base.Rule(
             cel="!has(self.sampling) || !has(self.sampling.stop) || !self.ignoreEOS",
@@ -225,24 +282,38 @@ class Workload(base.SpecModel):
     name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="Where the prompts come from.")
     load: Load = Field(default_factory=Load)
-    """How the requests arrive. Left out: the workload is not measured by itself, it is only part of a mix."""
-    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(None, description="Requests of each stage.")
+    """How the requests arrive. Left out: the workload is not measured by itself, it is only part of
+    a mix."""
+    requests: Annotated[int, Field(ge=1, le=MAX_REQUESTS)] | None = Field(
+        None, description="Requests of each stage."
+    )
     duration_seconds: Annotated[int, Field(ge=1, le=86_400)] | None = None
     """Instead of requests: how long each stage sends, at a finite rate."""
-    api: Literal["Completions", "Chat"] = Field("Completions", description="/v1/completions or /v1/chat/completions.")
+    api: Literal["Completions", "Chat"] = Field(
+        "Completions", description="/v1/completions or /v1/chat/completions."
+    )
     ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
-    sampling: Sampling | None = Field(None, description="How tokens are chosen; left out: greedily.")
+    sampling: Sampling | None = Field(
+        None, description="How tokens are chosen; left out: greedily."
+    )
 
     @property
     def is_measured(self) -> bool:
         """Whether it has a load; without one it is only part of a mix."""
         load = self.load
-        each = (load.request_rates, load.concurrencies, load.search, load.trace_speeds, load.batch_sizes)
+        each = (
+            load.request_rates,
+            load.concurrencies,
+            load.search,
+            load.trace_speeds,
+            load.batch_sizes,
+        )
         return any(points is not None for points in each)
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
-    """The datasets of a mix, each that of the workload it names among `workloads`; of every other one its own."""
+    """The datasets of a mix, each that of the workload it names among `workloads`; of every other
+    one its own."""
     if workload.dataset.mix is None:
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}

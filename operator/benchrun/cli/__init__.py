@@ -1,1 +1,2 @@
-"""The user's command, `benchrun` or `kubectl benchrun`: it reads runs through kubectl and shows them."""
+"""The user's command, `benchrun` or `kubectl benchrun`: it reads runs through kubectl and shows
+them."""

@@ -6,22 +6,37 @@ import os
 import sys
 
 from benchrun.cli import console_tables, errors, interrupts
-from benchrun.cli.commands import check, compare, explain, export, get, judge, kv_cache, logs, report, run, watch
+from benchrun.cli.commands import (
+    check,
+    compare,
+    explain,
+    export,
+    get,
+    judge,
+    kv_cache,
+    logs,
+    report,
+    run,
+    watch,
+)
 
 COMMANDS = (run, watch, get, logs, report, export, compare, judge, explain, check, kv_cache)
-"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or CommandError."""
+"""Each module has SUMMARY, DESCRIPTION, perhaps EPILOG, `add_options` and `run`: the exit code, or
+CommandError."""
 TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not be read at all.
 
 
 class _Output(console_tables.Terminal):
-    """Standard output; `main` handles that its reader has gone, which Rich would end the process for."""
+    """Standard output; `main` handles that its reader has gone, which Rich would end the process
+    for."""
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command. Returns its exit code: that of the run's verdict, or 1 where the command failed."""
+    """Run the command. Returns its exit code: that of the run's verdict, or 1 where the command
+    failed."""
     parser = argparse.ArgumentParser(
         prog="benchrun", description="Benchmark experiments on LLM servers, as Kubernetes objects."
     )
@@ -60,7 +75,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _complain(text: str) -> None:
-    console_tables.Terminal(stderr=True).print(f"benchrun: {text}", style="red", markup=False, soft_wrap=True)
+    console_tables.Terminal(stderr=True).print(
+        f"benchrun: {text}", style="red", markup=False, soft_wrap=True
+    )
 
 
 def _drop_output() -> None:

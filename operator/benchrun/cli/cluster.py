@@ -1,4 +1,5 @@
-"""The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of its own."""
+"""The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of
+its own."""
 
 import argparse
 import asyncio
@@ -37,7 +38,8 @@ class Kubectl:
         return replace(self, namespace=namespace or self.namespace)
 
     def get(self, name: str, resource: str = RUN) -> Body:
-        """One run or sweep, as it is now. Where there is none of that name, the error names those that there are."""
+        """One run or sweep, as it is now. Where there is none of that name, the error names those
+        that there are."""
         try:
             return self._json("get", resource, name)
         except KubectlError as error:
@@ -49,7 +51,8 @@ class Kubectl:
         return json_object(found) if found.strip() else None
 
     def missing(self, name: str, *resources: str) -> KubectlError:
-        """The error where there is nothing of that name among runs, sweeps or both; it names those that there are."""
+        """The error where there is nothing of that name among runs, sweeps or both; it names those
+        that there are."""
         others: list[str] = []
         for resource in resources:
             with suppress(KubectlError):  # who may read one may not list all
@@ -58,7 +61,8 @@ class Kubectl:
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
-        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there is neither."""
+        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there
+        is neither."""
         if error.trouble != "NotFound":
             raise error
         with suppress(KubectlError):  # who may read runs may perhaps not read sweeps
@@ -66,20 +70,27 @@ class Kubectl:
                 return found
         raise self.missing(name, RUN, SWEEP)
 
-    def all(self, resource: str, *, all_namespaces: bool = False, selector: str | None = None) -> list[Body]:
+    def all(
+        self, resource: str, *, all_namespaces: bool = False, selector: str | None = None
+    ) -> list[Body]:
         """All objects of a resource, of the namespace or of the cluster."""
         scope = replace(self, namespace=None) if all_namespaces else self
-        options = [*(["--all-namespaces"] if all_namespaces else []), *([f"--selector={selector}"] if selector else [])]
+        options = [
+            *(["--all-namespaces"] if all_namespaces else []),
+            *([f"--selector={selector}"] if selector else []),
+        ]
         found: list[Body] = scope._json("get", resource, *options)["items"]
         return found
 
     def stored(self, run_uid: str) -> list[Body]:
-        """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to know."""
+        """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to
+        know."""
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
-        """The object, created or updated; `dry_run`: as it would be. Not `named`: new, by generateName."""
+        """The object, created or updated; `dry_run`: as it would be. Not `named`: new, by
+        generateName."""
         options = ["--dry-run=server"] if dry_run else []
         return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
 
@@ -90,11 +101,15 @@ class Kubectl:
     async def lines(self, *what: str) -> AsyncGenerator[str, None]:
         """The lines of kubectl's output as they come; kubectl is ended where the iteration is."""
         pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(*self._command(*what), stdout=pipe, stderr=pipe)
+        process = await asyncio.create_subprocess_exec(
+            *self._command(*what), stdout=pipe, stderr=pipe
+        )
         try:
             if process.stdout is None or process.stderr is None:
                 return
-            decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+            decoder = io.IncrementalNewlineDecoder(
+                codecs.getincrementaldecoder("utf-8")("replace"), translate=True
+            )
             rest, data = "", b"more"
             while data:
                 data = await process.stdout.read(CHUNK_BYTES)
@@ -123,7 +138,9 @@ class Kubectl:
 
     def _output(self, *what: str, given: str | None = None) -> str:
         command = self._command(*what)
-        done = subprocess.run(command, input=given, capture_output=True, text=True, encoding="utf-8", check=False)
+        done = subprocess.run(
+            command, input=given, capture_output=True, text=True, encoding="utf-8", check=False
+        )
         if done.returncode != 0:
             raise explained(done.stderr)
         return done.stdout
@@ -142,7 +159,10 @@ def json_object(text: str) -> Body:
     except ValueError:
         found = None
     if not isinstance(found, dict):
-        raise KubectlError(f"kubectl's output is not a JSON object: {text[:100]!r}; which kubectl shows where it is")
+        raise KubectlError(
+            f"kubectl's output is not a JSON object: {text[:100]!r}; which kubectl shows where it "
+            "is"
+        )
     return found
 
 

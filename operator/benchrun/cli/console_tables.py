@@ -16,8 +16,13 @@ from benchrun.report import comparison_rows, run_list, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
-    "Better": "green", "Worse": "red", "Mixed": "yellow", "Equivalent": "green", "NotRegressed": "green", "Regressed": "red"
-}  # fmt: skip
+    "Better": "green",
+    "Worse": "red",
+    "Mixed": "yellow",
+    "Equivalent": "green",
+    "NotRegressed": "green",
+    "Regressed": "red",
+}
 COMPARISON_WIDTH = 100
 LEGEND = (
     "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
@@ -34,18 +39,25 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens and intervals."""
+    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens
+    and intervals."""
     verdict, word = status.verdict or "Unknown", run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
-            console.print(Text.assemble("verdict of the stages measured: ", (verdict, COLOURS.get(verdict, ""))))
+            console.print(
+                Text.assemble(
+                    "verdict of the stages measured: ", (verdict, COLOURS.get(verdict, ""))
+                )
+            )
         _show_load_points(console, status, texts_per_prompt, wide=wide)
         _print_rows(console, tables.packing_rows(status, texts_per_prompt))
         _print_rows(console, tables.objective_rows(status))
     _print_rows(console, tables.finding_rows(status), width=prose_width(console))
     if status.comparison is not None:
-        show_comparison(console, status.comparison, before=status.comparison.baseline.name, after=name)
+        show_comparison(
+            console, status.comparison, before=status.comparison.baseline.name, after=name
+        )
     if status.log_tail:
         console.print(Text("end of the server's log:", style="bold"))
         console.print(Text(status.log_tail))
@@ -53,7 +65,9 @@ def show_result(
 
 def title(name: str, word: str, sentence: str | None) -> Text:
     """The line above a result: `word` is its verdict or phase."""
-    return Text.assemble((f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {sentence or ''}")
+    return Text.assemble(
+        (f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {sentence or ''}"
+    )
 
 
 def _show_load_points(
@@ -76,16 +90,24 @@ def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = Non
 
 
 def prose_width(console: Console) -> int:
-    """Sentences fold at the edge of the terminal. Figures do not: for them the console may be wider than the terminal."""
-    return min(console.width, Console(file=console.file).width) if console.is_terminal else console.width
+    """Sentences fold at the edge of the terminal. Figures do not: for them the console may be wider
+    than the terminal."""
+    return (
+        min(console.width, Console(file=console.file).width)
+        if console.is_terminal
+        else console.width
+    )
 
 
 def _full_width(console: Console, table: Table) -> int:
     return Measurement.get(console, console.options.update_width(UNBOUNDED), table).maximum
 
 
-def show_figures(console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool) -> None:
-    """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide table never folds."""
+def show_figures(
+    console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool
+) -> None:
+    """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide
+    table never folds."""
     table = as_table(cells, folded=() if wide else names)
     before = console.width
     if wide:
@@ -94,12 +116,17 @@ def show_figures(console: Console, cells: tables.Rows, *, names: Collection[str]
     console.width = before
 
 
-def empty_table(*headers: str, folded: Collection[str] | None = None, numbers: Collection[str] = ()) -> Table:
-    """`folded`: headers of the columns that may take several lines; None: all may. Those of `numbers` end on the right."""
+def empty_table(
+    *headers: str, folded: Collection[str] | None = None, numbers: Collection[str] = ()
+) -> Table:
+    """`folded`: headers of the columns that may take several lines; None: all may. Those of
+    `numbers` end on the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
     for header in headers:
         right, whole = header in numbers, folded is not None and header not in folded
-        table.add_column(header, justify="right" if right else "left", overflow="fold", no_wrap=whole)
+        table.add_column(
+            header, justify="right" if right else "left", overflow="fold", no_wrap=whole
+        )
     return table
 
 
@@ -113,7 +140,9 @@ def as_table(
     """Rows laid out; `colours`: of the cells with these words."""
     table = empty_table(*cells.headers, folded=folded, numbers=numbers)
     for row in cells.rows:
-        styled = ("dim" if cell.endswith(tables.UNCERTAIN) else colours.get(cell, "") for cell in row)
+        styled = (
+            "dim" if cell.endswith(tables.UNCERTAIN) else colours.get(cell, "") for cell in row
+        )
         table.add_row(*map(Text, row, styled))
     return table
 
@@ -126,7 +155,8 @@ def show_comparison(
     after: str,
     limited: Mapping[str, Bottleneck] | None = None,
 ) -> None:
-    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the gate."""
+    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the
+    gate."""
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
     say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
@@ -144,7 +174,9 @@ def show_comparison(
         say(Text(f"traffic may differ at {', '.join(without)}", style="dim"))
     say(Text(found.message))
     if found.gate is not None:
-        say(Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow")))
+        say(
+            Text(comparison_rows.GATES[found.gate], style=OUTCOME_COLOURS.get(found.gate, "yellow"))
+        )
 
 
 NAMES = ("variant", "load point")  # Columns that may take several lines.
@@ -175,7 +207,10 @@ def show_sweep(
         if wide or not changes.rows or _full_width(console, as_table(changes)) > console.width:
             changes = sweep_rows.change_rows(status)
         show_figures(console, changes, names=NAMES, wide=wide)
-    for heading, table in (("best", sweep_rows.best_rows(status)), ("Pareto front", sweep_rows.front_rows(status))):
+    for heading, table in (
+        ("best", sweep_rows.best_rows(status)),
+        ("Pareto front", sweep_rows.front_rows(status)),
+    ):
         if table.rows:
             console.print(Text(f"\n{heading}", style="bold"))
             console.print(as_table(table))
@@ -185,12 +220,15 @@ def show_sweep(
 
 
 class Terminal(Console):
-    """Rich's console without highlighting. Names, messages and logs of a cluster can't steer the terminal."""
+    """Rich's console without highlighting. Names, messages and logs of a cluster can't steer the
+    terminal."""
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False)
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
         """Styles and the cursor are Rich's own and come beside the text."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain_text(segment.text))

@@ -22,7 +22,8 @@ class CommandError(RuntimeError):
 
 
 def readable(read: Callable[[B], R], body: B, name: str) -> R:
-    """What `read` makes of an object of that name, or of a part of it. Raises CommandError where it is another version's."""
+    """What `read` makes of an object of that name, or of a part of it. Raises CommandError where it
+    is another version's."""
     try:
         return read(body)
     except ValueError as error:
@@ -33,7 +34,10 @@ def another_version(name: str, error: ValueError) -> str:
     """The object has that name; the error is from reading it."""
     root = "status" if getattr(error, "title", "").endswith("Status") else "spec"
     why = first_problem(error, root=root) if isinstance(error, ValidationError) else error
-    return f"{name} was written by another version of benchrun ({why}); use the command of the operator's version"
+    return (
+        f"{name} was written by another version of benchrun ({why}); use the command of the "
+        "operator's version"
+    )
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
@@ -45,9 +49,19 @@ def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
 
 
 Trouble = Literal[
-    "NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled", "Forbidden", "NotFound", "Immutable", "Other"
+    "NoKubectl",
+    "NoCluster",
+    "NoContext",
+    "NotLoggedIn",
+    "NotInstalled",
+    "Forbidden",
+    "NotFound",
+    "Immutable",
+    "Other",
 ]
-OF_THE_CLUSTER: frozenset[Trouble] = frozenset({"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"})
+OF_THE_CLUSTER: frozenset[Trouble] = frozenset(
+    {"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"}
+)
 """Every call of kubectl fails with these."""
 MAX_NAMES = 10  # Names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
@@ -62,13 +76,22 @@ class KubectlError(CommandError):
 
 
 def explained(stderr: str) -> KubectlError:
-    """From what kubectl wrote to stderr, without its libraries' log lines; an unknown message is passed on as it is."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)]
+    """From what kubectl wrote to stderr, without its libraries' log lines; an unknown message is
+    passed on as it is."""
+    lines = [
+        line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)
+    ]
     # One line; but several problems of an object stay under one another.
-    text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(" \n", "\n")
+    text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(
+        " \n", "\n"
+    )
     for pattern, trouble, sentence in _KNOWN:
         if (found := re.search(pattern, text)) is not None:
-            words = sentence.format(**found.groupdict()) if isinstance(sentence, str) else sentence(found)
+            words = (
+                sentence.format(**found.groupdict())
+                if isinstance(sentence, str)
+                else sentence(found)
+            )
             return KubectlError(words, trouble)
     return KubectlError(_PREFIX.sub("", text) or "kubectl failed without an error message")
 
@@ -93,18 +116,28 @@ NO_KUBECTL = KubectlError(
 
 def _no_cluster(found: re.Match[str]) -> str:
     if found["host"] in ("localhost:8080", "127.0.0.1:8080"):
-        return "kubectl knows no cluster: set KUBECONFIG, or choose one with --context (kubectl config get-contexts)"
-    return f"the cluster at {found['host']} does not answer; is it up, and is it the one you mean? {_WHICH}"
+        return (
+            "kubectl knows no cluster: set KUBECONFIG, or choose one with --context (kubectl "
+            "config get-contexts)"
+        )
+    return (
+        f"the cluster at {found['host']} does not answer; is it up, and is it the one you mean? "
+        f"{_WHICH}"
+    )
 
 
 def _forbidden(found: re.Match[str]) -> str:
     user, verb, resource, where = (found[name] for name in ("user", "verb", "resource", "where"))
     role = "view" if verb in ("get", "list", "watch") else "edit"
     if "cluster scope" in where:
-        return f"{user} may not {verb} {resource} of all namespaces; leave -A out, or ask for the ClusterRole {role} in the cluster"
+        return (
+            f"{user} may not {verb} {resource} of all namespaces; leave -A out, or ask for the "
+            f"ClusterRole {role} in the cluster"
+        )
     place = where.removeprefix("in the namespace ").strip('"')
     return (
-        f"{user} may not {verb} {resource} in namespace {place}; ask for the ClusterRole {role} there, "
+        f"{user} may not {verb} {resource} in namespace {place}; ask for the ClusterRole {role} "
+        "there, "
         "or name another namespace with -n"
     )
 
@@ -121,11 +154,15 @@ _OURS = "|".join(_KINDS)
 _WHICH = "(kubectl config current-context)"
 _NO_CONTEXT = "there is no context {name}; kubectl config get-contexts lists them"
 _NOT_INSTALLED = (
-    "this cluster does not know {}: install benchrun there (docs/install.md), or choose another with --context"
+    "this cluster does not know {}: install benchrun there (docs/install.md), or choose another "
+    "with --context"
 )
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
-"""Log lines of its libraries, and the remark that rules were not checked for an object that breaks its schema."""
-_PREFIX = re.compile(r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+")
+"""Log lines of its libraries, and the remark that rules were not checked for an object that breaks
+its schema."""
+_PREFIX = re.compile(
+    r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+"
+)
 _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
     (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),
     (
@@ -138,10 +175,19 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
     (
         r"must be logged in to the server|\(Unauthorized\)|Unauthorized$",
         "NotLoggedIn",
-        f"the cluster refuses your credentials: log in to it again, or choose another context {_WHICH}",
+        "the cluster refuses your credentials: log in to it again, or choose another context "
+        f"{_WHICH}",
     ),
-    (rf"doesn't have a resource type \"({_OURS})\"", "NotInstalled", lambda m: _NOT_INSTALLED.format(_KINDS[m[1]])),
-    (r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\"", "NotInstalled", _unknown_kind),
+    (
+        rf"doesn't have a resource type \"({_OURS})\"",
+        "NotInstalled",
+        lambda m: _NOT_INSTALLED.format(_KINDS[m[1]]),
+    ),
+    (
+        r"no matches for kind \"(?P<kind>\w+)\" in version \"(?P<version>.+?)\"",
+        "NotInstalled",
+        _unknown_kind,
+    ),
     (
         r"User \"(?P<user>.+?)\" cannot (?P<verb>\w+) resource \"(?P<resource>\S+?)\".*?"
         r"(?P<where>in the namespace \".+?\"|at the cluster scope)",
@@ -159,5 +205,9 @@ _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = 
         lambda m: f"there is no {_KINDS[m[1]]} {m[2]} here",
     ),
     (r"\(NotFound\).*pods \"(?P<name>.+?)\" not found", "NotFound", "the pod {name} is gone"),
-    (IMMUTABLE, "Immutable", lambda m: f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed"),
+    (
+        IMMUTABLE,
+        "Immutable",
+        lambda m: f"{', '.join(dict.fromkeys(re.findall(IMMUTABLE, m.string)))} can't be changed",
+    ),
 )

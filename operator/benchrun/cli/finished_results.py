@@ -1,4 +1,5 @@
-"""Finished runs and sweeps: read from the cluster or from files, and shown on the terminal, as Markdown, or as one HTML file."""
+"""Finished runs and sweeps: read from the cluster or from files, and shown on the terminal, as
+Markdown, or as one HTML file."""
 
 import argparse
 from collections.abc import Iterable, Sequence
@@ -27,19 +28,32 @@ from benchrun.report.html import Reported, ReportedSweep
 def add_run_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", nargs="?", help="name of the BenchmarkRun; may be left out where -f holds one only")
-    add("-f", "--file", type=Path, metavar="FILE", help="take the run from this file (kubectl get bmr NAME -o yaml)")
+    add(
+        "-f",
+        "--file",
+        type=Path,
+        metavar="FILE",
+        help="take the run from this file (kubectl get bmr NAME -o yaml)",
+    )
     selector = "benchrun.dev/run=NAME,benchrun.dev/role in (stage,timeline)"
-    records = f"with -f: file or folder with its ConfigMaps (kubectl get cm -l '{selector}' -o yaml)"
+    records = (
+        f"with -f: file or folder with its ConfigMaps (kubectl get cm -l '{selector}' -o yaml)"
+    )
     add("--records", type=Path, metavar="PATH", help=records)
 
 
 def finished_run(options: argparse.Namespace) -> Reported:
-    """The run that the options name, with its records. Raises CommandError where there are none, or it goes on."""
+    """The run that the options name, with its records. Raises CommandError where there are none, or
+    it goes on."""
     if (options.file is None) != (options.records is None):
-        raise errors.CommandError("-f FILE and --records PATH go together: the run, and what it stored")
+        raise errors.CommandError(
+            "-f FILE and --records PATH go together: the run, and what it stored"
+        )
     found = with_measurement(named_run(options), options)
     if not found.records:
-        reasons = "; ".join(found.notes) or "there are no ConfigMaps of it, or they are another run's"
+        reasons = (
+            "; ".join(found.notes) or "there are no ConfigMaps of it, or they are another run's"
+        )
         raise errors.CommandError(f"{found.declared.name} has no stored records: {reasons}")
     return found
 
@@ -58,7 +72,8 @@ def named_run(options: argparse.Namespace) -> views.Run:
 
 
 def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
-    """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises CommandError."""
+    """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises
+    CommandError."""
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
     status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
     if exit_codes.exit_code(status) is None:
@@ -66,7 +81,9 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
     config_maps: Sequence[raw.Object] = ()
     if options.file is None:
         config_maps = cluster.kubectl_of(options).stored(run.uid)
-    elif options.records is not None:  # of a file only where they were named: the cluster may be another one
+    elif (
+        options.records is not None
+    ):  # of a file only where they were named: the cluster may be another one
         config_maps = manifests.config_maps_in(options.records)
     return Reported(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
 
@@ -74,7 +91,8 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
 def _measurement(
     bodies: Iterable[raw.Object], *, run_uid: str
 ) -> tuple[tuple[StageRecord, ...], tuple[metrics_page.Sample, ...], tuple[str, ...]]:
-    """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a label proves nothing."""
+    """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a
+    label proves nothing."""
     records: dict[int, StageRecord] = {}
     samples: list[metrics_page.Sample] = []
     unreadable: list[str] = []
@@ -92,10 +110,16 @@ def _measurement(
             samples += own
         except ValueError as error:
             unreadable.append(f"ConfigMap {child.name}: {str(error).splitlines()[0]}")
-    return tuple(records[place] for place in sorted(records)), tuple(timeline.once(samples)), tuple(unreadable)
+    return (
+        tuple(records[place] for place in sorted(records)),
+        tuple(timeline.once(samples)),
+        tuple(unreadable),
+    )
 
 
-def runs_of(sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = None) -> list[views.Run]:
+def runs_of(
+    sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = None
+) -> list[views.Run]:
     """Its runs, from a file or the cluster; none where they may not be read."""
     bodies: Sequence[raw.Object] = ()
     if file is not None:
@@ -106,8 +130,11 @@ def runs_of(sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = No
     return [run for run in map(view_builders.run_of, bodies) if run.sweep_uid == sweep.uid]
 
 
-def whole_table(sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run]) -> BenchmarkSweepStatus:
-    """The status with all rows and figures; as it is where it was not cut, or where runs or figures are not available."""
+def whole_table(
+    sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run]
+) -> BenchmarkSweepStatus:
+    """The status with all rows and figures; as it is where it was not cut, or where runs or figures
+    are not available."""
     if not status.truncated:
         return status
     measured = {}
@@ -115,7 +142,9 @@ def whole_table(sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence
         with suppress(ValidationError):  # written by another version of the API
             measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
     collected = sweep_state.SweepCollected(measured=measured)
-    facts = sweep_state.SweepFacts(sweep, run_outcomes.swept_runs(runs), collected, datetime.now(UTC))
+    facts = sweep_state.SweepFacts(
+        sweep, run_outcomes.swept_runs(runs), collected, datetime.now(UTC)
+    )
     try:
         spec, variants = sweep_state.accept_sweep(sweep)
     except Unacceptable:
@@ -125,18 +154,25 @@ def whole_table(sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence
         return status
     wanted = decide_sweep.table_wanted(state)
     missing = dict(wanted.missing)
-    table = sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing, whole=True)
+    table = sweep_table(
+        spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing, whole=True
+    )
     return decide_sweep.tabled(state, sweep_state.TableMade(wanted, table))
 
 
 def _reported(
-    sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run], options: argparse.Namespace
+    sweep: views.Sweep,
+    status: BenchmarkSweepStatus,
+    runs: Sequence[views.Run],
+    options: argparse.Namespace,
 ) -> ReportedSweep:
     """With the samples of the first run of each variant that kept any."""
     series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):
-        for name in sorted(name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")):
+        for name in sorted(
+            name for name in by_name if name.startswith(f"{sweep.name}-v{number}-r")
+        ):
             with suppress(errors.CommandError):
                 if samples := with_measurement(by_name[name], options).samples:
                     series[variant.name] = samples
@@ -144,13 +180,22 @@ def _reported(
     return ReportedSweep(sweep, status, series)
 
 
-def named_sweep(options: argparse.Namespace, no_run: errors.CommandError | None = None) -> views.Sweep:
-    """The sweep that the options name, or the only one of the file. `no_run`: why there is no such run. Raises CommandError."""
+def named_sweep(
+    options: argparse.Namespace, no_run: errors.CommandError | None = None
+) -> views.Sweep:
+    """The sweep that the options name, or the only one of the file. `no_run`: why there is no such
+    run. Raises CommandError."""
     if options.file is not None:
         sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
-        found = [body for body in sweeps if options.name in (None, raw.mapping(body.get("metadata")).get("name"))]
+        found = [
+            body
+            for body in sweeps
+            if options.name in (None, raw.mapping(body.get("metadata")).get("name"))
+        ]
         if len(found) != 1:
-            raise no_run or errors.CommandError(f"{options.file} holds no {KIND} {options.name or ''}".rstrip())
+            raise no_run or errors.CommandError(
+                f"{options.file} holds no {KIND} {options.name or ''}".rstrip()
+            )
         return view_builders.sweep_of(found[0])
     kubectl = cluster.kubectl_of(options)
     if isinstance(no_run, errors.KubectlError):
@@ -166,11 +211,15 @@ def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
 
 
 def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console) -> int:
-    """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises CommandError."""
+    """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises
+    CommandError."""
     name, status = sweep.name, status_of(sweep)
     needed = status.truncated or options.html is not None
     runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
-    status, texts = whole_table(sweep, status, runs), tables.texts_per_prompt(run_list.template(sweep))
+    status, texts = (
+        whole_table(sweep, status, runs),
+        tables.texts_per_prompt(run_list.template(sweep)),
+    )
     code = exit_codes.sweep_exit_code(status)
     if options.html is not None:
         if code is None:
@@ -184,11 +233,15 @@ def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console
 
 
 def write_page(file: Path, found: Reported | ReportedSweep, console: Console) -> None:
-    """One HTML file. Only here is imported what draws: all else does without those packages. Raises CommandError."""
+    """One HTML file. Only here is imported what draws: all else does without those packages. Raises
+    CommandError."""
     try:
         from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:
-        needed = "the HTML report needs more packages; in a checkout: pipx install --force '.[report,export]'"
+        needed = (
+            "the HTML report needs more packages; in a checkout: pipx install --force "
+            "'.[report,export]'"
+        )
         raise errors.CommandError(needed) from error
     text = html_page(found)
     try:

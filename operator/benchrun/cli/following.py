@@ -1,4 +1,5 @@
-"""Runs and sweeps followed to their ends: kubectl watches them, and a reporter shows what is known of them."""
+"""Runs and sweeps followed to their ends: kubectl watches them, and a reporter shows what is known
+of them."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, MutableMapping
@@ -59,14 +60,22 @@ class TimeIsUp(errors.CommandError):
 
 
 async def follow(
-    targets: MutableMapping[str, Target], reporter: Reporter, *, timeout_seconds: float | None = None
+    targets: MutableMapping[str, Target],
+    reporter: Reporter,
+    *,
+    timeout_seconds: float | None = None,
 ) -> "Following":
-    """All by name, until each has ended or can't be read. What is a sweep becomes one among the targets. Raises TimeIsUp."""
+    """All by name, until each has ended or can't be read. What is a sweep becomes one among the
+    targets. Raises TimeIsUp."""
     if len(targets) > MAX_TARGETS:
-        raise errors.CommandError(f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}")
+        raise errors.CommandError(
+            f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}"
+        )
     following, time = Following(targets, reporter), asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
-    tasks = [asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets]
+    tasks = [
+        asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets
+    ]
     try:
         while waiting := following.waiting():
             if deadline is not None and time() >= deadline:
@@ -88,11 +97,15 @@ class Following:
         self.known: dict[str, watch_state.Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
-        self.fault: Exception | None = None  # What ends following altogether, such as an output that is closed.
+        self.fault: Exception | None = (
+            None  # What ends following altogether, such as an output that is closed.
+        )
 
     def waiting(self) -> list[str]:
         """Names of those that have not ended and can be followed on."""
-        return [name for name in self._targets if name not in self.codes and name not in self.errors]
+        return [
+            name for name in self._targets if name not in self.codes and name not in self.errors
+        ]
 
     def show(self) -> None:
         """Report those that go on, in the order in which they were first seen."""
@@ -152,18 +165,23 @@ class Following:
                     if name in self.codes:
                         return
                     if not runs:
-                        runs.append(asyncio.create_task(self.guarded(name, self._follow_swept_runs(name))))
+                        runs.append(
+                            asyncio.create_task(self.guarded(name, self._follow_swept_runs(name)))
+                        )
         finally:
             await _cancelled(runs)
 
     async def _follow_swept_runs(self, name: str) -> None:
-        """The sweep is followed to its end without them: who may read sweeps may perhaps not read runs."""
+        """The sweep is followed to its end without them: who may read sweeps may perhaps not read
+        runs."""
         with suppress(errors.KubectlError):
             async with aclosing(self._changes(name, cluster.RUN, of_sweep=True)) as changes:
                 async for body, deleted in changes:
                     sweep = self.known[name]
                     if isinstance(sweep, watch_state.FollowedSweep):
-                        self._changed(name, watch_state.with_run(sweep, body, deleted=deleted), None)
+                        self._changed(
+                            name, watch_state.with_run(sweep, body, deleted=deleted), None
+                        )
 
     def _changed(self, name: str, followed: watch_state.Followed, code: int | None) -> None:
         """`code`: of one that has ended."""
@@ -179,8 +197,9 @@ class Following:
     async def _changes(
         self, name: str, resource: str, *, of_sweep: bool = False
     ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-        """The object, or the runs of a sweep, created, changed or deleted (then True), by a watch that is begun anew.
-        Raises KubectlError for trouble that does not pass, for any before the first event, and where the object is deleted."""
+        """The object, or the runs of a sweep, created, changed or deleted (then True), by a watch
+        that is begun anew. Raises KubectlError for trouble that does not pass, for any before the
+        first event, and where the object is deleted."""
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
         ever_heard, pause = of_sweep, 0.0
         while True:
@@ -201,7 +220,9 @@ class Following:
                         yield dict(raw.mapping(event.get("object"))), deleted
             except errors.KubectlError as found:
                 error = found
-            pause = FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            pause = (
+                FIRST_PAUSE_SECONDS if heard or not pause else min(2 * pause, LONGEST_PAUSE_SECONDS)
+            )
             if error is not None:
                 if error.trouble in HOPELESS or not ever_heard:
                     raise error
@@ -211,7 +232,8 @@ class Following:
 
 
 class _FinishedStages:
-    """Stages of one run that have finished since its last change, with the figures of their records."""
+    """Stages of one run that have finished since its last change, with the figures of their
+    records."""
 
     def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
         self._kubectl, self._name = kubectl, name
@@ -225,17 +247,32 @@ class _FinishedStages:
         if known < 0:
             known = done if is_finished(status) else max(0, done - LATEST_STAGES)
         known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
-        finished = [await self._line(body, sequence, is_last=sequence == done - 1) for sequence in range(known, done)]
-        self._known, self._under_way = max(known, done), raw.text(progress.get("stage")) or self._under_way
+        finished = [
+            await self._line(body, sequence, is_last=sequence == done - 1)
+            for sequence in range(known, done)
+        ]
+        self._known, self._under_way = (
+            max(known, done),
+            raw.text(progress.get("stage")) or self._under_way,
+        )
         return finished
 
-    async def _line(self, body: cluster.Body, sequence: int, *, is_last: bool) -> watch_state.StageLine:
+    async def _line(
+        self, body: cluster.Body, sequence: int, *, is_last: bool
+    ) -> watch_state.StageLine:
         """From the stored record; where it can't be read, the name that the status gave before."""
         uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         if self._may_read_records:
-            what = ("get", "configmaps", names.stage_name(self._name, uid, sequence), "--output=json")
+            what = (
+                "get",
+                "configmaps",
+                names.stage_name(self._name, uid, sequence),
+                "--output=json",
+            )
             try:
-                stored = cluster.json_object("\n".join([line async for line in self._kubectl.lines(*what)]))
+                stored = cluster.json_object(
+                    "\n".join([line async for line in self._kubectl.lines(*what)])
+                )
                 return watch_state.stage_line(stored_record(stored, run_uid=uid, sequence=sequence))
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"

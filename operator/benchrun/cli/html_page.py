@@ -20,5 +20,7 @@ def html_page(found: Reported | ReportedSweep) -> str:
 
 def draw(spec: page_elements.ChartSpec) -> str:
     """A chart as SVG, by Vega within this process: no browser, no network, no file."""
-    drawn: str = vl_convert.vegalite_to_svg(json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[])
+    drawn: str = vl_convert.vegalite_to_svg(
+        json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[]
+    )
     return drawn

@@ -15,12 +15,14 @@ class Terminated(KeyboardInterrupt):
 
 
 def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """How a command ends that was interrupted: as a shell counts it, 128 and the signal's number."""
+    """How a command ends that was interrupted: as a shell counts it, 128 and the signal's
+    number."""
     return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
 
 
 def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns. SIGINT and SIGTERM cancel it, and raise KeyboardInterrupt and Terminated."""
+    """What `main` returns. SIGINT and SIGTERM cancel it, and raise KeyboardInterrupt and
+    Terminated."""
     before = signal.getsignal(signal.SIGTERM)
 
     async def interruptible() -> T:
@@ -58,7 +60,8 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are started within it."""
+    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are
+    started within it."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -16,19 +16,31 @@ from benchrun.observe import is_finished, untrusted_json as raw, view_builders, 
 
 STANDARD_INPUT = "-"
 MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
-ENDINGS = frozenset({".yaml", ".yml", ".json"})  # Of files that are looked into, where a folder is named.
+ENDINGS = frozenset(
+    {".yaml", ".yml", ".json"}
+)  # Of files that are looked into, where a folder is named.
 
 
 def runs_in(path: Path) -> list[views.Run]:
-    """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds none."""
-    if not (found := [view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND]):
+    """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds
+    none."""
+    if not (
+        found := [
+            view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND
+        ]
+    ):
         raise errors.CommandError(f"{path} holds no {KIND}")
     return found
 
 
 def config_maps_in(path: Path) -> list[raw.Object]:
-    """The ConfigMaps of a file, or of all files of a folder. Raises CommandError where one can't be read."""
-    files = sorted(each for each in path.iterdir() if each.suffix in ENDINGS) if path.is_dir() else [path]
+    """The ConfigMaps of a file, or of all files of a folder. Raises CommandError where one can't be
+    read."""
+    files = (
+        sorted(each for each in path.iterdir() if each.suffix in ENDINGS)
+        if path.is_dir()
+        else [path]
+    )
     return [body for file in files for body in objects_in(file) if body.get("kind") == "ConfigMap"]
 
 
@@ -39,10 +51,15 @@ def objects_in(path: Path) -> list[raw.Object]:
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise errors.CommandError(f"{path}: {error}") from error
     bodies = map(raw.mapping, documents)
-    return [each for body in bodies for each in (raw.mappings(body.get("items")) if "items" in body else (body,))]
+    return [
+        each
+        for body in bodies
+        for each in (raw.mappings(body.get("items")) if "items" in body else (body,))
+    ]
 
 
-# CSafeLoader, where libyaml was there when PyYAML was built, is ten times as fast, and a run's records are a megabyte.
+# CSafeLoader, where libyaml was there when PyYAML was built, is ten times as fast, and a run's
+# records are a megabyte.
 LOADER: Any = type("KubernetesLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
 """Reads as Kubernetes does: what looks like a date is a string."""
 LOADER.yaml_implicit_resolvers = {
@@ -63,9 +80,12 @@ class Manifest:
 
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
-    """All objects of the files, in order; `-` is standard input. Raises CommandError for what is not an object."""
+    """All objects of the files, in order; `-` is standard input. Raises CommandError for what is
+    not an object."""
     if not (found := [each for path in paths for each in _manifests(path)]):
-        raise errors.CommandError(f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from")
+        raise errors.CommandError(
+            f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from"
+        )
     return found
 
 
@@ -83,7 +103,9 @@ def _manifests(path: str) -> Iterator[Manifest]:
         raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
-            yield _manifest(title if len(documents) == 1 else f"{title}, document {number}", text, document)
+            yield _manifest(
+                title if len(documents) == 1 else f"{title}, document {number}", text, document
+            )
 
 
 def _manifest(source: str, text: str, document: object) -> Manifest:
@@ -93,9 +115,13 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     name, generated = raw.text(metadata.get("name")), raw.text(metadata.get("generateName"))
     problem = None
     if not kind or not raw.text(body.get("apiVersion")):
-        problem = f"an object needs apiVersion and kind, for example benchrun.dev/v1alpha1 and {KIND}"
+        problem = (
+            f"an object needs apiVersion and kind, for example benchrun.dev/v1alpha1 and {KIND}"
+        )
     elif kind.endswith("List") and "items" in body:
-        problem = f"a {kind} is not supported; write its objects as documents, with --- between them"
+        problem = (
+            f"a {kind} is not supported; write its objects as documents, with --- between them"
+        )
     elif not name and not generated:
         problem = "metadata has neither name nor generateName"
     elif name and generated:
@@ -130,7 +156,9 @@ def _text(path: str) -> str:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
-        raise errors.CommandError(f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB, too large for a manifest")
+        raise errors.CommandError(
+            f"{_title(path)} is larger than {MAX_BYTES // 1024**2} MiB, too large for a manifest"
+        )
     return data.decode("utf-8-sig")
 
 
@@ -177,17 +205,25 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
     status = raw.mapping(before.get("status")) if before is not None else {}
     has_ended = is_finished(status)
     is_sweep = manifest.kind == spec.KIND
-    delete = f"delete it with its results: kubectl delete {spec.SHORT_NAME if is_sweep else SHORT_NAME} {name}"
+    delete = (
+        "delete it with its results: kubectl delete "
+        f"{spec.SHORT_NAME if is_sweep else SHORT_NAME} {name}"
+    )
     try:
         body = kubectl.apply(manifest.text, dry_run=has_ended)
     except errors.KubectlError as error:
         if error.trouble != "Immutable":
             raise
         rename = f"use another name, or generateName: {name}- for a new one each time"
-        raise errors.CommandError(f"{name} exists with another spec ({error}); {rename}, or {delete}") from error
+        raise errors.CommandError(
+            f"{name} exists with another spec ({error}); {rename}, or {delete}"
+        ) from error
     if has_ended:
         ended = f"{raw.text(status.get('phase'))}, {raw.text(status.get('completionTime'))}"
-        once = f"a {'sweep' if is_sweep else 'run'} is measured once; benchrun report {name} shows its result"
+        once = (
+            f"a {'sweep' if is_sweep else 'run'} is measured once; benchrun report {name} shows "
+            "its result"
+        )
         remedy = f"to measure again write generateName: {name}- in place of the name, or {delete}"
         raise errors.CommandError(f"{name} has ended before ({ended}), and {once}; {remedy}")
     return _as_applied(body, was_there=before is not None)

@@ -1,4 +1,5 @@
-"""A model's config.json and the size of its weights, from a folder, a file, or the local cache of the Hugging Face hub."""
+"""A model's config.json and the size of its weights, from a folder, a file, or the local cache of
+the Hugging Face hub."""
 
 import json
 import math
@@ -18,7 +19,8 @@ MAX_INDEX_BYTES = 64 * 2**20  # Also of a header: both name every tensor of the 
 
 
 def config_path(model: str) -> Path:
-    """Where the config.json of a file, folder or hub id is. Raises CommandError where there is none."""
+    """Where the config.json of a file, folder or hub id is. Raises CommandError where there is
+    none."""
     path = Path(model).expanduser()
     if path.is_dir():
         path = path / CONFIG
@@ -41,7 +43,8 @@ def shape_at(path: Path) -> ModelShape:
 
 
 def weights_beside(path: Path) -> int | None:
-    """Bytes of the weights in the folder of a config.json; None where none are there. Raises CommandError."""
+    """Bytes of the weights in the folder of a config.json; None where none are there. Raises
+    CommandError."""
     index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
@@ -67,8 +70,14 @@ def bytes_by_header(header: Mapping[str, Any]) -> int:
         if name == "__metadata__":
             continue
         offsets = tensor.get("data_offsets") if isinstance(tensor, Mapping) else None
-        if not isinstance(offsets, list) or len(offsets) != 2 or not all(isinstance(each, int) for each in offsets):
-            raise ValueError(f"the header of the weights does not say where tensor {name} begins and ends")
+        if (
+            not isinstance(offsets, list)
+            or len(offsets) != 2
+            or not all(isinstance(each, int) for each in offsets)
+        ):
+            raise ValueError(
+                f"the header of the weights does not say where tensor {name} begins and ends"
+            )
         ends.append(offsets[1])
     if not ends:
         raise ValueError("the header of the weights names no tensors")

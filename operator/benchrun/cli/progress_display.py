@@ -1,4 +1,5 @@
-"""Followed runs and sweeps: as lines for a pipe, or as a display that is drawn anew on a terminal."""
+"""Followed runs and sweeps: as lines for a pipe, or as a display that is drawn anew on a
+terminal."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +18,9 @@ from benchrun.report.watch_state import Followed, FollowedRun
 NARROW = 100  # Below that many columns gauges stand under one another.
 SPARKLINE = 24
 LINES_OF_ONE = 4  # Of several runs, where there is room.
-RUN_FIXED_LINES = 14  # Of a full display, whatever is shown of stages; the prompt above it is counted, too.
+RUN_FIXED_LINES = (
+    14  # Of a full display, whatever is shown of stages; the prompt above it is counted, too.
+)
 MAX_ENDED = 4  # Runs of a sweep that have ended, shown above those that go on.
 SWEEP_FIXED_LINES = 6  # Around them.
 _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·", "dim")}
@@ -50,12 +53,15 @@ class LogReporter:
 
 
 class ScreenReporter:
-    """One fills the display; several have a few lines each. It is drawn within the context `live`, which hides the cursor."""
+    """One fills the display; several have a few lines each. It is drawn within the context `live`,
+    which hides the cursor."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
         self._console, self._several = console, several
         self._followed: Sequence[Followed] | None = None
-        self.live = Live(console=console, get_renderable=self._drawn, auto_refresh=False, transient=True)
+        self.live = Live(
+            console=console, get_renderable=self._drawn, auto_refresh=False, transient=True
+        )
 
     def show(self, followed: Sequence[Followed]) -> None:
         self._followed = followed or (None if self._followed is None else ())
@@ -65,7 +71,9 @@ class ScreenReporter:
         if self._several:
             word = run_list.outcome_word(followed.status)
             title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
-            self._console.print(Text.assemble(title, (word, style), f" - {followed.status.message}"))
+            self._console.print(
+                Text.assemble(title, (word, style), f" - {followed.status.message}")
+            )
 
     def failed(self, name: str, error: errors.CommandError) -> None:
         if self._several:
@@ -73,14 +81,22 @@ class ScreenReporter:
 
     def _drawn(self) -> RenderableType:
         if not self._followed:
-            return Text("waiting for the cluster's first answer ..." if self._followed is None else "", style="dim")
+            return Text(
+                "waiting for the cluster's first answer ..." if self._followed is None else "",
+                style="dim",
+            )
         width, height, now = self._console.width, self._console.height, datetime.now(UTC)
         views = [live_view.live_view(each, now=now) for each in self._followed]
-        return several(views, height=height) if self._several else full(views[0], width=width, height=height)
+        return (
+            several(views, height=height)
+            if self._several
+            else full(views[0], width=width, height=height)
+        )
 
 
 def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Of one run its steps, a bar, stages as they finish, gauges, and what it waits for; or everything of one sweep."""
+    """Of one run its steps, a bar, stages as they finish, gauges, and what it waits for; or
+    everything of one sweep."""
     if view.unit != "stages":
         return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
@@ -92,7 +108,8 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
 
 
 def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Its bar, the runs that ended last, and everything of the one run that goes on, or of several a line each."""
+    """Its bar, the runs that ended last, and everything of the one run that goes on, or of several
+    a line each."""
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
     lines_left = height - SWEEP_FIXED_LINES - len(ended)
@@ -104,9 +121,12 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
 
 
 def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableType:
-    """Each with a head, a bar where there is one, and what it waits for; on one line where the terminal is too low."""
+    """Each with a head, a bar where there is one, and what it waits for; on one line where the
+    terminal is too low."""
     if len(views) * LINES_OF_ONE < height:
-        return Group(*(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views))
+        return Group(
+            *(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views)
+        )
     return Group(*(_one_line(view) for view in views))
 
 
@@ -123,7 +143,9 @@ def _cut(line: Text) -> Text:
 
 
 def _head(view: live_view.LiveView) -> Text:
-    return Text.assemble((view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim"))
+    return Text.assemble(
+        (view.name, "bold"), "  ", (view.phase, "cyan"), ("  " + view.elapsed, "dim")
+    )
 
 
 def _steps(view: live_view.LiveView) -> Text:
@@ -131,17 +153,23 @@ def _steps(view: live_view.LiveView) -> Text:
     for step in view.steps:
         mark, style = _MARKS[step.state]
         line.append(f"{mark} {step.name}", style=style)
-        line.append(f" {tables.format_seconds(step.seconds)}   " if step.seconds is not None else "   ", style="dim")
+        line.append(
+            f" {tables.format_seconds(step.seconds)}   " if step.seconds is not None else "   ",
+            style="dim",
+        )
     return line
 
 
 def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
-    """How much is done, of how much, and how long the rest may take; nothing while that is not known."""
+    """How much is done, of how much, and how long the rest may take; nothing while that is not
+    known."""
     if not view.total:
         return []
     row = Table.grid(padding=(0, 2, 0, 0))
     drawn = ProgressBar(total=view.total, completed=view.done, width=max(10, min(50, width - 45)))
-    row.add_row(drawn, Text(f"{view.done}/{view.total} {view.unit}"), Text(view.left or "", style="dim"))
+    row.add_row(
+        drawn, Text(f"{view.done}/{view.total} {view.unit}"), Text(view.left or "", style="dim")
+    )
     return [row]
 
 
@@ -149,10 +177,16 @@ def _stages(view: live_view.LiveView, *, lines_left: int) -> list[RenderableType
     shown = view.stages[-lines_left:]
     table = Table.grid(padding=(0, 2, 0, 0))
     earlier = view.done - len(shown)
-    lines: list[RenderableType] = [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
+    lines: list[RenderableType] = (
+        [Text(f"  {earlier} before", style="dim")] if earlier > 0 and shown else []
+    )
     for stage in shown:
-        figures = (Text(text, style="yellow" if text.endswith("failed") else "") for text in stage.figures)
-        table.add_row(Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures)
+        figures = (
+            Text(text, style="yellow" if text.endswith("failed") else "") for text in stage.figures
+        )
+        table.add_row(
+            Text("✓", style="green"), Text(stage.stage or f"stage {stage.sequence + 1}"), *figures
+        )
     if shown:
         lines.append(table)
     if view.stage is not None and view.done < view.total:
@@ -166,7 +200,11 @@ def _gauges(gauges: tuple[live_view.Gauge, ...], *, columns: int) -> Table:
         cells: list[Text] = []
         for gauge in gauges[begin : begin + columns]:
             drawn = tables.sparkline(gauge.values, top=gauge.top, width=SPARKLINE)
-            cells += [Text(gauge.label, "dim"), Text(gauge.now.rjust(len("99999 tok/s"))), Text(drawn, "cyan")]
+            cells += [
+                Text(gauge.label, "dim"),
+                Text(gauge.now.rjust(len("99999 tok/s"))),
+                Text(drawn, "cyan"),
+            ]
         table.add_row(*cells)
     return table
 
@@ -178,6 +216,8 @@ def _message(view: live_view.LiveView) -> list[Text]:
 
 def _ended(run: FollowedRun) -> Text:
     word = run_list.state(run.status)
-    line = Text.assemble(("✓ ", "green"), f"{run.title}: ", (word, console_tables.COLOURS.get(word, "")))
+    line = Text.assemble(
+        ("✓ ", "green"), f"{run.title}: ", (word, console_tables.COLOURS.get(word, ""))
+    )
     line.append(f"  {run.status.message or ''}", style="dim")
     return _cut(line)

@@ -13,20 +13,28 @@ For a sweep: 2 the sweep, one of its runs or its table failed; objectives and ch
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-o", "--output", choices=("table", "json"), default="table", help="default: table")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json"), default="table", help="default: table"
+    )
 
 
 def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) -> None:
-    """`-n` and `--context`, as kubectl has them; `wide`: also `--wide`, for commands that show a result."""
+    """`-n` and `--context`, as kubectl has them; `wide`: also `--wide`, for commands that show a
+    result."""
     parser.add_argument("-n", "--namespace", help="namespace of the run")
     parser.add_argument("--context", help="kubeconfig context")
     if wide:
-        more = "also total tokens/s, every stage, 95 %% intervals (and settings, in report); for a sweep, every figure"
+        more = (
+            "also total tokens/s, every stage, 95 %% intervals (and settings, in report); for a "
+            "sweep, every figure"
+        )
         parser.add_argument("--wide", action="store_true", help=more)
 
 
 def add_sweep(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--sweep", action="store_true", help="NAME is a sweep, even if a run has the same name")
+    parser.add_argument(
+        "--sweep", action="store_true", help="NAME is a sweep, even if a run has the same name"
+    )
 
 
 def number_from_0(text: str) -> float | None:

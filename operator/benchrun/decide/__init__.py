@@ -1,4 +1,5 @@
-"""(run, what is observed, now) -> what to do. One policy a file. Pure: the same input gives the same output."""
+"""(run, what is observed, now) -> what to do. One policy a file. Pure: the same input gives the
+same output."""
 
 from benchrun.decide.condition_table import *
 from benchrun.decide.create_and_release import *

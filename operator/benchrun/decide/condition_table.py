@@ -21,12 +21,17 @@ class Step:
 
 
 def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
-    """The step, from what can be seen. Diagnoses given here are those that waiting may still cure."""
+    """The step, from what can be seen. Diagnoses given here are those that waiting may still
+    cure."""
     if not state.client_ready:
         if client is not None:
             return Step("Preparing", client.reason, client.message)
         why = state.client_pod.unschedulable if state.client_pod is not None else None
-        message = f"the client waits for a node: {why}" if why else "the client checks plan, tokenizer and data"
+        message = (
+            f"the client waits for a node: {why}"
+            if why
+            else "the client checks plan, tokenizer and data"
+        )
         return Step("Preparing", api.Reason.PREPARING_CLIENT, message)
     if state.status.server_ready_time is None and not state.measuring_started:
         return _waiting_for_server(state, server)
@@ -37,13 +42,21 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
         message = f"all {total} stages measured; storing the records"
         return Step("Collecting", api.Reason.COLLECTING, message, True, True)
     stage = _stage(state) or "the next stage"
-    return Step("Running", api.Reason.MEASURING, f"measuring {stage}; {done} of {total} stages are done", True, True)
+    return Step(
+        "Running",
+        api.Reason.MEASURING,
+        f"measuring {stage}; {done} of {total} stages are done",
+        True,
+        True,
+    )
 
 
 def progress(state: RunState) -> api.Progress:
     known, done = state.total_stages, len(state.known)
     total, bound = (state.most_stages, "<=") if known is None else (known, "")
-    return api.Progress(stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}")
+    return api.Progress(
+        stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}"
+    )
 
 
 def _stage(state: RunState) -> str | None:
@@ -57,16 +70,28 @@ def _stage(state: RunState) -> str | None:
 
 def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
     if state.spec.endpoint is not None:
-        return Step("Starting", api.Reason.WAITING_FOR_ENDPOINT, "waiting for a healthy answer of the endpoint", True)
+        return Step(
+            "Starting",
+            api.Reason.WAITING_FOR_ENDPOINT,
+            "waiting for a healthy answer of the endpoint",
+            True,
+        )
     if not state.server_exists and not state.client_heard:
         message = "the client is ready; waiting for an answer on its port"
         return Step("Preparing", api.Reason.PREPARING_CLIENT, message, True)
     pods = state.serving
     waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
-        return Step("WaitingForNode" if waits_for_node else "Starting", server.reason, server.message, True)
+        return Step(
+            "WaitingForNode" if waits_for_node else "Starting", server.reason, server.message, True
+        )
     if waits_for_node:
-        return Step("WaitingForNode", api.Reason.WAITING_FOR_NODE, "waiting for a node to take the server", True)
+        return Step(
+            "WaitingForNode",
+            api.Reason.WAITING_FOR_NODE,
+            "waiting for a node to take the server",
+            True,
+        )
     nodes = ", ".join(dict.fromkeys(pod.node or "its node" for pod in pods))
     count = sum(pod.rank == 0 for pod in pods)
     starting = "the server is" if count == 1 else f"{count} servers are"
@@ -74,7 +99,9 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
 
 
 _Status = TypeVar("_Status", api.BenchmarkRunStatus, BenchmarkSweepStatus)
-Row = tuple[api.ConditionType, api.ConditionStatus, str, str]  # type, status, reason and message of a condition
+Row = tuple[
+    api.ConditionType, api.ConditionStatus, str, str
+]  # type, status, reason and message of a condition
 _YES_NO: tuple[api.ConditionStatus, api.ConditionStatus] = ("True", "False")
 _ACCEPTED: Row = ("Accepted", "True", "Accepted", "the spec can be acted on")
 _LEFT: tuple[Row, ...] = (
@@ -88,13 +115,23 @@ _OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
 }
 
 
-def standing(status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime) -> _Status:
-    """The status of the run or sweep with this phase and message. `rows` replace the conditions of their types, or are appended."""
+def standing(
+    status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime
+) -> _Status:
+    """The status of the run or sweep with this phase and message. `rows` replace the conditions of
+    their types, or are appended."""
     conditions = status.conditions
     for type_, value, reason, text in rows:
-        new = api.Condition(type=type_, status=value, reason=reason, message=text, observed_generation=of.generation)
+        new = api.Condition(
+            type=type_, status=value, reason=reason, message=text, observed_generation=of.generation
+        )
         conditions = api.with_condition(conditions, new, now=now)
-    update = {"observed_generation": of.generation, "phase": phase, "message": message, "conditions": conditions}
+    update = {
+        "observed_generation": of.generation,
+        "phase": phase,
+        "message": message,
+        "conditions": conditions,
+    }
     return status.model_copy(update=update)
 
 
@@ -103,8 +140,12 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
     reason, message = step.reason, step.message
     rows: list[Row] = [
         _ACCEPTED,
-        ("ClientReady", "True", "Ready", "") if step.client_ready else ("ClientReady", "False", reason, message),
-        ("ServerReady", "True", "Ready", "") if step.server_ready else ("ServerReady", "False", reason, message),
+        ("ClientReady", "True", "Ready", "")
+        if step.client_ready
+        else ("ClientReady", "False", reason, message),
+        ("ServerReady", "True", "Ready", "")
+        if step.server_ready
+        else ("ServerReady", "False", reason, message),
         ("Measured", "False", reason, message),
         *_unjudged("nothing was judged yet", reason, message, succeeded=message),
     ]
@@ -123,9 +164,12 @@ def measured(
     unmet: str = "",
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such numbers. `unmet`: which
-    objectives were not met."""
-    unusable: dict[str, api.ConditionStatus] = {api.Reason.INVALID_CELLS: "False", api.Reason.NOT_JUDGED: "Unknown"}
+    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such
+    numbers. `unmet`: which objectives were not met."""
+    unusable: dict[str, api.ConditionStatus] = {
+        api.Reason.INVALID_CELLS: "False",
+        api.Reason.NOT_JUDGED: "Unknown",
+    }
     valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
     rows: list[Row] = [
         _ACCEPTED,
@@ -146,7 +190,8 @@ def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
-    """Every run has ended. Invalid cells and failed runs stall the sweep: a pipeline must not go on with such a table."""
+    """Every run has ended. Invalid cells and failed runs stall the sweep: a pipeline must not go on
+    with such a table."""
     valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
@@ -164,7 +209,9 @@ def _unjudged(unjudged: str, reason: str, message: str, *, succeeded: str = "") 
     ]
 
 
-def _complete(reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool) -> list[Row]:
+def _complete(
+    reason: str, valid_reason: str, message: str, *, valid: api.ConditionStatus, good: bool
+) -> list[Row]:
     yes, no = _YES_NO if good else _YES_NO[::-1]
     return [
         ("Valid", valid, valid_reason, message),
@@ -178,7 +225,8 @@ def _complete(reason: str, valid_reason: str, message: str, *, valid: api.Condit
 
 
 def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
-    """Of a run or a sweep that failed, was refused or cancelled. `Stalled` is what GitOps tools stop waiting at."""
+    """Of a run or a sweep that failed, was refused or cancelled. `Stalled` is what GitOps tools
+    stop waiting at."""
     refused = reason == api.Reason.INVALID_SPEC
     valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
     of_run: list[Row] = [*_LEFT, ("Measured", "False", reason, message)]

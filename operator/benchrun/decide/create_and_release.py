@@ -1,10 +1,11 @@
-"""Objects of a run: what must exist now, what records and timeline are stored, what is released, what a finished run keeps.
+"""Objects of a run: what must exist now, what records and timeline are stored, what is released,
+what a finished run keeps.
 
 The client is created first, the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, with their part of the timeline, up
-to the first that does not fit; chunks of the timeline in half of the room at most. The last ones are deleted first.
-"""
+A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, with
+their part of the timeline, up to the first that does not fit; chunks of the timeline in half of the
+room at most. The last ones are deleted first."""
 
 from collections.abc import Iterable, Sequence
 
@@ -24,15 +25,19 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of serve
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
-    """What is wanted and not there. Once client and server have met, nothing is: it would void the measurement."""
+    """What is wanted and not there. Once client and server have met, nothing is: it would void the
+    measurement."""
     if state.begun:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
-    return tuple(m for m in wanted if state.children.named(m["kind"], m["metadata"]["name"]) is None)
+    return tuple(
+        m for m in wanted if state.children.named(m["kind"], m["metadata"]["name"]) is None
+    )
 
 
 def release_client(state: RunState) -> tuple[Ref, ...]:
-    """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be wanted."""
+    """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be
+    wanted."""
     job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
     if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
         return ()
@@ -40,16 +45,26 @@ def release_client(state: RunState) -> tuple[Ref, ...]:
 
 
 def release_servers(facts: Facts) -> tuple[Ref, ...]:
-    """What makes the pods of servers: that is what holds the GPU. The rest goes with the run. What somebody else has deleted is
-    deleted too, once: a finalizer may keep it, and its pods with it."""
-    is_released = facts.collected.released_at is not None or "serverReleasedTime" in facts.run.status
-    ours = (c for c in facts.children.objects if c.owner_uid == facts.run.uid and c.kind in SERVER_KINDS)
+    """What makes the pods of servers: that is what holds the GPU. The rest goes with the run. What
+    somebody else has deleted is deleted too, once: a finalizer may keep it, and its pods with
+    it."""
+    is_released = (
+        facts.collected.released_at is not None or "serverReleasedTime" in facts.run.status
+    )
+    ours = (
+        c for c in facts.children.objects if c.owner_uid == facts.run.uid and c.kind in SERVER_KINDS
+    )
     return tuple(ref_to(facts, c) for c in ours if not (c.deleting and is_released))
 
 
 def release_all(facts: Facts) -> tuple[Ref, ...]:
-    """Server, then client, of a run whose spec can't be read (any more): what is ours is known by its owner."""
-    jobs = (c for c in facts.children.objects if c.kind == "Job" and c.owner_uid == facts.run.uid and not c.deleting)
+    """Server, then client, of a run whose spec can't be read (any more): what is ours is known by
+    its owner."""
+    jobs = (
+        c
+        for c in facts.children.objects
+        if c.kind == "Job" and c.owner_uid == facts.run.uid and not c.deleting
+    )
     return (*release_servers(facts), *(ref_to(facts, c) for c in jobs))
 
 
@@ -64,7 +79,9 @@ def _client(state: RunState) -> list[Manifest]:
         return meeting  # to write a plan of many stages takes its time
     token = plan.token_of(context.channel_key, owner.uid)
     addresses = endpoint_addresses(state)
-    given = plan.plan_of_client(owner, spec, token_digest=digest_of_token(token), endpoint_addresses=addresses)
+    given = plan.plan_of_client(
+        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=addresses
+    )
     job = plan.client_job(
         owner,
         spec,
@@ -77,19 +94,28 @@ def _client(state: RunState) -> list[Manifest]:
 
 
 def _server(state: RunState) -> list[Manifest]:
-    """The Service comes with the client, which looks up its name; the Deployment only when the client is ready for it,
-    and has been heard: a client that only this operator does not know yet may have measured already."""
+    """The Service comes with the client, which looks up its name; the Deployment only when the
+    client is ready for it, and has been heard: a client that only this operator does not know yet
+    may have measured already."""
     owner, context = state.owner, state.facts.context
-    image, policy = state.spec.client.image or context.client_image, context.client_image_pull_policy
+    image, policy = (
+        state.spec.client.image or context.client_image,
+        context.client_image_pull_policy,
+    )
     limit = context.max_hold_seconds
-    started = plan.server_roles(owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit)
-    workloads = [plan.workload(owner, role) for role in started if state.client_ready and state.client_heard]
+    started = plan.server_roles(
+        owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit
+    )
+    workloads = [
+        plan.workload(owner, role) for role in started if state.client_ready and state.client_heard
+    ]
     return [*(plan.service(owner, role) for role in started), *workloads]
 
 
 def _fence(state: RunState) -> list[Manifest]:
-    """Before the pods, and left to the garbage collector: what goes with the Deployment would fall before them. An operator that
-    reaches pods through the API server would be shut out itself; servers in development mode are fenced nevertheless."""
+    """Before the pods, and left to the garbage collector: what goes with the Deployment would fall
+    before them. An operator that reaches pods through the API server would be shut out itself;
+    servers in development mode are fenced nevertheless."""
     spec, context = state.spec, state.facts.context
     for_all = context.network_policies and context.pod_road == "Direct"
     if not for_all and not plan.in_development_mode(spec):
@@ -100,19 +126,25 @@ def _fence(state: RunState) -> list[Manifest]:
     )
 
 
-CHUNK_SECONDS = 240.0  # the timeline within a stage is kept at least this often: what a dead operator can lose
+CHUNK_SECONDS = (
+    240.0  # the timeline within a stage is kept at least this often: what a dead operator can lose
+)
 PLAN_BYTES = 128 * 1024  # room for the plan: its largest, of 256 stages
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 TIMELINE_BYTES = RESULT_BYTES // 2
 
 
 def to_store(state: RunState) -> tuple[Manifest, ...]:
-    """ConfigMaps to write now. The timeline goes with the first new record, or alone when a stage is long."""
+    """ConfigMaps to write now. The timeline goes with the first new record, or alone when a stage
+    is long."""
     samples = state.collected.samples.unstored
     fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
     if fresh:
         chunks = [_packed(state) if samples else None, *[None] * (len(fresh) - 1)]
-        return tuple(plan.stage_config_map(state.owner, a, timeline=c) for a, c in zip(fresh, chunks, strict=True))
+        return tuple(
+            plan.stage_config_map(state.owner, a, timeline=c)
+            for a, c in zip(fresh, chunks, strict=True)
+        )
     if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
         chunk = sum(child.role == names.ROLE_TIMELINE for child in state.children.objects)
         return (plan.timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
@@ -120,7 +152,8 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
 
 
 def worth_waiting_to_store(state: RunState) -> bool:
-    """What was measured is refused, by a quota say, and may still be taken: until the run's deadline."""
+    """What was measured is refused, by a quota say, and may still be taken: until the run's
+    deadline."""
     refused = state.collected.refused_object
     is_late = any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
     return refused is not None and results_refused(state) and refused.curable and not is_late
@@ -132,7 +165,8 @@ def last_to_store(state: RunState) -> tuple[Manifest, ...]:
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
-    """Records below this are stored once `stored_now` is written; None: no client runs, or nothing is stored."""
+    """Records below this are stored once `stored_now` is written; None: no client runs, or nothing
+    is stored."""
     if not state.client_heard or not state.client_runs:
         return None
     written = {int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1)) for m in stored_now}
@@ -141,12 +175,21 @@ def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int 
 
 def _packed(state: RunState) -> plan.TimelinePart:
     """What was sampled since the last chunk, coarser the longer the run has been."""
-    samples, ready, before = state.collected.samples.unstored, instant(state.status.server_ready_time), 0
+    samples, ready, before = (
+        state.collected.samples.unstored,
+        instant(state.status.server_ready_time),
+        0,
+    )
     if ready is not None:
         # By the run's age: a restarted operator has not counted the samples before these.
-        seconds, servers = max(0.0, samples[0].at - ready.timestamp()), len({(s.role, s.pod) for s in samples})
+        seconds, servers = (
+            max(0.0, samples[0].at - ready.timestamp()),
+            len({(s.role, s.pod) for s in samples}),
+        )
         before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
-    return plan.TimelinePart(encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples))
+    return plan.TimelinePart(
+        encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples)
+    )
 
 
 def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
@@ -171,9 +214,15 @@ def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     stored = {child.name: child for child in (*_result_objects(state), *new)}
     stay = kept(stored.values())
     records = sum(s.role == names.ROLE_STAGE for s in stay)
-    chunks, all_chunks = (sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values()))
+    chunks, all_chunks = (
+        sum(s.role == names.ROLE_TIMELINE for s in some) for some in (stay, stored.values())
+    )
     notes = [("records", len(state.known), records), ("timeline", all_chunks, chunks)]
-    return [Truncated(field=field, total=total, included=here) for field, total, here in notes if here < total]
+    return [
+        Truncated(field=field, total=total, included=here)
+        for field, total, here in notes
+        if here < total
+    ]
 
 
 def _result_objects(state: RunState) -> list[Child]:

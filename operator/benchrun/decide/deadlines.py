@@ -1,8 +1,8 @@
 """Deadlines, and the instants that they are counted from.
 
-Instants are noted in the status, and three deadlines are counted from them: waiting for a node, starting, running. 0 is no limit. Pods
-that no node could take have a grace, since an autoscaler may add one.
-"""
+Instants are noted in the status, and three deadlines are counted from them: waiting for a node,
+starting, running. 0 is no limit. Pods that no node could take have a grace, since an autoscaler may
+add one."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -15,13 +15,15 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import estimate, nodes, role_replicas
 
-CLIENT_GRACE_SECONDS = 30  # the client gives up an endpoint by itself; how long its report of the last answer may take
+CLIENT_GRACE_SECONDS = (
+    30  # the client gives up an endpoint by itself; how long its report of the last answer may take
+)
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 
 def noticed(state: RunState) -> RunState:
-    """The state with the instants that have come to pass; each is noted once and kept. The client's clock is believed only
-    between what is known and now: it must not move a deadline."""
+    """The state with the instants that have come to pass; each is noted once and kept. The client's
+    clock is believed only between what is known and now: it must not move a deadline."""
     status, heard, now = state.status, state.collected.client.progress, state.now
     instants = [pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None]
     wanted_pods = sum(role_replicas(state.spec).values()) * nodes(state.spec)
@@ -29,13 +31,21 @@ def noticed(state: RunState) -> RunState:
     accepted = instant(status.accepted_time)
     healthy = began = None
     if heard is not None:
-        healthy = believed(from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted)
-        began = believed(from_unix_us(heard.first_request_unix_us), first_seen=now, not_before=healthy or accepted)
+        healthy = believed(
+            from_unix_us(heard.healthy_unix_us), first_seen=now, not_before=scheduled or accepted
+        )
+        began = believed(
+            from_unix_us(heard.first_request_unix_us),
+            first_seen=now,
+            not_before=healthy or accepted,
+        )
     update = {
         "accepted_time": status.accepted_time or timestamp(now),
         "estimate": status.estimate or estimate(state.spec),
-        "scheduled_time": status.scheduled_time or (timestamp(scheduled) if scheduled is not None else None),
-        "server_ready_time": status.server_ready_time or (timestamp(healthy) if healthy is not None else None),
+        "scheduled_time": status.scheduled_time
+        or (timestamp(scheduled) if scheduled is not None else None),
+        "server_ready_time": status.server_ready_time
+        or (timestamp(healthy) if healthy is not None else None),
         "start_time": status.start_time or (timestamp(began) if began is not None else None),
     }
     return replace(state, status=status.model_copy(update=update))
@@ -43,12 +53,19 @@ def noticed(state: RunState) -> RunState:
 
 def from_unix_us(micros: int | None) -> datetime | None:
     """Unix microseconds as an instant; None for what is none."""
-    return datetime.fromtimestamp(micros / 1e6, tz=UTC) if micros is not None and 0 <= micros <= _LAST_US else None
+    return (
+        datetime.fromtimestamp(micros / 1e6, tz=UTC)
+        if micros is not None and 0 <= micros <= _LAST_US
+        else None
+    )
 
 
-def believed(claimed: datetime | None, *, first_seen: datetime, not_before: datetime | None) -> datetime | None:
-    """An event's instant by another clock, which happened after `not_before` and was first seen at `first_seen`, both by ours.
-    Deadlines are counted from it: a clock that is ahead would move them away, one that is behind would end a run at once."""
+def believed(
+    claimed: datetime | None, *, first_seen: datetime, not_before: datetime | None
+) -> datetime | None:
+    """An event's instant by another clock, which happened after `not_before` and was first seen at
+    `first_seen`, both by ours. Deadlines are counted from it: a clock that is ahead would move them
+    away, one that is behind would end a run at once."""
     if claimed is None:
         return None
     latest = min(claimed, first_seen)
@@ -70,7 +87,11 @@ class Deadline:
 def deadlines(state: RunState) -> tuple[Deadline, ...]:
     """Those that run now."""
     if state.status.server_ready_time is None:
-        of_server = (_endpoint(state),) if state.spec.endpoint is not None else (_pending(state), _startup(state))
+        of_server = (
+            (_endpoint(state),)
+            if state.spec.endpoint is not None
+            else (_pending(state), _startup(state))
+        )
         return tuple(d for d in (_client_start(state), *of_server) if d is not None)
     seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
     measured = f"{done} of {total} stages were measured"
@@ -91,12 +112,16 @@ def _client_start(state: RunState) -> Deadline | None:
         return None
     if pod is None:
         return _client_creation(state)
-    message = f"the client was not ready within startupDeadlineSeconds ({seconds} s): {_why(pod.waiting_message, pod.unschedulable)}"
+    message = (
+        f"the client was not ready within startupDeadlineSeconds ({seconds} s): "
+        f"{_why(pod.waiting_message, pod.unschedulable)}"
+    )
     return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)
 
 
 def _client_creation(state: RunState) -> Deadline | None:
-    """From acceptance until there is a pod. A Service's pods are looked for first; that has its own deadline."""
+    """From acceptance until there is a pod. A Service's pods are looked for first; that has its own
+    deadline."""
     refused, planned = refusal(state), state.has_plan
     if state.spec.endpoint is not None and refused is None and not planned:
         return None
@@ -108,8 +133,14 @@ def _client_creation(state: RunState) -> Deadline | None:
 
 def _endpoint(state: RunState) -> Deadline | None:
     seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
-    message = f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it runs and answers /health"
-    since, ready = pod.created_at if pod is not None else instant(state.status.accepted_time), _client_ready(state)
+    message = (
+        f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it "
+        "runs and answers /health"
+    )
+    since, ready = (
+        pod.created_at if pod is not None else instant(state.status.accepted_time),
+        _client_ready(state),
+    )
     if ready is not None:
         since, seconds = _since(state, ready), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
@@ -117,33 +148,47 @@ def _endpoint(state: RunState) -> Deadline | None:
 
 def _pending(state: RunState) -> Deadline | None:
     seconds = state.spec.pending_deadline_seconds
-    if (unmade := next((role for role in state.server_roles if not state.serving_as(role)), None)) is not None:
+    if (
+        unmade := next((role for role in state.server_roles if not state.serving_as(role)), None)
+    ) is not None:
         return _server_creation(state, unmade)
     if (waiting := next((pod for pod in state.serving if pod.scheduled_at is None), None)) is None:
         return None
-    message = f"no node took the server within pendingDeadlineSeconds ({seconds} s): {_why(waiting.unschedulable)}"
+    message = (
+        f"no node took the server within pendingDeadlineSeconds ({seconds} s): "
+        f"{_why(waiting.unschedulable)}"
+    )
     return _deadline(Reason.PENDING_DEADLINE, waiting.created_at, seconds, message)
 
 
 def _server_creation(state: RunState, role: str) -> Deadline | None:
-    """From the client being ready until there is a pod of that role: the Deployment is refused, or its pods are."""
+    """From the client being ready until there is a pod of that role: the Deployment is refused, or
+    its pods are."""
     ready = _client_ready(state)
     if not state.client_ready or ready is None:
         return None
     workload = state.workload(role)
     refused, seconds = refusal(state), state.spec.pending_deadline_seconds
-    why = _why(refused.message if refused is not None else workload.failure if workload is not None else None)
+    why = _why(
+        refused.message
+        if refused is not None
+        else workload.failure
+        if workload is not None
+        else None
+    )
     message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
     return _deadline(Reason.PENDING_DEADLINE, _since(state, ready), seconds, message)
 
 
 def _since(state: RunState, condition: Condition) -> datetime | None:
-    """Since when it holds; where its own instant can't be read, since the spec was accepted: a spoilt condition takes no deadline away."""
+    """Since when it holds; where its own instant can't be read, since the spec was accepted: a
+    spoilt condition takes no deadline away."""
     return instant(condition.last_transition_time) or instant(state.status.accepted_time)
 
 
 def _startup(state: RunState) -> Deadline | None:
-    """From the last pod being scheduled; until then from the first with GPUs, since that one holds them while it waits for the others."""
+    """From the last pod being scheduled; until then from the first with GPUs, since that one holds
+    them while it waits for the others."""
     pods, seconds = state.serving, state.spec.startup_deadline_seconds
     if not pods:
         return None
@@ -155,10 +200,15 @@ def _startup(state: RunState) -> Deadline | None:
         if without_node
         else _why(pod.waiting_message, pod.waiting_reason, slow)
     )
-    message = f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being scheduled: {why}"
+    message = (
+        f"the server was not healthy within startupDeadlineSeconds ({seconds} s) of being "
+        f"scheduled: {why}"
+    )
     held = (pod.scheduled_at for pod in pods if pod.gpus or pod.role != names.ROLE_PROXY)
     first = min((each for each in held if each is not None), default=None)
-    return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message)
+    return _deadline(
+        Reason.STARTUP_DEADLINE, instant(state.status.scheduled_time) or first, seconds, message
+    )
 
 
 def _client_ready(state: RunState) -> Condition | None:
@@ -173,10 +223,19 @@ def _why(*texts: str | None) -> str:
 
 def with_grace(state: RunState, found: Diagnosis | None, pods: Iterable[Pod]) -> Diagnosis | None:
     """The diagnosis, not terminal as long as an autoscaler may still add the node."""
-    if found is None or not found.terminal or found.reason != Reason.UNSCHEDULABLE or not _graces(state, pods):
+    if (
+        found is None
+        or not found.terminal
+        or found.reason != Reason.UNSCHEDULABLE
+        or not _graces(state, pods)
+    ):
         return found
     seconds = state.facts.context.unschedulable_grace_seconds
-    return replace(found, message=f"{found.message} Waiting {seconds} s for such a node to be added.", terminal=False)
+    return replace(
+        found,
+        message=f"{found.message} Waiting {seconds} s for such a node to be added.",
+        terminal=False,
+    )
 
 
 def grace_ends(state: RunState) -> tuple[datetime, ...]:

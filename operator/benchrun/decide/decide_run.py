@@ -1,4 +1,5 @@
-"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each step may end the pass."""
+"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each
+step may end the pass."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,7 +10,16 @@ from benchrun.api import BenchmarkRunStatus, Reason, read_leniently, sentence, t
 from benchrun.decide import condition_table, create_and_release, early_endings, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
 from benchrun.decide.deadlines import deadlines, grace_ends, noticed
-from benchrun.decide.decision import Answer, Decision, Ending, EndpointPods, Event, Facts, Judging, Question
+from benchrun.decide.decision import (
+    Answer,
+    Decision,
+    Ending,
+    EndpointPods,
+    Event,
+    Facts,
+    Judging,
+    Question,
+)
 from benchrun.decide.refusals import no_pod_at, results_refused, with_refusal
 from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
@@ -17,22 +27,38 @@ from benchrun.observe import Diagnosis, instant
 from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
-SHORTEST_WAIT_SECONDS = 1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
+SHORTEST_WAIT_SECONDS = (
+    1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
+)
 LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
 _OF_THE_JUDGEMENT = (
-    "client", "cost", "datasets", "results", "searches", "findings", "verdict", "headline", "judge", "comparison",
+    "client",
+    "cost",
+    "datasets",
+    "results",
+    "searches",
+    "findings",
+    "verdict",
+    "headline",
+    "judge",
+    "comparison",
     "profile",
-)  # fmt: skip
-CLIENT_LEAVES_SECONDS = 30  # how long the client may take to end by itself after its last record was acknowledged
+)
+CLIENT_LEAVES_SECONDS = (
+    30  # how long the client may take to end by itself after its last record was acknowledged
+)
 
 
 def decide(facts: Facts) -> Decision:
-    """What to do about a run now. The same facts give the same decision; on its own outcome it changes nothing."""
+    """What to do about a run now. The same facts give the same decision; on its own outcome it
+    changes nothing."""
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
     ended = api.has_ended(status.conditions)
-    begun = status.accepted_time is not None or (status.phase == "Suspended" and facts.run.spec.get("suspend") is True)
+    begun = status.accepted_time is not None or (
+        status.phase == "Suspended" and facts.run.spec.get("suspend") is True
+    )
     try:
         spec = accept(facts.run, begun=begun)
     except Unacceptable as error:
@@ -55,10 +81,15 @@ def decide(facts: Facts) -> Decision:
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
     server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
-    if end is not None or state.all_known or early_endings.profile_lost(state, server=server, client=client):
+    if (
+        end is not None
+        or state.all_known
+        or early_endings.profile_lost(state, server=server, client=client)
+    ):
         return _end(state, end, server=server)
     endpoint = server_status.endpoint_pods(state)
-    # A Service's pods must be known before the plan is written: their counters are read at every edge.
+    # A Service's pods must be known before the plan is written: their counters are read at every
+    # edge.
     if endpoint is not None and not state.has_plan and not server_status.endpoint_addresses(state):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
@@ -94,11 +125,14 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 
 
 def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
-    """No more records come. The servers go first; then what is left is stored, judged and written, in several passes."""
+    """No more records come. The servers go first; then what is left is stored, judged and written,
+    in several passes."""
     words = early_endings.last_words(state, end, server=server) if end is not None else None
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
-    stored_now = create_and_release.to_store(state) if waits else create_and_release.last_to_store(state)
+    stored_now = (
+        create_and_release.to_store(state) if waits else create_and_release.last_to_store(state)
+    )
     let_go = Decision(
         status=_ending_status(state, end),
         last_words=words,
@@ -129,7 +163,9 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         let_go,
         status=status,
         # What could not be stored the client has kept until now.
-        acknowledge=min(state.total_stages or 0, len(state.known)) if state.client_runs and end is None else None,
+        acknowledge=min(state.total_stages or 0, len(state.known))
+        if state.client_runs and end is None
+        else None,
         forget=True,
         events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
     )
@@ -138,7 +174,12 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
     total = state.stages_in_words
     if end is None:
-        step = Step("Collecting", Reason.COLLECTING, f"all {total} stages are measured; the records are judged", True)
+        step = Step(
+            "Collecting",
+            Reason.COLLECTING,
+            f"all {total} stages are measured; the records are judged",
+            True,
+        )
         step = with_refusal(state, step) if results_refused(state) else step
     else:
         step = Step("Collecting", end.reason, f"{end.message}; what was measured is judged")
@@ -147,15 +188,19 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
             "servers": server_status.server_statuses(state),
             "progress": progress(state),
             "server_released_time": state.released_time,
-            "ending": None if end is None else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
+            "ending": None
+            if end is None
+            else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
         }
     )
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
-    """An operator of another version accepted the run: it goes on until that one is back, or is cancelled. Its servers are held
-    no longer than they may be (`benchrun-operator release`)."""
-    message = sentence(f"accepted by an operator of another version; this one can't read the spec: {problem}")
+    """An operator of another version accepted the run: it goes on until that one is back, or is
+    cancelled. Its servers are held no longer than they may be (`benchrun-operator release`)."""
+    message = sentence(
+        f"accepted by an operator of another version; this one can't read the spec: {problem}"
+    )
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})
     return Decision(status=status, delete=create_and_release.release_servers(facts) if ends else ())
@@ -166,7 +211,9 @@ def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision
     rows = condition_table.ended_early("run", Reason.INVALID_SPEC, problem)
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.run, now=facts.now)
     return Decision(
-        status=ended.model_copy(update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}),
+        status=ended.model_copy(
+            update={"verdict": "Unknown", "completion_time": timestamp(facts.now)}
+        ),
         delete=create_and_release.release_all(facts),
         forget=True,
         events=(Event(Reason.INVALID_SPEC, problem, warning=True),),
@@ -189,7 +236,9 @@ def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
         means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
         gate = power_sentence(spec.repeats, len(cells(spec)) * len(means), unit="repeats")
     rows = condition_table.going_on(step, has_objectives=bool(spec.objectives), gate=gate)
-    return condition_table.standing(state.status, rows, step.phase, message, of=state.facts.run, now=state.now)
+    return condition_table.standing(
+        state.status, rows, step.phase, message, of=state.facts.run, now=state.now
+    )
 
 
 def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
@@ -208,7 +257,9 @@ def _seconds_to_next_pass(state: RunState) -> float | None:
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None
 
 
-def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None) -> BenchmarkRunStatus:
+def _final_status(
+    state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None
+) -> BenchmarkRunStatus:
     """The run as it ended. `judged`: None where nothing was measured."""
     found = (judged.value if judged is not None else None) or api.Judgement()
     why_not = judged.problem or "unknown" if judged is not None and judged.value is None else None
@@ -216,32 +267,53 @@ def _final_status(state: RunState, end: Ending | None, judged: Answer[api.Judgem
         first = found.refused[0] if found.refused else "they are gone"
         end = Ending(Reason.RECORDS_MISSING, f"none of the records can be used: {first}")
     if end is None and found.all_requests_failed:
-        answer = f"; the server's answer to one more: {found.diagnostic}" if found.diagnostic else ""
+        answer = (
+            f"; the server's answer to one more: {found.diagnostic}" if found.diagnostic else ""
+        )
         end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
     if end is not None:
         return _ended_early(state, end, found, why_not)
     message, valid_reason, regressed = found.message, found.valid_reason, None
     if why_not is not None:
         valid_reason = Reason.NOT_JUDGED
-        message = f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. `benchrun judge` can do it later"
+        message = (
+            f"all {state.stages_in_words} stages are measured, but not judged: {why_not}. "
+            "`benchrun judge` can do it later"
+        )
     if found.not_regressed is not None and found.comparison is not None:
         regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
     message, met = sentence(message), found.objectives_met if state.spec.objectives else None
     rows = condition_table.measured(
-        valid_reason, message, objectives_met=met, unmet=found.objectives_unmet, not_regressed=regressed
+        valid_reason,
+        message,
+        objectives_met=met,
+        unmet=found.objectives_unmet,
+        not_regressed=regressed,
     )
     return _ended(state, "Completed", message, rows, found)
 
 
-def _ended_early(state: RunState, end: Ending, found: api.Judgement, why_not: str | None) -> BenchmarkRunStatus:
-    message = sentence(end.message if why_not is None else f"{end.message}; what was measured is not judged: {why_not}")
-    ended = _ended(state, end.phase, message, condition_table.ended_early("run", end.reason, message), found)
+def _ended_early(
+    state: RunState, end: Ending, found: api.Judgement, why_not: str | None
+) -> BenchmarkRunStatus:
+    message = sentence(
+        end.message
+        if why_not is None
+        else f"{end.message}; what was measured is not judged: {why_not}"
+    )
+    ended = _ended(
+        state, end.phase, message, condition_table.ended_early("run", end.reason, message), found
+    )
     tail = (state.log_tail or "").encode()[-LOG_TAIL_BYTES:].decode(errors="ignore")
     return ended.model_copy(update={"log_tail": api.plain_text(tail) if tail else None})
 
 
 def _ended(
-    state: RunState, phase: api.Phase, message: str, rows: Iterable[condition_table.Row], found: api.Judgement
+    state: RunState,
+    phase: api.Phase,
+    message: str,
+    rows: Iterable[condition_table.Row],
+    found: api.Judgement,
 ) -> BenchmarkRunStatus:
     servers = server_status.server_statuses(state)
     missing = create_and_release.pruned(state, create_and_release.last_to_store(state))
@@ -261,15 +333,21 @@ def _ended(
 
 
 def _after_finish(state: RunState) -> Decision:
-    """A finished run never restarts: clean up, keep what fits, wait for the TTL, and note the generation that was seen."""
+    """A finished run never restarts: clean up, keep what fits, wait for the TTL, and note the
+    generation that was seen."""
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()
     client, ttl = create_and_release.release_client(state), state.spec.ttl_seconds_after_finished
-    leaves_by_itself = api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+    leaves_by_itself = (
+        api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
+    )
     expired = ttl is not None and age_seconds >= ttl
     waits = [CLIENT_LEAVES_SECONDS - age_seconds] if client and leaves_by_itself else []
     waits += [ttl - age_seconds] if ttl is not None and not expired else []
-    servers_and_records = (*create_and_release.release_servers(state.facts), *create_and_release.to_prune(state))
+    servers_and_records = (
+        *create_and_release.release_servers(state.facts),
+        *create_and_release.to_prune(state),
+    )
     return Decision(
         status=state.status.model_copy(update={"observed_generation": state.facts.run.generation}),
         delete=servers_and_records if leaves_by_itself else (*servers_and_records, *client),

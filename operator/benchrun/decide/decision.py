@@ -1,8 +1,8 @@
 """What a pass over one run reads (Facts) and what it decides (Decision): plain values, no effects.
 
-Look-ups are questions of a decision, answered beside the queue's workers (`benchrun.effects.lookups`). A question is a value; its
-answer is kept under it until the run is forgotten. A look-up that fails is an answer too: it costs its own field and nothing else.
-"""
+Look-ups are questions of a decision, answered beside the queue's workers
+(`benchrun.effects.lookups`). A question is a value; its answer is kept under it until the run is
+forgotten. A look-up that fails is an answer too: it costs its own field and nothing else."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -107,14 +107,25 @@ class Judging(Question[Judgement]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
-    servers: tuple[ServerStatus, ...] = field(default=(), compare=False)  # as the last status will have them
+    servers: tuple[ServerStatus, ...] = field(
+        default=(), compare=False
+    )  # as the last status will have them
     client: ClientStatus | None = field(default=None, compare=False)
-    most_stages: int = field(default=1_000, compare=False)  # what has a higher number is no record of the run
+    most_stages: int = field(
+        default=1_000, compare=False
+    )  # what has a higher number is no record of the run
 
 
-RESULT_ROLES = (names.ROLE_STAGE, names.ROLE_TIMELINE)  # of the ConfigMaps that hold what was measured
-MAX_BACKLOG_BYTES = 4 * 1024 * 1024  # records that wait to be stored: beyond it the client is not polled
-MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored, at most 1.7 kB each: beyond it they are merged in pairs
+RESULT_ROLES = (
+    names.ROLE_STAGE,
+    names.ROLE_TIMELINE,
+)  # of the ConfigMaps that hold what was measured
+MAX_BACKLOG_BYTES = (
+    4 * 1024 * 1024
+)  # records that wait to be stored: beyond it the client is not polled
+MAX_UNSTORED_SAMPLES = (
+    4096  # samples that wait to be stored, at most 1.7 kB each: beyond it they are merged in pairs
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +150,18 @@ class RefusedObject:
     kind: str
     name: str
     role: str
-    message: str = field(compare=False)  # the API server's own words, which may change with every answer
-    curable: bool  # it may be taken later as it is: a quota, a policy, our rights, an API server in trouble; else it is invalid
-    is_kind_missing: bool = field(default=False, compare=False)  # the cluster does not know such objects at all
-    is_transient: bool = field(default=False, compare=False)  # no time, or no answer: it is retried in a moment
+    message: str = field(
+        compare=False
+    )  # the API server's own words, which may change with every answer
+    # it may be taken later as it is: a quota, a policy, our rights, an API server in trouble; else
+    # it is invalid
+    curable: bool
+    is_kind_missing: bool = field(
+        default=False, compare=False
+    )  # the cluster does not know such objects at all
+    is_transient: bool = field(
+        default=False, compare=False
+    )  # no time, or no answer: it is retried in a moment
 
 
 @dataclass(slots=True)
@@ -150,19 +169,22 @@ class ClientState:
     """What the operator knows from the run's client since it started."""
 
     progress: Progress | None = None  # its latest answer; None: none yet
-    silent: bool = False  # it has not answered for several polls: it counts as unreachable, not as not yet heard
+    # it has not answered for several polls: it counts as unreachable, not as not yet heard
+    silent: bool = False
     mismatch: str | None = None  # why operator and client do not understand each other
     lost_record: int | None = None  # a record that the client no longer has and that is not stored
 
     @property
     def answered(self) -> bool:
-        """Whether there is nothing more to wait for before a run is judged by what is known of its client."""
+        """Whether there is nothing more to wait for before a run is judged by what is known of its
+        client."""
         return self.progress is not None or self.silent or self.mismatch is not None
 
 
 @dataclass(slots=True)
 class Samples:
-    """Samples of the servers' metrics endpoints that are not stored yet, and each server's last two."""
+    """Samples of the servers' metrics endpoints that are not stored yet, and each server's last
+    two."""
 
     unstored: list[Sample] = field(default_factory=list)
     _latest: dict[tuple[str, str], tuple[Sample, ...]] = field(default_factory=dict)
@@ -188,16 +210,26 @@ class Samples:
 class Collected:
     """Everything that a decision reads and that no watch delivers."""
 
-    arrivals: dict[int, Arrival] = field(default_factory=dict)  # records that are not known to be stored, by sequence
+    arrivals: dict[int, Arrival] = field(
+        default_factory=dict
+    )  # records that are not known to be stored, by sequence
     sequences: set[int] = field(default_factory=set)  # of every record that came
-    search_ends: dict[int, str] = field(default_factory=dict)  # workloads whose search ended, by its last sequence
+    search_ends: dict[int, str] = field(
+        default_factory=dict
+    )  # workloads whose search ended, by its last sequence
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
-    server_facts: dict[str, ServerFacts] = field(default_factory=dict)  # what servers report of themselves, by pod name
-    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)  # why a pod has no figures
+    server_facts: dict[str, ServerFacts] = field(
+        default_factory=dict
+    )  # what servers report of themselves, by pod name
+    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(
+        default_factory=dict
+    )  # why a pod has no figures
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
-    conflict: str | None = None  # an object that stands where one of ours should, and is not: kind and name
+    conflict: str | None = (
+        None  # an object that stands where one of ours should, and is not: kind and name
+    )
     ending: Ending | None = None  # why the run ends: decided, and carried out in part
     released_at: datetime | None = None  # when the deletion of the servers was requested
 
@@ -221,7 +253,9 @@ class Collected:
 
 
 Manifest = dict[str, Any]
-PodRoad = Literal["Direct", "Proxy"]  # to pods' addresses, or (from outside the cluster) through the API server
+PodRoad = Literal[
+    "Direct", "Proxy"
+]  # to pods' addresses, or (from outside the cluster) through the API server
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +273,25 @@ class Context:
 
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
-    live_interval_seconds: float = 5.0  # least time between two writes of nothing but progress and live figures
-    unschedulable_grace_seconds: int = 900  # how long a pod that no node could ever take waits for one to be added
-    max_hold_seconds: int = 86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
+    live_interval_seconds: float = (
+        5.0  # least time between two writes of nothing but progress and live figures
+    )
+    unschedulable_grace_seconds: int = (
+        900  # how long a pod that no node could ever take waits for one to be added
+    )
+    max_hold_seconds: int = (
+        86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
+    )
     pod_road: PodRoad = "Direct"
     exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
     channel_key: bytes = field(default=b"", repr=False)  # what the tokens of all runs are made of
-    network_policies: bool = False  # whether every run gets NetworkPolicies; servers in development mode always do
+    network_policies: bool = (
+        False  # whether every run gets NetworkPolicies; servers in development mode always do
+    )
     operator_namespace: str = ""  # where this operator's pod runs; empty outside the cluster
-    network_policy_peers: tuple[Manifest, ...] = ()  # who else may connect to servers, as NetworkPolicy peers
+    network_policy_peers: tuple[
+        Manifest, ...
+    ] = ()  # who else may connect to servers, as NetworkPolicy peers
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,16 +358,21 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status, events."""
+    """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status,
+    events."""
 
     status: BenchmarkRunStatus
-    last_words: LogTail | None = None  # the log of a failed server: one attempt, before the server is deleted
+    last_words: LogTail | None = (
+        None  # the log of a failed server: one attempt, before the server is deleted
+    )
     delete: tuple[Ref, ...] = ()  # servers first
     apply: tuple[Manifest, ...] = ()
     scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left
     pull: PullTarget | None = None  # the client to follow from now on
     acknowledge: int | None = None  # the client is to know that records below this are stored
-    lookups: tuple[Question[Any], ...] = ()  # to be answered; those that are answered already are left out
+    lookups: tuple[
+        Question[Any], ...
+    ] = ()  # to be answered; those that are answered already are left out
     ending: Ending | None = None  # why the run ends, to be kept until it has ended
     forget: bool = False  # the run is over: drop what memory holds of it
     delete_run: bool = False  # TTL has passed

@@ -1,4 +1,5 @@
-"""What ends a run before its time. Each check looks at one thing; the first that fires is the reason."""
+"""What ends a run before its time. Each check looks at one thing; the first that fires is the
+reason."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -13,17 +14,34 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import nodes
 
-CLOCK_SKEW_SECONDS = 2  # between the nodes of client and server; a whole second of it is what rounding costs
-# Reasons that lie in the settings of the server, and those that the server's log may explain better.
-SERVER_SETTINGS = {Reason.USAGE_ERROR, Reason.INVALID_ARGUMENT, Reason.MODEL_NOT_FOUND, Reason.MODEL_GATED}
+CLOCK_SKEW_SECONDS = (
+    2  # between the nodes of client and server; a whole second of it is what rounding costs
+)
+# Reasons that lie in the settings of the server, and those that the server's log may explain
+# better.
+SERVER_SETTINGS = {
+    Reason.USAGE_ERROR,
+    Reason.INVALID_ARGUMENT,
+    Reason.MODEL_NOT_FOUND,
+    Reason.MODEL_GATED,
+}
 SERVER_SETTINGS |= {Reason.OUT_OF_GPU_MEMORY, Reason.KV_CACHE_TOO_SMALL}
-ENDED_BY_SERVER = SERVER_SETTINGS | {Reason.OUT_OF_MEMORY, Reason.CRASH_LOOP, Reason.STARTUP_DEADLINE}
+ENDED_BY_SERVER = SERVER_SETTINGS | {
+    Reason.OUT_OF_MEMORY,
+    Reason.CRASH_LOOP,
+    Reason.STARTUP_DEADLINE,
+}
 
 
 def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
-    """The first cause found, or None: the run goes on. Once every record is here nothing can spoil them any more."""
+    """The first cause found, or None: the run goes on. Once every record is here nothing can spoil
+    them any more."""
     if (kept := state.ending) is not None:
-        refined = _terminal(server) if kept.reason in ENDED_BY_SERVER and state.log_tail is not None else None
+        refined = (
+            _terminal(server)
+            if kept.reason in ENDED_BY_SERVER and state.log_tail is not None
+            else None
+        )
         return refined or kept
     if state.spec.cancel:
         return CANCELLED
@@ -37,32 +55,45 @@ def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 
 
 def profile_lost(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> bool:
-    """Whether what would have ended the run came when only its profile was missing: it ends as measured, without."""
+    """Whether what would have ended the run came when only its profile was missing: it ends as
+    measured, without."""
     if not state.all_measured:
         return False
     return state.is_released or any(cause is not None for cause in _causes(state, server, client))
 
 
-def _causes(state: RunState, server: Diagnosis | None, client: Diagnosis | None) -> Iterator[Ending | None]:
+def _causes(
+    state: RunState, server: Diagnosis | None, client: Diagnosis | None
+) -> Iterator[Ending | None]:
     """In the order in which they count."""
     mismatch, progress = state.collected.client.mismatch, state.collected.client.progress
     yield _terminal(refusal(state))
     yield _restarted(state)
     yield _terminal(server)  # the failure of a client without a server is only a consequence
     if mismatch is not None:
-        yield Ending(Reason.CONTRACT_MISMATCH, f"the versions of operator and client do not match: {mismatch}")
-    if progress is not None and progress.failure is not None:  # the client reports why before it exits
+        yield Ending(
+            Reason.CONTRACT_MISMATCH,
+            f"the versions of operator and client do not match: {mismatch}",
+        )
+    if (
+        progress is not None and progress.failure is not None
+    ):  # the client reports why before it exits
         yield Ending(progress.failure.reason, progress.failure.message)
     yield _terminal(client)
     yield _records_missing(state)
     late = [Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now)]
-    # Of a run that is too late what is gone was released for that, by another operator or by the CronJob.
+    # Of a run that is too late what is gone was released for that, by another operator or by the
+    # CronJob.
     yield next((end for end in late if end.reason == Reason.RUN_DEADLINE), None) or _vanished(state)
     yield from late
 
 
 def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
-    return Ending(diagnosis.reason, diagnosis.message) if diagnosis is not None and diagnosis.terminal else None
+    return (
+        Ending(diagnosis.reason, diagnosis.message)
+        if diagnosis is not None and diagnosis.terminal
+        else None
+    )
 
 
 def server_diagnosis(state: RunState) -> Diagnosis | None:
@@ -72,15 +103,20 @@ def server_diagnosis(state: RunState) -> Diagnosis | None:
     views = ((state.children.role_pods(role), state.workload(role)) for role in state.server_roles)
     found = (observe.diagnose_server(pods, workload, log_tail=tail) for pods, workload in views)
     known = [diagnosis for diagnosis in found if diagnosis is not None]
-    worst = next((diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None)
+    worst = next(
+        (diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None
+    )
     if worst is not None and state.spec.offline is not None:
         # Pods know their role, and not which field of the spec they come from.
-        worst = replace(worst, message=worst.message.replace("spec.server", f"spec.{state.spec.started_name}"))
+        worst = replace(
+            worst, message=worst.message.replace("spec.server", f"spec.{state.spec.started_name}")
+        )
     return with_grace(state, worst, state.server_pods)
 
 
 def hidden_cause(state: RunState) -> LogTail | None:
-    """The log to read before the cause of a failed start is known: the pod's termination message only points further up."""
+    """The log to read before the cause of a failed start is known: the pod's termination message
+    only points further up."""
     if state.measuring_started or state.spec.cancel:
         return None
     pod = observe.find_pod_with_hidden_cause(state.server_pods)
@@ -88,9 +124,13 @@ def hidden_cause(state: RunState) -> LogTail | None:
 
 
 def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> LogTail | None:
-    """The log of the server that failed, to be read before the server is deleted; None: there is none, or it was tried."""
+    """The log of the server that failed, to be read before the server is deleted; None: there is
+    none, or it was tried."""
     pods = state.serving
-    servers_fault = server is not None or end.reason in (Reason.SERVER_RESTARTED, Reason.STARTUP_DEADLINE)
+    servers_fault = server is not None or end.reason in (
+        Reason.SERVER_RESTARTED,
+        Reason.STARTUP_DEADLINE,
+    )
     if not servers_fault or not pods or state.log_tails or end.reason == Reason.CANCELLED:
         return None
     ended = (each for each in pods if each.ending is not None)
@@ -113,12 +153,15 @@ def client_diagnosis(state: RunState) -> Diagnosis | None:
     if state.begun and state.client_runs:
         # It has the last word on what became of the others, within seconds.
         pods = tuple(pod for pod in pods if pod is state.client_pod)
-    return with_grace(state, observe.diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods)
+    return with_grace(
+        state, observe.diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods
+    )
 
 
 def _restarted(state: RunState) -> Ending | None:
-    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew. So is one that does between
-    its first healthy answer and the first request: the client keeps to the address that answered."""
+    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew.
+    So is one that does between its first healthy answer and the first request: the client keeps to
+    the address that answered."""
     if not (state.was_ready or state.measuring_started) or state.spec.started is None:
         return None
     found = (_restarted_as(state, role) for role in state.server_roles)
@@ -127,7 +170,10 @@ def _restarted(state: RunState) -> Ending | None:
     last = pod.last_terminated or pod.terminated
     code = f", exit code {last.exit_code}" if last is not None else ""
     which = "the server" if pod.role == names.ROLE_SERVER else f"the server of the role {pod.role}"
-    message = f"{which} restarted while it was measured (pod {pod.name}{code}); later stages would be on another server"
+    message = (
+        f"{which} restarted while it was measured (pod {pod.name}{code}); later stages would be "
+        "on another server"
+    )
     return Ending(Reason.SERVER_RESTARTED, message)
 
 
@@ -138,25 +184,34 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     before = next((s for s in state.status.servers if s.role == role and state.was_ready), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
-    # By instants as well: the operator may have been away when the restart could be counted. A pod made when the servers were
-    # ready takes the place of another; in a StatefulSet it has the other's name.
+    # By instants as well: the operator may have been away when the restart could be counted. A pod
+    # made when the servers were ready takes the place of another; in a StatefulSet it has the
+    # other's name.
     began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
-    within = [pod for pod in pods if _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)]
+    within = [
+        pod for pod in pods if _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)
+    ]
     if not pods or not (restarted or replaced or within):
         return None
     return next((each for each in (*within, *pods) if each.ending is not None), pods[-1])
 
 
 def _is_after(at: datetime | None, other: datetime | None) -> bool:
-    return at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
+    return (
+        at is not None and other is not None and at - other > timedelta(seconds=CLOCK_SKEW_SECONDS)
+    )
 
 
 def _records_missing(state: RunState) -> Ending | None:
-    """A record that nobody has any more: waiting for it would hold the server until the run's deadline."""
+    """A record that nobody has any more: waiting for it would hold the server until the run's
+    deadline."""
     here = f"{len(state.known)} of {state.stages_in_words} records are here"
     lost, pod = state.collected.client.lost_record, state.client_pod
     if lost is not None and lost not in state.known:
-        message = f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a new run."
+        message = (
+            f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a "
+            "new run."
+        )
     elif pod is not None and pod.phase == "Succeeded":
         message = f"the client has ended and {here}: the others were deleted. Start a new run."
     else:
@@ -165,14 +220,23 @@ def _records_missing(state: RunState) -> Ending | None:
 
 
 def _vanished(state: RunState) -> Ending | None:
-    """Somebody deleted what the run needs. It is not created once more: the measurement would not be valid."""
+    """Somebody deleted what the run needs. It is not created once more: the measurement would not
+    be valid."""
     measuring = state.status.server_ready_time is not None
     # Once it was on a node it is not recreated, either: whoever deleted it wanted the GPU back.
-    held = measuring or state.status.scheduled_time is not None or any(each.node for each in state.status.servers)
+    held = (
+        measuring
+        or state.status.scheduled_time is not None
+        or any(each.node for each in state.status.servers)
+    )
     is_whole = all(state.workload(role) is not None for role in state.server_roles)
     if held and state.spec.started is not None and not (is_whole or state.is_released):
         kind = "Deployment" if nodes(state.spec) == 1 else "LeaderWorkerSet"
-        return Ending(Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured")
+        return Ending(
+            Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured"
+        )
     if measuring and state.child("Job", names.ROLE_CLIENT) is None:
-        return Ending(Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored")
+        return Ending(
+            Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored"
+        )
     return None

@@ -15,7 +15,9 @@ NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is wo
 QUOTA = "exceeded quota"
 _REMEDIES = {
     Reason.QUOTA_EXCEEDED: "The run continues when the namespace's quota has room.",
-    Reason.CHILD_REFUSED: "The run continues when admission policies and the operator's rights allow it.",
+    Reason.CHILD_REFUSED: (
+        "The run continues when admission policies and the operator's rights allow it."
+    ),
     Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
     "the run then continues by itself.",
 }
@@ -29,16 +31,22 @@ def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server
         return Diagnosis(Reason.CHILD_REFUSED, message, False)
     what = f"{refused.kind} {refused.name} is refused by the API server: {words}"
     if not refused.curable:
-        fields = {names.ROLE_CLIENT: "spec.client", **dict.fromkeys(names.SERVING_ROLES, server_field)}
+        fields = {
+            names.ROLE_CLIENT: "spec.client",
+            **dict.fromkeys(names.SERVING_ROLES, server_field),
+        }
         where = fields.get(refused.role, "the spec")
-        return Diagnosis(Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True)
+        return Diagnosis(
+            Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True
+        )
     reason = Reason.QUOTA_EXCEEDED if QUOTA in refused.message else Reason.CHILD_REFUSED
     reason = Reason.NOT_INSTALLED if refused.is_kind_missing else reason
     return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """What is refused now, if anything. What was measured is never thrown away because it can't be stored."""
+    """What is refused now, if anything. What was measured is never thrown away because it can't be
+    stored."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
@@ -51,7 +59,8 @@ def results_refused(state: RunState) -> bool:
 
 
 def no_pod_at(state: RunState) -> datetime | None:
-    """When the status begins to say that the client's Job has no pod. The Job itself does not mention a quota on pods."""
+    """When the status begins to say that the client's Job has no pod. The Job itself does not
+    mention a quota on pods."""
     job = state.child("Job", names.ROLE_CLIENT)
     if job is None or job.created_at is None or state.client_pod is not None or state.begun:
         return None
@@ -70,4 +79,7 @@ def with_refusal(state: RunState, step: Step) -> Step:
 def no_pod(state: RunState) -> str:
     """Where to look, for a Job whose pod is not made."""
     job = names.child_name(state.owner.name, state.owner.uid, names.ROLE_CLIENT)
-    return f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe job {job}` says why"
+    return (
+        f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe "
+        f"job {job}` says why"
+    )

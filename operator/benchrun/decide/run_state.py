@@ -1,4 +1,5 @@
-"""One pass's facts, worked out once: the checked spec, and where a run stands, derived from what can be seen."""
+"""One pass's facts, worked out once: the checked spec, and where a run stands, derived from what
+can be seen."""
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
@@ -12,7 +13,15 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
 from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
-from benchrun.plan import Owner, division_of, most_probe_stages, nodes, role_replicas, searched, stage_ids
+from benchrun.plan import (
+    Owner,
+    division_of,
+    most_probe_stages,
+    nodes,
+    role_replicas,
+    searched,
+    stage_ids,
+)
 
 
 class Unacceptable(ValueError):
@@ -20,18 +29,24 @@ class Unacceptable(ValueError):
 
 
 def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
-    """The spec, checked. Raises Unacceptable naming the field's path. `begun`: the run has a server or records, made by what is
-    settled, so that a field of a newer operator, which made them, is left out."""
+    """The spec, checked. Raises Unacceptable naming the field's path. `begun`: the run has a server
+    or records, made by what is settled, so that a field of a newer operator, which made them, is
+    left out."""
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
-        if begun and all(each["type"] == "extra_forbidden" for each in error.errors(include_url=False)):
-            return accept(replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()])))
+        if begun and all(
+            each["type"] == "extra_forbidden" for each in error.errors(include_url=False)
+        ):
+            return accept(
+                replace(run, spec=without(run.spec, [each["loc"] for each in error.errors()]))
+            )
         raise Unacceptable(first_problem(error) if run.spec else NO_SPEC) from error
 
 
 _planned: dict[bytes, tuple[str, ...]] = {}
-"""By digest of spec and uid. To lay out 256 stages takes longer than all the rest of a decision, and they never change."""
+"""By digest of spec and uid. To lay out 256 stages takes longer than all the rest of a decision,
+and they never change."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +80,9 @@ class RunState:
     @cached_property
     def planned(self) -> tuple[str, ...]:
         """Ids of all stages whose load is listed, in order. Those of searches come after them."""
-        digest = sha256(f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()).digest()
+        digest = sha256(
+            f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()
+        ).digest()
         if digest not in _planned:
             while len(_planned) >= 128:
                 del _planned[next(iter(_planned))]
@@ -81,16 +98,24 @@ class RunState:
         """How many stages there are; None: a search goes on, or its last record has not come."""
         if not (searches := searched(self.spec).keys()):
             return len(self.planned)
-        stages = [(c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE]
-        stored = {sequence: end for sequence, end in stages if sequence is not None and end is not None}
+        stages = [
+            (c.sequence, c.ends_search) for c in self.children.objects if c.role == names.ROLE_STAGE
+        ]
+        stored = {
+            sequence: end for sequence, end in stages if sequence is not None and end is not None
+        }
         all_ends = stored | self.collected.search_ends
-        ends = {s: name for s, name in all_ends.items() if s >= len(self.planned) and name in searches}
+        ends = {
+            s: name for s, name in all_ends.items() if s >= len(self.planned) and name in searches
+        }
         return max(ends) + 1 if set(ends.values()) == searches else None
 
     @property
     def stages_in_words(self) -> str:
         """That number, or its bound, for a sentence."""
-        return f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
+        return (
+            f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
+        )
 
     def child(self, kind: str, role: str) -> Child | None:
         """Our object of that kind and role, unless it is on its way out."""
@@ -100,11 +125,16 @@ class RunState:
         """What makes the pods of a serving role, unless it is on its way out."""
         if nodes(self.spec) == 1:
             return self.child("Deployment", role)
-        return self._unless_deleting("LeaderWorkerSet", names.group_name(self.owner.name, self.owner.uid))
+        return self._unless_deleting(
+            "LeaderWorkerSet", names.group_name(self.owner.name, self.owner.uid)
+        )
 
     @cached_property
     def has_plan(self) -> bool:
-        return self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid)) is not None
+        return (
+            self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid))
+            is not None
+        )
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
         found = self.children.named(kind, name)
@@ -114,12 +144,19 @@ class RunState:
     def ending(self) -> Ending | None:
         """Why the run ends, if an earlier pass found out: by memory, else by the status."""
         kept = self.status.ending
-        return self.collected.ending or (Ending(kept.reason, kept.message) if kept is not None else None)
+        return self.collected.ending or (
+            Ending(kept.reason, kept.message) if kept is not None else None
+        )
 
     @property
     def log_tails(self) -> list[str | None]:
-        """What came of reading the failed server's log: its end, or None; empty where it was not looked up."""
-        return [answer.value for question, answer in self.collected.answers.items() if isinstance(question, LogTail)]
+        """What came of reading the failed server's log: its end, or None; empty where it was not
+        looked up."""
+        return [
+            answer.value
+            for question, answer in self.collected.answers.items()
+            if isinstance(question, LogTail)
+        ]
 
     @property
     def log_tail(self) -> str | None:
@@ -144,13 +181,17 @@ class RunState:
 
     @property
     def all_measured(self) -> bool:
-        """Whether every record is here but that of the profile, which nothing that was measured depends on."""
+        """Whether every record is here but that of the profile, which nothing that was measured
+        depends on."""
         listed = len(self.planned) - (self.spec.measurement.profile is not None)
         return self.all_known or (not searched(self.spec) and self.known.issuperset(range(listed)))
 
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:
         """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
-        return next((n for n in range(self.most_stages) if n not in self.stored and n not in also), self.most_stages)
+        return next(
+            (n for n in range(self.most_stages) if n not in self.stored and n not in also),
+            self.most_stages,
+        )
 
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
@@ -166,7 +207,9 @@ class RunState:
     def client_runs(self) -> bool:
         """Whether the client's process can be polled."""
         pod = self.client_pod
-        return pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
+        return (
+            pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
+        )
 
     @property
     def client_heard(self) -> bool:
@@ -175,9 +218,12 @@ class RunState:
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found by all its pods that stay; once the measurement goes on, they must have been."""
+        """Plan, tokenizer and data found by all its pods that stay; once the measurement goes on,
+        they must have been."""
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
-        return self.status.server_ready_time is not None or ready.issuperset(range(division_of(self.spec).pods))
+        return self.status.server_ready_time is not None or ready.issuperset(
+            range(division_of(self.spec).pods)
+        )
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
@@ -189,7 +235,8 @@ class RunState:
         return tuple(role_replicas(self.spec))
 
     def serving_as(self, role: str) -> tuple[Pod, ...]:
-        """Pods of the role that count: the newest, as many as there are to be. Older ones are leaving, or were replaced."""
+        """Pods of the role that count: the newest, as many as there are to be. Older ones are
+        leaving, or were replaced."""
         return self.children.role_pods(role)[-role_replicas(self.spec)[role] * nodes(self.spec) :]
 
     @cached_property
@@ -205,13 +252,18 @@ class RunState:
     @property
     def is_released(self) -> bool:
         """Whether the servers' deletion was requested before this pass."""
-        return self.status.server_released_time is not None or self.collected.released_at is not None
+        return (
+            self.status.server_released_time is not None or self.collected.released_at is not None
+        )
 
     @property
     def released_time(self) -> str | None:
-        """When the servers' deletion was requested, or is requested now; None: it is not, or there were none."""
+        """When the servers' deletion was requested, or is requested now; None: it is not, or there
+        were none."""
         requested = self.collected.released_at or (self.now if self.server_exists else None)
-        return self.status.server_released_time or (timestamp(requested) if requested is not None else None)
+        return self.status.server_released_time or (
+            timestamp(requested) if requested is not None else None
+        )
 
     @property
     def measuring_started(self) -> bool:
@@ -222,10 +274,12 @@ class RunState:
 
     @property
     def was_ready(self) -> bool:
-        """Whether the last pass knew already that the server was healthy: what it noted of the pods is of that server."""
+        """Whether the last pass knew already that the server was healthy: what it noted of the pods
+        is of that server."""
         return self.facts.run.status.get("serverReadyTime") is not None
 
     @property
     def begun(self) -> bool:
-        """Whether client and server have met. From here on nothing is created any more: it would be another measurement."""
+        """Whether client and server have met. From here on nothing is created any more: it would be
+        another measurement."""
         return self.status.server_ready_time is not None or self.measuring_started

@@ -1,8 +1,8 @@
-"""A run's servers and client: which endpoints are read from now on, and `status.servers`, what really ran.
+"""A run's servers and client: which endpoints are read from now on, and `status.servers`, what
+really ran.
 
-How a server started is looked up once it is healthy, and not at the end: events are gone after an hour, and the beginning of a log
-when the log is rotated.
-"""
+How a server started is looked up once it is healthy, and not at the end: events are gone after an
+hour, and the beginning of a log when the log is rotated."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -21,13 +21,17 @@ SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
 
 def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
-    """Metrics endpoints of servers that are known to answer. A loading server refuses connections."""
+    """Metrics endpoints of servers that are known to answer. A loading server refuses
+    connections."""
     if state.status.server_ready_time is None or state.all_known:
         return ()
     interval = state.spec.measurement.scrape_interval_seconds
     if state.spec.endpoint is not None:
         addresses, path = endpoint_addresses(state), ENGINE.metrics_path
-        return tuple(decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval) for a in addresses)
+        return tuple(
+            decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval)
+            for a in addresses
+        )
     return tuple(
         decision.ScrapeTarget(
             role=pod.role,
@@ -37,14 +41,16 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
             exporters=tuple(_exporter_endpoints(state, pod)),
         )
         for pod in state.server_pods
-        # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first pod of a server has a port.
+        # A proxy has none of vLLM's series; its own the client reads at the edges. Only the first
+        # pod of a server has a port.
         if pod.role != names.ROLE_PROXY and pod.rank == 0
         if pod.ip is not None and pod.phase == "Running" and not pod.deleting
     )
 
 
 def pull_target(state: RunState) -> decision.PullTarget | None:
-    """The client, from the moment its process runs: what it has to say before it is ready matters too."""
+    """The client, from the moment its process runs: what it has to say before it is ready matters
+    too."""
     if (pod := state.client_pod) is None or not state.client_runs:
         return None
     job = state.child("Job", names.ROLE_CLIENT)
@@ -82,19 +88,30 @@ def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
     """Those that may have figures of this server; of GPUs only where it has some."""
     if state.status.server_ready_time is None or pod.node is None or nodes(state.spec) > 1:
         return []
-    return [decision.Exporter(kind, pod.node) for kind in state.facts.context.exporters if pod.gpus or kind != "gpu"]
+    return [
+        decision.Exporter(kind, pod.node)
+        for kind in state.facts.context.exporters
+        if pod.gpus or kind != "gpu"
+    ]
 
 
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
-    """Why there are no figures of GPUs of these servers of one role. None: there are, or none are configured."""
+    """Why there are no figures of GPUs of these servers of one role. None: there are, or none are
+    configured."""
     with_gpus = [pod for pod in pods if pod.gpus]
     if "gpu" not in state.facts.context.exporters or not with_gpus:
         return None
     if nodes(state.spec) > 1:
         return SEVERAL_NODES
     answers = state.collected.answers
-    found = ((pod.node, answers.of(decision.Exporter("gpu", pod.node))) for pod in with_gpus if pod.node is not None)
-    alone = next((node for node, answer in found if answer is not None and answer.value is None), None)
+    found = (
+        (pod.node, answers.of(decision.Exporter("gpu", pod.node)))
+        for pod in with_gpus
+        if pod.node is not None
+    )
+    alone = next(
+        (node for node, answer in found if answer is not None and answer.value is None), None
+    )
     if alone is not None:
         return f"no exporter runs on node {alone}"
     troubles = state.collected.exporter_troubles
@@ -122,23 +139,31 @@ REPORTED_BYTES = 4000  # four times what vLLM reports of itself
 CLOCK_MARGIN = timedelta(seconds=10)  # clocks of nodes differ
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 # Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
-GPU_LABELS = ("nvidia.com/gpu.product", "cloud.google.com/gke-accelerator", "amd.com/gpu.product-name")
+GPU_LABELS = (
+    "nvidia.com/gpu.product",
+    "cloud.google.com/gke-accelerator",
+    "amd.com/gpu.product-name",
+)
 
 
 def server_statuses(state: RunState) -> list[api.ServerStatus]:
-    """One entry a role. What was known stays when its pod is gone: provenance outlives the server."""
+    """One entry a role. What was known stays when its pod is gone: provenance outlives the
+    server."""
     if state.spec.started is None:
         return _endpoint(state)
     known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
-    if (found := state.collected.answers.value(compilations_wanted(state))) is None or len(known) > 1:
+    if (found := state.collected.answers.value(compilations_wanted(state))) is None or len(
+        known
+    ) > 1:
         return known
     compiled = api.CompiledKernels(count=len(found), at=list(found))
     return [server.model_copy(update={"compilations": compiled}) for server in known]
 
 
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
-    """The log to look for compilations in, once all is measured and the server goes; never an endpoint's. Of several servers
-    none is read: what one of them compiled is in no other's log, and one alone would vouch for all."""
+    """The log to look for compilations in, once all is measured and the server goes; never an
+    endpoint's. Of several servers none is read: what one of them compiled is in no other's log, and
+    one alone would vouch for all."""
     ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
@@ -149,7 +174,9 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
     return decision.Compilations(server.pod, ENGINE.container, api.timestamp(since - CLOCK_MARGIN))
 
 
-def startups_wanted(state: RunState, servers: Sequence[api.ServerStatus]) -> tuple[decision.ServerStart, ...]:
+def startups_wanted(
+    state: RunState, servers: Sequence[api.ServerStatus]
+) -> tuple[decision.ServerStart, ...]:
     """The pods that `servers` speak of and whose start nobody has looked at; each once."""
     if state.status.server_ready_time is None:
         return ()
@@ -157,11 +184,21 @@ def startups_wanted(state: RunState, servers: Sequence[api.ServerStatus]) -> tup
     return tuple(_start_of(pod) for pod in state.serving if pod.name in unknown)
 
 
-def truncations(spec: api.BenchmarkRunSpec, servers: Iterable[api.ServerStatus]) -> list[api.Truncated]:
+def truncations(
+    spec: api.BenchmarkRunSpec, servers: Iterable[api.ServerStatus]
+) -> list[api.Truncated]:
     """What is missing of the servers' lists. The spec says how long they would be."""
-    lists = [(len(started_args(spec, s.role)), len(s.args)) for s in servers if s.args and s.role != names.ROLE_PROXY]
+    lists = [
+        (len(started_args(spec, s.role)), len(s.args))
+        for s in servers
+        if s.args and s.role != names.ROLE_PROXY
+    ]
     total, included = max(lists, key=lambda pair: pair[0] - pair[1], default=(0, 0))
-    return [api.Truncated(field="servers[].args", total=total, included=included)] if included < total else []
+    return (
+        [api.Truncated(field="servers[].args", total=total, included=included)]
+        if included < total
+        else []
+    )
 
 
 def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
@@ -178,16 +215,23 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
     return _of_pods(state, pods, old) if pods else old
 
 
-def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None) -> api.ServerStatus:
-    """Of several that should be alike, the values of the first that answers, their number, and what they have together."""
+def _of_pods(
+    state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None
+) -> api.ServerStatus:
+    """Of several that should be alike, the values of the first that answers, their number, and what
+    they have together."""
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
     status, started = state.status, state.spec.started
     selected = (started.pod.node_selector if started is not None else None) or {}
-    # Those seen before are kept: pods go one after the other once a run has ended, before it is judged.
-    addresses = [*(each.ip for each in answering if each.ip), *(old.addresses if old is not None else ())]
+    # Those seen before are kept: pods go one after the other once a run has ended, before it is
+    # judged.
+    addresses = [
+        *(each.ip for each in answering if each.ip),
+        *(old.addresses if old is not None else ()),
+    ]
     gpu = next((selected[label] for label in GPU_LABELS if label in selected), None)
     return api.ServerStatus(
         role=pod.role,
@@ -205,7 +249,9 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
         kv_cache_tokens=facts.kv_cache_tokens or known.kv_cache_tokens,
         args=api.as_many_as_fit(pod.args, lambda arg: len(arg.encode()), ARGS_BYTES),
         reported=known.reported | _reported(facts) | _chosen(pod, state.collected.answers),
-        seconds_to_ready=seconds_between(instant(status.scheduled_time), instant(status.server_ready_time)),
+        seconds_to_ready=seconds_between(
+            instant(status.scheduled_time), instant(status.server_ready_time)
+        ),
         no_gpu_telemetry_reason=no_telemetry_reason(state, pods),
         compilations=known.compilations,
         startup=_startup(pod, state.collected.answers) or known.startup,
@@ -214,7 +260,11 @@ def _of_pods(state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None)
 
 
 def _endpoint(state: RunState) -> list[api.ServerStatus]:
-    old = state.status.servers[0] if state.status.servers else api.ServerStatus(role=names.ROLE_SERVER)
+    old = (
+        state.status.servers[0]
+        if state.status.servers
+        else api.ServerStatus(role=names.ROLE_SERVER)
+    )
     facts = next(iter(state.collected.server_facts.values()), ServerFacts())
     update = {
         "ready": state.status.server_ready_time is not None,
@@ -227,7 +277,8 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
 
 
 def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
-    """Where the time went. None: it was not looked up. The first start of a pod that has restarted is not known."""
+    """Where the time went. None: it was not looked up. The first start of a pod that has restarted
+    is not known."""
     if (answer := answers.of(_start_of(pod))) is None:
         return None
     found = answer.value or decision.Start(StartupPhases())
@@ -251,4 +302,8 @@ def _start_of(pod: Pod) -> decision.ServerStart:
 
 
 def _reported(facts: ServerFacts) -> dict[str, str]:
-    return dict(api.as_many_as_fit(facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES))
+    return dict(
+        api.as_many_as_fit(
+            facts.reported.items(), lambda pair: len("".join(pair).encode()), REPORTED_BYTES
+        )
+    )

@@ -1,8 +1,7 @@
 """One connection pool to the API server: dictionaries in, dictionaries out, errors of our own tree.
 
-The client library's transport is used (certificates, tokens, exec plugins), never its typed API classes and models: those
-cost 110 MiB.
-"""
+The client library's transport is used (certificates, tokens, exec plugins), never its typed API
+classes and models: those cost 110 MiB."""
 
 import asyncio
 import os
@@ -27,7 +26,9 @@ Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
-MAX_OBJECT_BYTES = 16 * 1024 * 1024  # an object takes 1.5 MiB at most, and six times that where all is escaped
+MAX_OBJECT_BYTES = (
+    16 * 1024 * 1024
+)  # an object takes 1.5 MiB at most, and six times that where all is escaped
 SMALL_ANSWER_BYTES = 128 * 1024
 LARGE_ANSWER_SECONDS = 10.0  # for the rest of an answer of more than that: 4 MiB at 420 kB a second
 _large_answers = asyncio.Semaphore(24)  # so many of them at a time in the whole process
@@ -40,7 +41,8 @@ def in_cluster() -> bool:
 
 
 async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
-    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable when there is neither."""
+    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable
+    when there is neither."""
     found = Configuration()
     try:
         if in_cluster():
@@ -52,7 +54,8 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
         raise Unavailable(f"no way to reach an API server: {error}") from error
     found.retries = None  # the work queue retries, with its own back-off
     found.connection_pool_maxsize = connections
-    # Else .netrc and proxy variables are looked up in a thread for every request; the watches do not heed them either.
+    # Else .netrc and proxy variables are looked up in a thread for every request; the watches do
+    # not heed them either.
     found.client_session_kwargs = {"trust_env": False}
     return found
 
@@ -61,7 +64,8 @@ class Connection:
     """A bounded pool of authenticated connections."""
 
     def __init__(self, found: Configuration) -> None:
-        # The API server redirects nobody; a pod behind its proxy might, and would be followed with our credentials.
+        # The API server redirects nobody; a pod behind its proxy might, and would be followed with
+        # our credentials.
         without_redirects = aiohttp.TraceConfig()
         without_redirects.on_request_redirect.append(_refuse_redirect)
         found.trace_configs = [without_redirects]
@@ -72,11 +76,21 @@ class Connection:
         await self._client.close()  # type: ignore[no-untyped-call]
 
     async def json(
-        self, method: str, path: str, *, body: Json | None = None, query: Query = (), accept: str = JSON, most: int = 0
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Json | None = None,
+        query: Query = (),
+        accept: str = JSON,
+        most: int = 0,
     ) -> Json:
-        """One request; the answer's JSON object, of `most` bytes (0: as many as one may have). Raises ClusterError."""
+        """One request; the answer's JSON object, of `most` bytes (0: as many as one may have).
+        Raises ClusterError."""
         most = most or MAX_OBJECT_BYTES
-        data = await self.request(method, path, body=body, query=query, accept=accept, limit_bytes=most + 1)
+        data = await self.request(
+            method, path, body=body, query=query, accept=accept, limit_bytes=most + 1
+        )
         if len(data) > most:
             raise TooLarge(f"{method} {path}: the answer has more than {most} bytes")
         answer = raw.parsed(data)
@@ -101,9 +115,15 @@ class Connection:
         given = {**(headers or {}), "Content-Type": content_type, "Accept": accept}
         try:
             async with asyncio.timeout(timeout_seconds):
-                # call_api alone sends no credentials: they are put in here, and refreshed when they rotate.
+                # call_api alone sends no credentials: they are put in here, and refreshed when they
+                # rotate.
                 verb, url, sent, data, _ = await self._client.param_serialize(
-                    method, path, query_params=[*query], header_params=given, body=body, auth_settings=["BearerToken"]
+                    method,
+                    path,
+                    query_params=[*query],
+                    header_params=given,
+                    body=body,
+                    auth_settings=["BearerToken"],
                 )
                 answer = await self._client.call_api(verb, url, sent, body=data)
                 return await _read(answer.response, limit_bytes)
@@ -120,18 +140,25 @@ async def _refuse_redirect(*_: object) -> None:
 async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> bytes:
     try:
         if response.status >= 300:
-            raise error_of(response.status, await first_bytes(response, REFUSAL_BYTES), response.headers)
-        return await response.read() if limit_bytes is None else await first_bytes(response, limit_bytes)
+            raise error_of(
+                response.status, await first_bytes(response, REFUSAL_BYTES), response.headers
+            )
+        return (
+            await response.read()
+            if limit_bytes is None
+            else await first_bytes(response, limit_bytes)
+        )
     finally:
-        # A connection whose answer was not read to its end can't be used again, and TLS need not be ended politely:
-        # its goodbye would outlive this pool.
+        # A connection whose answer was not read to its end can't be used again, and TLS need not be
+        # ended politely: its goodbye would outlive this pool.
         if not response.content.at_eof() and response.connection and response.connection.transport:
             response.connection.transport.abort()
         response.release()
 
 
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """What the answer begins with; what comes after the limit is not read. Large answers wait for each other."""
+    """What the answer begins with; what comes after the limit is not read. Large answers wait for
+    each other."""
     start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
     if len(start) < SMALL_ANSWER_BYTES:
         return start
@@ -155,8 +182,11 @@ class Resource:
     plural: str
     is_child: bool = False  # it carries the label of its run, and is watched
 
-    def path(self, namespace: str | None, name: str | None = None, subresource: str | None = None) -> str:
-        """URL path of the collection, an object, or a subresource; without a namespace, of all namespaces."""
+    def path(
+        self, namespace: str | None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """URL path of the collection, an object, or a subresource; without a namespace, of all
+        namespaces."""
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         parts += ["namespaces", namespace] if namespace is not None else []
         parts += [self.plural, *(p for p in (name, subresource) if p is not None)]
@@ -179,5 +209,6 @@ RESOURCES = {
 }
 CHILD_KINDS = tuple(kind for kind, resource in RESOURCES.items() if resource.is_child)
 EXTENSION_KINDS = (LEADER_WORKER_SET,)
-"""Kinds that a cluster may lack. They carry the label of their run, too, but a watch would want them there when the operator
-starts: they are listed with the others, and looked up for the runs that have one."""
+"""Kinds that a cluster may lack. They carry the label of their run, too, but a watch would want
+them there when the operator starts: they are listed with the others, and looked up for the runs
+that have one."""

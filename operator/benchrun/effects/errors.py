@@ -24,7 +24,8 @@ class NotServed(NotFound):
 
 
 class Conflict(ClusterError):
-    """409, or 422 on an immutable uid: the object is not in the state that the request assumed; read it."""
+    """409, or 422 on an immutable uid: the object is not in the state that the request assumed;
+    read it."""
 
 
 class Exists(Conflict):
@@ -40,7 +41,8 @@ class Occupied(Conflict):
 
 
 class Forbidden(ClusterError):
-    """401, 403: our rights or a policy do not allow it; 500: a policy's webhook could not be reached."""
+    """401, 403: our rights or a policy do not allow it; 500: a policy's webhook could not be
+    reached."""
 
 
 class Invalid(ClusterError):
@@ -65,7 +67,9 @@ class TooLarge(Unavailable):
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-_UNASKED = "failed calling webhook"  # that must not be bypassed: nothing was created, maybe for long
+_UNASKED = (
+    "failed calling webhook"  # that must not be bypassed: nothing was created, maybe for long
+)
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
@@ -92,4 +96,8 @@ def _retry_after_seconds(headers: Mapping[str, str]) -> float:
         seconds = float(headers.get("Retry-After", DEFAULT_RETRY_AFTER_SECONDS))
     except ValueError:
         seconds = math.nan
-    return DEFAULT_RETRY_AFTER_SECONDS if math.isnan(seconds) else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    return (
+        DEFAULT_RETRY_AFTER_SECONDS
+        if math.isnan(seconds)
+        else min(max(seconds, 0.0), MAX_RETRY_AFTER_SECONDS)
+    )

@@ -15,11 +15,12 @@ from pydantic import BaseModel, ValidationError
 from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
-# Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator and the process that is
-# forked (43 MiB) beside it.
+# Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator
+# and the process that is forked (43 MiB) beside it.
 MEMORY_BYTES = 320 * 1024 * 1024
 CPU_SECONDS = 60
-WALL_SECONDS = 300.0  # from the judge's start or the last judgement to this one, with the reading of what was stored
+# from the judge's start or the last judgement to this one, with the reading of what was stored
+WALL_SECONDS = 300.0
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
@@ -38,7 +39,8 @@ class _Gone(Exception):
 
 @dataclass(kw_only=True, eq=False)
 class JudgeChild:
-    """The judge process: started when it is needed, one job at a time, each in a fork of its own that has the limits."""
+    """The judge process: started when it is needed, one job at a time, each in a fork of its own
+    that has the limits."""
 
     memory_bytes: int = MEMORY_BYTES
     cpu_seconds: int = CPU_SECONDS
@@ -52,7 +54,8 @@ class JudgeChild:
         self._leave: asyncio.TimerHandle | None = None
 
     async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
-        """The judgement of a run, or the table of a sweep. Raises NotJudged, and what reading the parts raises."""
+        """The judgement of a run, or the table of a sweep. Raises NotJudged, and what reading the
+        parts raises."""
         async with self._turn:
             self._stay()
             limit = asyncio.timeout(self.wall_seconds)
@@ -66,7 +69,9 @@ class JudgeChild:
                 raise
             finally:
                 if self._process is not None:
-                    self._leave = asyncio.get_running_loop().call_later(self.idle_seconds, self._let_go)
+                    self._leave = asyncio.get_running_loop().call_later(
+                        self.idle_seconds, self._let_go
+                    )
 
     async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
         process = await self._started()
@@ -90,7 +95,9 @@ class JudgeChild:
         try:
             return answer.model_validate_json(line)
         except ValidationError as error:
-            raise NotJudged(f"what the judge wrote is not a judgement ({error.error_count()} errors)") from None
+            raise NotJudged(
+                f"what the judge wrote is not a judgement ({error.error_count()} errors)"
+            ) from None
 
     async def _started(self) -> Process:
         if self._process is not None and self._process.returncode is None:
@@ -122,7 +129,9 @@ class JudgeChild:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         # To their ends, so that nothing keeps the pipes open; nobody writes into them any more.
-        await asyncio.gather(*(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None))
+        await asyncio.gather(
+            *(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None)
+        )
         await process.wait()
         await _reap(process.pid)
 
@@ -159,7 +168,8 @@ async def _last_words(process: Process) -> str:
 
 
 async def _reap(group: int) -> None:
-    """What the killed process leaves behind is handed to the first process of the container, which is the operator itself."""
+    """What the killed process leaves behind is handed to the first process of the container, which
+    is the operator itself."""
     for _ in range(_REAP_TRIES):
         try:
             pid, _ = os.waitpid(-group, os.WNOHANG)  # noqa: ASYNC222
@@ -172,4 +182,9 @@ async def _reap(group: int) -> None:
 def _environment() -> dict[str, str]:
     """Nothing of the operator's own: no token, no address."""
     path = os.pathsep.join(place for place in sys.path if place.startswith("/"))
-    return {"PATH": os.defpath, "PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1", "LC_ALL": "C.UTF-8"}
+    return {
+        "PATH": os.defpath,
+        "PYTHONPATH": path,
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "LC_ALL": "C.UTF-8",
+    }

@@ -1,8 +1,8 @@
 """What the operator requests of the API server.
 
-Objects are created once and never corrected: `apply` sends a POST, which fails when the name is taken. What is there by that
-name is returned as it is when it is ours (by controller uid), and never touched when it is somebody else's.
-"""
+Objects are created once and never corrected: `apply` sends a POST, which fails when the name is
+taken. What is there by that name is returned as it is when it is ours (by controller uid), and
+never touched when it is somebody else's."""
 
 import base64
 import hashlib
@@ -14,9 +14,27 @@ from ipaddress import IPv6Address, ip_address
 
 from benchrun import names
 from benchrun.api import plain_text, timestamp
-from benchrun.decide import SERVER_KINDS, Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
+from benchrun.decide import (
+    SERVER_KINDS,
+    Compilations,
+    Event,
+    ExporterPod,
+    Exporters,
+    LogTail,
+    Ref,
+    ServerStart,
+)
 from benchrun.effects.connection import EXTENSION_KINDS, JSON, RESOURCES, Connection, Json, Query
-from benchrun.effects.errors import ClusterError, Conflict, Exists, Invalid, NotFound, NotServed, Occupied, TooLarge
+from benchrun.effects.errors import (
+    ClusterError,
+    Conflict,
+    Exists,
+    Invalid,
+    NotFound,
+    NotServed,
+    Occupied,
+    TooLarge,
+)
 from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
@@ -24,17 +42,25 @@ METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{J
 LIST_PAGE = 50  # objects of a page at most
 PAGE_BYTES = 2 * 1024 * 1024  # of a page of several; parsed, it may take 25 times that
 LOG_LINES = 300
-LOG_READ_BYTES = 512 * 1024  # of these lines: far above them, since the API server cuts at the end, where the news is
+LOG_READ_BYTES = (
+    512 * 1024
+)  # of these lines: far above them, since the API server cuts at the end, where the news is
 LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
-LOG_HEAD_BYTES = 512 * 1024  # of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
-LOG_BYTES = 32 * 1024  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
+LOG_HEAD_BYTES = (
+    512 * 1024
+)  # of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
+LOG_BYTES = (
+    32 * 1024
+)  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
-"""Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any address."""
+"""Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any
+address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
 CountWrite = Callable[[str, str, str], None]
-"""Called for every request that changes something, with verb, resource and code: HTTP status, "2xx" or "none" (no answer)."""
+"""Called for every request that changes something, with verb, resource and code: HTTP status, "2xx"
+or "none" (no answer)."""
 
 
 class KubernetesApi:
@@ -44,19 +70,32 @@ class KubernetesApi:
         self._connection, self._count = connection, count
 
     async def apply(self, manifest: Json) -> Json:
-        """Create the object, once; one that exists and is ours is returned as it is: a run whole, of others the metadata.
-        Occupied when the name belongs to somebody else, NotServed when the cluster lacks its kind."""
-        kind, namespace, name = manifest["kind"], manifest["metadata"]["namespace"], manifest["metadata"]["name"]
+        """Create the object, once; one that exists and is ours is returned as it is: a run whole,
+        of others the metadata. Occupied when the name belongs to somebody else, NotServed when the
+        cluster lacks its kind."""
+        kind, namespace, name = (
+            manifest["kind"],
+            manifest["metadata"]["namespace"],
+            manifest["metadata"]["name"],
+        )
         resource, accept = RESOURCES[kind], JSON if kind == names.KIND else METADATA_ONLY
         try:
-            return await self._write("POST", kind, namespace, body=manifest, query=_AS_US, accept=accept)
+            return await self._write(
+                "POST", kind, namespace, body=manifest, query=_AS_US, accept=accept
+            )
         except NotFound as error:
             if kind not in EXTENSION_KINDS:
                 raise  # the namespace is gone
-            raise NotServed(f"this cluster has no {resource.plural}.{resource.group}", code=error.code) from error
+            raise NotServed(
+                f"this cluster has no {resource.plural}.{resource.group}", code=error.code
+            ) from error
         except Exists:
-            found = await self._connection.json("GET", resource.path(namespace, name), accept=accept)
-            owner, ours = (raw.controller(each["metadata"]).get("uid") for each in (found, manifest))
+            found = await self._connection.json(
+                "GET", resource.path(namespace, name), accept=accept
+            )
+            owner, ours = (
+                raw.controller(each["metadata"]).get("uid") for each in (found, manifest)
+            )
             if owner is None or owner != ours:
                 raise Occupied(f"{kind} {name} exists and is not ours", found=found) from None
             return found
@@ -65,14 +104,18 @@ class KubernetesApi:
         """Set spec.cancel of a run; None where it is gone, or replaced by a namesake."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
-            return await self._write("PATCH", names.KIND, ref.namespace, ref.name, body=body, query=_AS_US)
+            return await self._write(
+                "PATCH", names.KIND, ref.namespace, ref.name, body=body, query=_AS_US
+            )
         except (NotFound, Conflict):
             return None
 
     async def delete(self, ref: Ref) -> None:
-        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a success."""
-        # In the background pods would keep their GPUs for as long as a finalizer keeps the Deployment, or the leader of their
-        # group (LeaderWorkerSet) has not ended; in the foreground all end at once.
+        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a
+        success."""
+        # In the background pods would keep their GPUs for as long as a finalizer keeps the
+        # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; in the
+        # foreground all end at once.
         policy = "Foreground" if ref.kind in SERVER_KINDS else "Background"
         options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
         if ref.uid is not None:
@@ -80,10 +123,14 @@ class KubernetesApi:
         with suppress(NotFound, Conflict):
             await self._write("DELETE", ref.kind, ref.namespace, ref.name, body=options)
 
-    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
-        """Merge changes into the status of exactly this version of this object; Conflict when it has moved on."""
+    async def patch_status(
+        self, declared: Declared, *, resource_version: str, changes: Json
+    ) -> Json:
+        """Merge changes into the status of exactly this version of this object; Conflict when it
+        has moved on."""
         path = (declared.namespace, declared.name, "status")
-        # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a uid given here).
+        # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a
+        # uid given here).
         body = {"metadata": {"resourceVersion": resource_version}, "status": changes}
         return await self._write("PATCH", declared.kind, *path, body=body, query=_AS_US)
 
@@ -91,9 +138,15 @@ class KubernetesApi:
         return await self._connection.json("GET", RESOURCES[kind].path(namespace, name))
 
     async def list(
-        self, kind: str, *, namespace: str | None, selector: str | None = None, metadata_only: bool = False
+        self,
+        kind: str,
+        *,
+        namespace: str | None,
+        selector: str | None = None,
+        metadata_only: bool = False,
     ) -> AsyncIterator[Json]:
-        """Read all objects of a kind, page by page: of a page with too many bytes a part, down to a single object."""
+        """Read all objects of a kind, page by page: of a page with too many bytes a part, down to a
+        single object."""
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
         token, size = "", LIST_PAGE
@@ -103,7 +156,9 @@ class KubernetesApi:
             query += (("continue", token),) if token else ()
             try:
                 most = PAGE_BYTES if size > 1 else 0
-                page = await self._connection.json("GET", path, query=query, accept=accept, most=most)
+                page = await self._connection.json(
+                    "GET", path, query=query, accept=accept, most=most
+                )
             except TooLarge:
                 if size == 1:
                     raise
@@ -118,11 +173,15 @@ class KubernetesApi:
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:
         """The last lines of a container's log, bounded."""
-        query = (("previous", "true" if wanted.previous else "false"), ("tailLines", str(LOG_LINES)))
+        query = (
+            ("previous", "true" if wanted.previous else "false"),
+            ("tailLines", str(LOG_LINES)),
+        )
         return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[-LOG_BYTES:]
 
     async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
-        """A running container's log, each line behind its instant, bounded; and whether that is all of it."""
+        """A running container's log, each line behind its instant, bounded; and whether that is all
+        of it."""
         query = (("sinceTime", wanted.since), ("timestamps", "true"))
         text = await self._log(namespace, wanted, query, LOG_RANGE_BYTES)
         return text, len(text.encode()) < LOG_RANGE_BYTES
@@ -131,43 +190,71 @@ class KubernetesApi:
         """The beginning of a running container's log, bounded."""
         return await self._log(namespace, wanted, (), LOG_HEAD_BYTES)
 
-    async def _log(self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int) -> str:
+    async def _log(
+        self, namespace: str, wanted: LogTail | Compilations | ServerStart, query: Query, limit: int
+    ) -> str:
         path = RESOURCES["Pod"].path(namespace, wanted.pod, "log")
         query = (("container", wanted.container), *query, ("limitBytes", str(limit)))
-        data = await self._connection.request("GET", path, query=query, accept="*/*", limit_bytes=limit)
+        data = await self._connection.request(
+            "GET", path, query=query, accept="*/*", limit_bytes=limit
+        )
         return data.decode(errors="replace")
 
     async def image_events(self, namespace: str, wanted: ServerStart) -> tuple[Json, ...]:
         selector = f"involvedObject.uid={wanted.uid},reason=Pulled"
         query: Query = (("fieldSelector", selector), ("limit", str(LIST_PAGE)))
-        page = await self._connection.json("GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES)
+        page = await self._connection.json(
+            "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
+        )
         return tuple(page.get("items") or ())
 
     async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
-        query: Query = (("labelSelector", exporters.selector), ("fieldSelector", selector), ("limit", str(LIST_PAGE)))
-        page = await self._connection.json("GET", RESOURCES["Pod"].path(exporters.namespace), query=query)
-        addresses = ((p["metadata"]["name"], (p.get("status") or {}).get("podIP")) for p in page.get("items") or ())
+        query: Query = (
+            ("labelSelector", exporters.selector),
+            ("fieldSelector", selector),
+            ("limit", str(LIST_PAGE)),
+        )
+        page = await self._connection.json(
+            "GET", RESOURCES["Pod"].path(exporters.namespace), query=query
+        )
+        addresses = (
+            (p["metadata"]["name"], (p.get("status") or {}).get("podIP"))
+            for p in page.get("items") or ()
+        )
         return next((ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
         """Addresses of the ready pods behind a Service, as host:port."""
-        ports = (await self.get("Service", namespace=namespace, name=service)).get("spec", {}).get("ports") or []
-        if (port_name := next((p.get("name", "") for p in ports if p.get("port") == port), None)) is None:
+        ports = (await self.get("Service", namespace=namespace, name=service)).get("spec", {}).get(
+            "ports"
+        ) or []
+        if (
+            port_name := next((p.get("name", "") for p in ports if p.get("port") == port), None)
+        ) is None:
             raise NotFound(f"Service {service} has no port {port}")
         selector = f"kubernetes.io/service-name={service},{MANAGED_BY_CLUSTER}"
-        slices = [s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)]
+        slices = [
+            s async for s in self.list("EndpointSlice", namespace=namespace, selector=selector)
+        ]
         return addresses_of(slices, port_name, namespace=namespace)
 
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
-        """Say something about a run or sweep, once: the same reason for the same object is one event."""
+        """Say something about a run or sweep, once: the same reason for the same object is one
+        event."""
         with suppress(Exists):
-            await self._write("POST", "Event", about.namespace, body=event_body(about, event, now=now))
+            await self._write(
+                "POST", "Event", about.namespace, body=event_body(about, event, now=now)
+            )
 
-    async def _write(self, verb: str, kind: str, *path: str, body: Json, query: Query = (), accept: str = JSON) -> Json:
+    async def _write(
+        self, verb: str, kind: str, *path: str, body: Json, query: Query = (), accept: str = JSON
+    ) -> Json:
         resource = RESOURCES[kind]
         try:
-            answer = await self._connection.json(verb, resource.path(*path), body=body, query=query, accept=accept)
+            answer = await self._connection.json(
+                verb, resource.path(*path), body=body, query=query, accept=accept
+            )
         except ClusterError as error:
             self._count(verb, resource.plural, str(error.code or "none"))
             raise
@@ -176,11 +263,16 @@ class KubernetesApi:
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:
-    """Ready addresses of this namespace's pods, with the port of that name: sorted, without repeats, bounded. Who may write
-    EndpointSlices could otherwise have the operator and the client connect to any address of the network."""
+    """Ready addresses of this namespace's pods, with the port of that name: sorted, without
+    repeats, bounded. Who may write EndpointSlices could otherwise have the operator and the client
+    connect to any address of the network."""
     found: set[str] = set()
     for endpoint_slice in slices:
-        ports = (p["port"] for p in endpoint_slice.get("ports") or () if (p.get("name") or "") == port_name)
+        ports = (
+            p["port"]
+            for p in endpoint_slice.get("ports") or ()
+            if (p.get("name") or "") == port_name
+        )
         numbers = [port for port in ports if type(port) is int and 0 < port < 65_536]
         for endpoint in endpoint_slice.get("endpoints") or ():
             target = endpoint.get("targetRef") or {}
@@ -188,13 +280,18 @@ def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple
             # None is "unknown", which the API says to read as ready.
             if (endpoint.get("conditions") or {}).get("ready") is False or not is_pod:
                 continue
-            hosts = [host for address in endpoint.get("addresses") or () if (host := _host(address)) is not None]
+            hosts = [
+                host
+                for address in endpoint.get("addresses") or ()
+                if (host := _host(address)) is not None
+            ]
             found.update(f"{host}:{number}" for host in hosts for number in numbers)
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 
 
 def _host(address: object) -> str | None:
-    """As it stands in a URL; None for what no pod has: a name, the node itself, its neighbours, its cloud's metadata."""
+    """As it stands in a URL; None for what no pod has: a name, the node itself, its neighbours, its
+    cloud's metadata."""
     try:
         ip = ip_address(str(address))
     except ValueError:
@@ -206,7 +303,8 @@ def _host(address: object) -> str | None:
 
 
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
-    """A core/v1 Event whose name depends on object and reason alone, so that a repeat is refused as existing."""
+    """A core/v1 Event whose name depends on object and reason alone, so that a repeat is refused as
+    existing."""
     identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
     digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]
     return {
@@ -224,16 +322,19 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     }
 
 
-# The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace: tools that render the chart anew each
-# time could not keep a random value. It may read that one Secret by name and create it, and no other.
+# The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace:
+# tools that render the chart anew each time could not keep a random value. It may read that one
+# Secret by name and create it, and no other.
 
 CHANNEL_KEY = "benchrun-channel-key"  # name of the Secret
 _ENTRY, _BYTES = "key", 32
 
 
 async def channel_key(connection: Connection, *, namespace: str) -> bytes:
-    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can be talked to."""
-    path = f"/api/v1/namespaces/{namespace}/secrets"  # not among RESOURCES: nothing else has any business with Secrets
+    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can
+    be talked to."""
+    # not among RESOURCES: nothing else has any business with Secrets
+    path = f"/api/v1/namespaces/{namespace}/secrets"
     with suppress(NotFound):
         return _key_in(await connection.json("GET", f"{path}/{CHANNEL_KEY}"))
     labels = {"app.kubernetes.io/managed-by": "benchrun-operator"}
@@ -259,5 +360,8 @@ def _key_in(body: Json) -> bytes:
         key = b""
     if len(key) < _BYTES:
         # Without what was found as a cause, since a traceback is logged.
-        raise Invalid(f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to have one made")
+        raise Invalid(
+            f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to "
+            "have one made"
+        )
     return key

@@ -1,12 +1,13 @@
-"""The Lease by which operators agree who of them makes passes: the one that holds it, and renews it.
+"""The Lease by which operators agree who of them makes passes: the one that holds it, and renews
+it.
 
-The others watch, stay ready and wait until the Lease has not changed for as long as it says, by their own clock: clocks of
-nodes are never compared. It is read and written whole, and every write names the version that was read, so that of two
-writers one loses.
+The others watch, stay ready and wait until the Lease has not changed for as long as it says, by
+their own clock: clocks of nodes are never compared. It is read and written whole, and every write
+names the version that was read, so that of two writers one loses.
 
-A holder stops making passes some seconds before another may begin, and goes on if it renews the Lease after all. When somebody
-else holds it, this process ends. Nothing goes wrong where two believe that they lead (docs/architecture.md).
-"""
+A holder stops making passes some seconds before another may begin, and goes on if it renews the
+Lease after all. When somebody else holds it, this process ends. Nothing goes wrong where two
+believe that they lead (docs/architecture.md)."""
 
 import asyncio
 import logging
@@ -54,7 +55,8 @@ class LeaseApi:
         return await self.connection.json("POST", LEASE.path(self.namespace), body=lease)
 
     async def replace(self, lease: Json) -> Json:
-        """Write it; Conflict where it is not the version that was read, NotFound where it is gone."""
+        """Write it; Conflict where it is not the version that was read, NotFound where it is
+        gone."""
         return await self.connection.json("PUT", LEASE.path(self.namespace, self.name), body=lease)
 
 
@@ -67,11 +69,15 @@ class Elector:
     monotonic: Callable[[], float]  # what is decided on
 
     def __post_init__(self) -> None:
-        self._ours: Json | None = None  # the Lease as we wrote it last; None while we do not hold it
+        self._ours: Json | None = (
+            None  # the Lease as we wrote it last; None while we do not hold it
+        )
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = None  # why the Lease could not be read or written when that was last tried
+        self.trouble: str | None = (
+            None  # why the Lease could not be read or written when that was last tried
+        )
 
     @property
     def leads(self) -> bool:
@@ -107,7 +113,9 @@ class Elector:
                 await step()
         except (ClusterError, TimeoutError) as error:
             if self.trouble is None:
-                logger.warning("the Lease can't be read or written: %s: %s", type(error).__name__, error)
+                logger.warning(
+                    "the Lease can't be read or written: %s: %s", type(error).__name__, error
+                )
             self.trouble = f"{type(error).__name__}: {error}"[:200]
         else:
             self.trouble = None
@@ -124,7 +132,8 @@ class Elector:
         except NotFound:
             await self._write(None)
         except Conflict:
-            # Somebody wrote the Lease. Where it is still ours, its next renewal names the new version.
+            # Somebody wrote the Lease. Where it is still ours, its next renewal names the new
+            # version.
             if (found := await self.leases.read()) is None or _holder(found) == self.identity:
                 self._ours = found or self._ours
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
@@ -133,22 +142,35 @@ class Elector:
     async def _write(self, lease: Json | None) -> None:
         """As ours, over the version that was read; None: there is none."""
         began, spec = self.monotonic(), self._spec({} if lease is None else _spec_of(lease))
-        new = self.leases.create(spec) if lease is None else self.leases.replace({**lease, "spec": spec})
+        new = (
+            self.leases.create(spec)
+            if lease is None
+            else self.leases.replace({**lease, "spec": spec})
+        )
         self._ours, self._renewed_at = await new, began
 
     def _is_free(self, lease: Json) -> bool:
-        """Whether we may take it: nobody holds it, we did before a restart, or it has not changed for too long."""
+        """Whether we may take it: nobody holds it, we did before a restart, or it has not changed
+        for too long."""
         spec = _spec_of(lease)
         if self._observed != spec:
             self._observed, self._observed_at = spec, self.monotonic()
         if _holder(lease) in ("", self.identity):
             return True
-        seconds = min(max(raw.number(spec.get("leaseDurationSeconds"), LEASE_SECONDS), 1), LONGEST_LEASE_SECONDS)
+        seconds = min(
+            max(raw.number(spec.get("leaseDurationSeconds"), LEASE_SECONDS), 1),
+            LONGEST_LEASE_SECONDS,
+        )
         return self.monotonic() - self._observed_at > seconds
 
     def _spec(self, before: Json) -> Json:
         now = self.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        spec = {**before, "holderIdentity": self.identity, "leaseDurationSeconds": LEASE_SECONDS, "renewTime": now}
+        spec = {
+            **before,
+            "holderIdentity": self.identity,
+            "leaseDurationSeconds": LEASE_SECONDS,
+            "renewTime": now,
+        }
         if before.get("holderIdentity") != self.identity:
             spec["acquireTime"] = now
             spec["leaseTransitions"] = raw.number(before.get("leaseTransitions"), default=-1) + 1

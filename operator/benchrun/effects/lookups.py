@@ -1,8 +1,9 @@
-"""Look-ups that decisions request: logs, events, endpoints, GPU exporters and the judgement of a run.
+"""Look-ups that decisions request: logs, events, endpoints, GPU exporters and the judgement of a
+run.
 
-They run beside the queue's workers, each in a task of its own, bounded in time, and answered whatever happens. A new kind is a
-question in `benchrun.decide.decision`, a function here, and a line in `KINDS`.
-"""
+They run beside the queue's workers, each in a task of its own, bounded in time, and answered
+whatever happens. A new kind is a question in `benchrun.decide.decision`, a function here, and a
+line in `KINDS`."""
 
 import asyncio
 import base64
@@ -27,9 +28,11 @@ from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
 
-# The API server may be away for 15 minutes; the server is long gone. Turns of others are not counted: they may be many.
+# The API server may be away for 15 minutes; the server is long gone. Turns of others are not
+# counted: they may be many.
 JUDGE_RETRY_SECONDS, JUDGE_TRIES = 5.0, 180
-AT_ONCE = 8  # look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
+# look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
+AT_ONCE = 8
 PROBLEM_CHARS = 300
 
 
@@ -58,12 +61,18 @@ class About:
 class Kind:
     """How a kind of question is answered."""
 
-    look_up: Callable[[Tools, About, Any], Awaitable[Any]]  # the answer; raises ClusterError, or NotFoundOut.
+    look_up: Callable[
+        [Tools, About, Any], Awaitable[Any]
+    ]  # the answer; raises ClusterError, or NotFoundOut.
     seconds: float | None  # longest time that it may take; None: it is bounded by itself
-    retry_seconds: float | None = None  # when to retry after it failed, while it is still wanted; None: never
+    retry_seconds: float | None = (
+        None  # when to retry after it failed, while it is still wanted; None: never
+    )
 
 
-async def _compilations(tools: Tools, about: About, question: decision.Compilations) -> tuple[float, ...]:
+async def _compilations(
+    tools: Tools, about: About, question: decision.Compilations
+) -> tuple[float, ...]:
     text, complete = await tools.cluster.log_since(about.run.namespace, question)
     found = ENGINE.compilations(text)
     if not complete or len(found) > MAX_COMPILATIONS:
@@ -71,8 +80,12 @@ async def _compilations(tools: Tools, about: About, question: decision.Compilati
     return found
 
 
-async def _endpoint_pods(tools: Tools, about: About, question: decision.EndpointPods) -> tuple[str, ...]:
-    found = await tools.cluster.endpoint_addresses(about.run.namespace, question.service, question.port)
+async def _endpoint_pods(
+    tools: Tools, about: About, question: decision.EndpointPods
+) -> tuple[str, ...]:
+    found = await tools.cluster.endpoint_addresses(
+        about.run.namespace, question.service, question.port
+    )
     if not found:
         raise NotFoundOut(f"Service {question.service} has no ready pods")
     return found
@@ -86,12 +99,16 @@ async def _exporter(tools: Tools, _: About, question: decision.Exporter) -> deci
     return found
 
 
-async def _server_start(tools: Tools, about: About, question: decision.ServerStart) -> decision.Start:
+async def _server_start(
+    tools: Tools, about: About, question: decision.ServerStart
+) -> decision.Start:
     namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
     try:
         phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
     except ClusterError as error:
-        logger.info("%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error)
+        logger.info(
+            "%s/%s: the beginning of its log was not read: %s", namespace, question.pod, error
+        )
     try:
         events = await tools.cluster.image_events(namespace, question)
         image_pull = image_pull_seconds(events, container=question.container)
@@ -126,13 +143,18 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         where = f"{run.namespace}/{run.name}"
         logger.info("%s: judged in %.1f s", where, judged.duration_seconds)
         if judged.refused_count:
-            logger.warning("%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1])
+            logger.warning(
+                "%s: %d left out, first: %s", where, judged.refused_count, judged.refused[:1]
+            )
         return judged
     raise NotFoundOut(f"its records can't be read: {problem}")
 
 
-async def _parts(tools: Tools, about: About, question: decision.Judging) -> AsyncGenerator[Part, None]:
-    """Everything that was measured, one part in memory at a time; nothing that somebody else named like a record of the run."""
+async def _parts(
+    tools: Tools, about: About, question: decision.Judging
+) -> AsyncGenerator[Part, None]:
+    """Everything that was measured, one part in memory at a time; nothing that somebody else named
+    like a record of the run."""
     run, stored = about.run, set[int]()
     for child in about.children.objects:
         is_ours = child.owner_uid == run.uid and (child.sequence or 0) < question.most_stages
@@ -146,7 +168,9 @@ async def _parts(tools: Tools, about: About, question: decision.Judging) -> Asyn
                 yield Part.of("timeline", chunk, name=child.name)
     for arrival in about.arrivals:
         if arrival.sequence not in stored:
-            yield _record_part(arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest)
+            yield _record_part(
+                arrival.data, arrival, name=f"record {arrival.sequence}", digest=arrival.digest
+            )
     if about.samples:
         yield Part.of("timeline", encode(bucketed(about.samples, 1)), name="the latest samples")
     baseline = raw.text(raw.mapping(run.spec.get("baseline")).get("name"))
@@ -159,7 +183,8 @@ async def _parts(tools: Tools, about: About, question: decision.Judging) -> Asyn
 
 
 async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object]:
-    """What the ConfigMap holds, in base64; nothing where somebody deleted it: it is missed, not waited for."""
+    """What the ConfigMap holds, in base64; nothing where somebody deleted it: it is missed, not
+    waited for."""
     try:
         body = await tools.cluster.get("ConfigMap", namespace=about.run.namespace, name=child.name)
     except NotFound:
@@ -184,7 +209,9 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.EndpointPods: Kind(_endpoint_pods, seconds=10.0, retry_seconds=4.0),
     decision.Exporter: Kind(_exporter, seconds=10.0),
     decision.Judging: Kind(_judgement, seconds=None),
-    decision.LogTail: Kind(lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0),
+    decision.LogTail: Kind(
+        lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0
+    ),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
 
@@ -204,16 +231,27 @@ class LookUps:
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
 
     def ask(
-        self, key: Key, about: About, questions: Iterable[decision.Question[Any]], answers: decision.Answers
+        self,
+        key: Key,
+        about: About,
+        questions: Iterable[decision.Question[Any]],
+        answers: decision.Answers,
     ) -> None:
-        """Answer these questions, but for those that are answered or being answered. Never raises, never waits."""
+        """Answer these questions, but for those that are answered or being answered. Never raises,
+        never waits."""
         for question in questions:
             if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
                 work = self._answer(key, about, question, answers)
-                self._tasks[key, question] = asyncio.create_task(work, name=f"look up {type(question).__name__}")
+                self._tasks[key, question] = asyncio.create_task(
+                    work, name=f"look up {type(question).__name__}"
+                )
 
     async def within(
-        self, seconds: float, about: About, question: decision.Question[Any], answers: decision.Answers
+        self,
+        seconds: float,
+        about: About,
+        question: decision.Question[Any],
+        answers: decision.Answers,
     ) -> None:
         """Answer this question now, once and for all, in at most so many seconds. Never raises."""
         if question not in answers:
@@ -232,7 +270,9 @@ class LookUps:
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(self, key: Key, question: decision.Question[Any], answers: decision.Answers) -> bool:
+    def _is_settled(
+        self, key: Key, question: decision.Question[Any], answers: decision.Answers
+    ) -> bool:
         answer, retry = answers.of(question), self.kinds[type(question)].retry_seconds
         if answer is None:
             return False
@@ -259,7 +299,9 @@ class LookUps:
         where = f"{about.run.namespace}/{about.run.name}: {type(question).__name__}"
         try:
             async with asyncio.timeout(seconds):
-                return decision.Answer(await self.kinds[type(question)].look_up(self.tools, about, question))
+                return decision.Answer(
+                    await self.kinds[type(question)].look_up(self.tools, about, question)
+                )
         except TimeoutError:
             problem = f"no answer within {seconds} s"
         except (ClusterError, NotFoundOut) as error:

@@ -1,8 +1,9 @@
-"""Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server. Records of a client.
+"""Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server.
+Records of a client.
 
-A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there, which takes the right to get
-and create `pods/proxy`. Of a client's answers the envelopes of its records are checked; no record is opened here.
-"""
+A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes
+there, which takes the right to get and create `pods/proxy`. Of a client's answers the envelopes of
+its records are checked; no record is opened here."""
 
 import asyncio
 import hashlib
@@ -22,7 +23,8 @@ from benchrun.plan import Arrival, problem_with
 
 Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
-AS_IT_IS = "identity"  # the only encoding taken: to compress costs the server time, and unpacking knows no bound
+# the only encoding taken: to compress costs the server time, and unpacking knows no bound
+AS_IT_IS = "identity"
 MAX_ANSWER_BYTES = 64 * 1024  # largest answer read to something that was posted
 
 
@@ -31,21 +33,27 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = status  # of an answer that was no success; None: there was none, or it is not known
+        self.status = (
+            status  # of an answer that was no success; None: there was none, or it is not known
+        )
 
 
 PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
 
 
 class Fetcher:
-    """Reads and posts. Every method raises FetchError for anything but a complete answer within the limits. Pods are reached
-    directly: no proxy, redirect or cookie. Paths of the API server need a connection to it. To be made in a running loop."""
+    """Reads and posts. Every method raises FetchError for anything but a complete answer within the
+    limits. Pods are reached directly: no proxy, redirect or cookie. Paths of the API server need a
+    connection to it. To be made in a running loop."""
 
     def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection
         self._session = aiohttp.ClientSession(
-            # A connection that is kept is read whether there is a request or not, and what comes then knows no bound.
-            connector=aiohttp.TCPConnector(limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False),
+            # A connection that is kept is read whether there is a request or not, and what comes
+            # then knows no bound.
+            connector=aiohttp.TCPConnector(
+                limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False
+            ),
             headers={"User-Agent": "benchrun-operator", "Accept-Encoding": AS_IT_IS},
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(),
@@ -57,7 +65,9 @@ class Fetcher:
         await self._session.close()
 
     async def fetch(self, url: str, *, limit_bytes: int, timeout_seconds: float) -> str:
-        answer = await self.fetch_bytes(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
+        answer = await self.fetch_bytes(
+            url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds
+        )
         return answer.decode(errors="replace")
 
     async def fetch_bytes(
@@ -65,12 +75,20 @@ class Fetcher:
     ) -> bytes:
         return await self._exchange("GET", url, None, limit_bytes, timeout_seconds, headers or {})
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None) -> None:
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Headers | None = None
+    ) -> None:
         sent = {"Content-Type": "application/json", **(headers or {})}
         await self._exchange("POST", url, body, MAX_ANSWER_BYTES, timeout_seconds, sent)
 
     async def _exchange(
-        self, method: str, url: str, body: str | None, limit_bytes: int, timeout_seconds: float, headers: Headers
+        self,
+        method: str,
+        url: str,
+        body: str | None,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Headers,
     ) -> bytes:
         path, _, query = url.partition("?")
         try:
@@ -96,8 +114,12 @@ class Fetcher:
             raise FetchError(f"more than {limit_bytes} bytes")
         return page
 
-    async def _directly(self, method: str, url: str, body: str | None, limit_bytes: int, headers: Headers) -> bytes:
-        async with self._session.request(method, url, data=body, headers=headers, allow_redirects=False) as answer:
+    async def _directly(
+        self, method: str, url: str, body: str | None, limit_bytes: int, headers: Headers
+    ) -> bytes:
+        async with self._session.request(
+            method, url, data=body, headers=headers, allow_redirects=False
+        ) as answer:
             if not 200 <= answer.status < 300:
                 raise FetchError(f"HTTP {answer.status}", status=answer.status)
             encoding = answer.headers.get("Content-Encoding", AS_IT_IS)
@@ -109,7 +131,10 @@ class Fetcher:
 WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
 ANSWER_SECONDS = 15.0  # beyond the wait, for the answer itself
 ACKNOWLEDGE_SECONDS = 5.0
-WRONG_IMAGE = "use the client image of this operator's release (spec.client.image, or clientImage of the chart)"
+WRONG_IMAGE = (
+    "use the client image of this operator's release (spec.client.image, or clientImage of the "
+    "chart)"
+)
 
 
 class Refused(Exception):
@@ -136,12 +161,16 @@ class ClientRecords:
         self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
-        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it can't be used."""
+        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it
+        can't be used."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
             url, most = f"{self.target.url}/records?{query}", contract.MAX_DELIVERY_BYTES
             answer = await self.fetcher.fetch_bytes(
-                url, limit_bytes=most, timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS, headers=self._headers
+                url,
+                limit_bytes=most,
+                timeout_seconds=WAIT_SECONDS + ANSWER_SECONDS,
+                headers=self._headers,
             )
         except FetchError as error:
             if error.status == HTTPStatus.UNAUTHORIZED:
@@ -153,13 +182,16 @@ class ClientRecords:
             raise Refused(f"{mismatch}; {WRONG_IMAGE}") from mismatch
         except ValueError as error:
             raise Refused(f"answer does not fit the contract: {error}") from error
-        # A client that has not read its plan yet (or can't) does not know its run, and has nothing but its progress.
+        # A client that has not read its plan yet (or can't) does not know its run, and has nothing
+        # but its progress.
         if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
         arrivals, refused = [], []
         for e, body in zip(delivery.records, bodies, strict=True):
             if (problem := self._problem_with(e, body)) is None:
-                arrivals.append(Arrival(e.sequence, e.stage_id, e.plan_digest, e.digest, body, e.ends_search))
+                arrivals.append(
+                    Arrival(e.sequence, e.stage_id, e.plan_digest, e.digest, body, e.ends_search)
+                )
             else:
                 refused.append(f"record {e.sequence}: {problem}")
         return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
@@ -169,7 +201,9 @@ class ClientRecords:
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:
             url = f"{self.target.url}/ack"
-            await self.fetcher.post(url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers)
+            await self.fetcher.post(
+                url, body, timeout_seconds=ACKNOWLEDGE_SECONDS, headers=self._headers
+            )
         except FetchError:
             return False
         return True

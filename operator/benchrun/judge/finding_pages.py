@@ -39,9 +39,15 @@ class Page:
 
     @property
     def remedy(self) -> str:
-        """What to change, without Markdown: the first step, and those after it that fit into MAX_REMEDY_CHARS together."""
-        steps = [_plain(step) for step in re.split("^- ", self._section("What to do"), flags=re.MULTILINE)[1:]]
-        fitting = takewhile(lambda text: len(text) <= MAX_REMEDY_CHARS, accumulate(steps, "{} {}".format))
+        """What to change, without Markdown: the first step, and those after it that fit into
+        MAX_REMEDY_CHARS together."""
+        steps = [
+            _plain(step)
+            for step in re.split("^- ", self._section("What to do"), flags=re.MULTILINE)[1:]
+        ]
+        fitting = takewhile(
+            lambda text: len(text) <= MAX_REMEDY_CHARS, accumulate(steps, "{} {}".format)
+        )
         return max(fitting, key=len, default=steps[0])
 
     @property

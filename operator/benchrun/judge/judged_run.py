@@ -1,4 +1,5 @@
-"""A run judged, or re-evaluated: from its records to everything in its status that is computed from them."""
+"""A run judged, or re-evaluated: from its records to everything in its status that is computed from
+them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -17,16 +18,20 @@ from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.plan import cells, probed_cells
 
-MAX_DATASETS = 16  # A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
+# A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
+MAX_DATASETS = 16
 SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the first.
-_VALID_REASONS: Mapping[api.Verdict, str] = {"Valid": api.Reason.ALL_VALID, "Suspect": api.Reason.SUSPECT}
+_VALID_REASONS: Mapping[api.Verdict, str] = {
+    "Valid": api.Reason.ALL_VALID,
+    "Suspect": api.Reason.SUSPECT,
+}
 
 
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
 ) -> tuple[list[api.DatasetStatus], list[api.Truncated]]:
-    """Of each workload once, in the order in which they were measured. All records of a workload have the same facts: reading
-    stops when so many `workloads` were found."""
+    """Of each workload once, in the order in which they were measured. All records of a workload
+    have the same facts: reading stops when so many `workloads` were found."""
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
         facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
@@ -62,9 +67,8 @@ def judged_run(
 ) -> api.Judgement:
     """Judge a run by these records, in order of measurement. `records` may open each on access.
 
-    `servers`, `client`: as the last status will have them.
-    `baseline`: the run that the spec names; None: there is none. A run that ended early is compared with nothing.
-    """
+    `servers`, `client`: as the last status will have them. `baseline`: the run that the spec names;
+    None: there is none. A run that ended early is compared with nothing."""
     profile, records = _profile_of(spec, records)
     planned = (*cells(spec), *probed_cells(spec, records))
     found = results(planned, records, samples, spec=spec, servers=servers)
@@ -90,7 +94,9 @@ def judged_run(
     if spec.baseline is None or ended_early or failed:
         return judgement
     rows = found.whole
-    return against_baseline(name, uid, spec, judgement, rows, servers=servers, baseline=spec.baseline, found=baseline)
+    return against_baseline(
+        name, uid, spec, judgement, rows, servers=servers, baseline=spec.baseline, found=baseline
+    )
 
 
 def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
@@ -109,23 +115,35 @@ def _profile_of(
     return profile_status(found), records if found is None else records[:-1]
 
 
-def _client_status(records: Sequence[StageRecord], pod: api.ClientStatus | None) -> api.ClientStatus | None:
-    """The pod's, with engine, shards and chat template of the first record; None: nothing was measured."""
+def _client_status(
+    records: Sequence[StageRecord], pod: api.ClientStatus | None
+) -> api.ClientStatus | None:
+    """The pod's, with engine, shards and chat template of the first record; None: nothing was
+    measured."""
     if not records:
         return None
     first, shards = records[0], records[0].shards
-    known = {"engine": first.engine.name, "engine_version": first.engine.version, "chat_template": first.chat_template}
+    known = {
+        "engine": first.engine.name,
+        "engine_version": first.engine.version,
+        "chat_template": first.chat_template,
+    }
     counted = {"shards": shards.count if shards else None}
-    return (pod or api.ClientStatus()).model_copy(update=known | counted | {"commit": first.tokenizer_commit})
+    return (pod or api.ClientStatus()).model_copy(
+        update=known | counted | {"commit": first.tokenizer_commit}
+    )
 
 
 def _objectives_met(found: Judged) -> api.ConditionStatus:
-    """Unknown unless all are certain: an inconclusive objective is not met. A search that found a load met them."""
+    """Unknown unless all are certain: an inconclusive objective is not met. A search that found a
+    load met them."""
     searches = {search.workload for search in found.searches}
     outcomes = {o.outcome for r in found.whole for o in r.objectives if r.workload not in searches}
     # Loads below one that was not confirmed were met.
     outcomes |= {
-        "Met" if s.lower is not None else (s.outcome == "NoneMet" and s.upper_outcome) or "Inconclusive"
+        "Met"
+        if s.lower is not None
+        else (s.outcome == "NoneMet" and s.upper_outcome) or "Inconclusive"
         for s in found.searches
     }
     if "Missed" in outcomes:
@@ -137,7 +155,8 @@ def _objectives_unmet(found: Judged) -> str:
     """Those at loads that the spec lists, the missed ones first."""
     searched = {search.workload for search in found.searches}
     texts = [
-        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at {row.cell}"
+        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at "
+        f"{row.cell}"
         for row in found.whole
         for each in (row.objectives if row.workload not in searched else ())
         if each.outcome != "Met"
@@ -150,7 +169,9 @@ def _sentence(found: Judged) -> str:
     if found.searches:
         sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
         worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
-        return f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+        return (
+            f"{sentences}.{worth.get(verdict, ' Numbers it rests on are invalid, see findings.')}"
+        )
     points = "the load point" if total == 1 else f"all {total} load points"
     if verdict == "Valid":
         return f"measured {points}; every number is valid"
@@ -163,7 +184,9 @@ def _sentence(found: Judged) -> str:
 class Rejudged(NamedTuple):
     """What the rules of this version find."""
 
-    status: api.BenchmarkRunStatus  # As stored, with new rows, findings and verdict, of cells that have a record left.
+    status: (
+        api.BenchmarkRunStatus
+    )  # As stored, with new rows, findings and verdict, of cells that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
 
 
@@ -175,8 +198,8 @@ def rejudge(
     *,
     thresholds: Thresholds,
 ) -> Rejudged:
-    """Judge what is there. A record that was not kept does not make its cell Invalid; a stage that was never measured does, as
-    it did the first time."""
+    """Judge what is there. A record that was not kept does not make its cell Invalid; a stage that
+    was never measured does, as it did the first time."""
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
     planned, missing = [], {}
@@ -189,11 +212,16 @@ def rejudge(
         if lost:
             missing[cell.id] = len(lost)
         if there:
-            planned.append(replace(cell, stage_ids=tuple(s for s in cell.stage_ids if s not in lost)))
-    # Loads that a search chose are not in the plan: where all their records are lost, only their row is left.
+            planned.append(
+                replace(cell, stage_ids=tuple(s for s in cell.stage_ids if s not in lost))
+            )
+    # Loads that a search chose are not in the plan: where all their records are lost, only their
+    # row is left.
     ids = {cell.id for cell in known}
     missing |= {row.cell: row.repeats for row in stored.results if row.cell not in ids}
-    found = results(planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds)
+    found = results(
+        planned, records, samples, spec=spec, servers=stored.servers, thresholds=thresholds
+    )
     update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
@@ -202,7 +230,9 @@ def rejudge(
     return Rejudged(stored.model_copy(update=update), missing)
 
 
-def with_severities(spec: api.BenchmarkRunSpec, wanted: Sequence[api.RuleSeverity]) -> api.BenchmarkRunSpec:
+def with_severities(
+    spec: api.BenchmarkRunSpec, wanted: Sequence[api.RuleSeverity]
+) -> api.BenchmarkRunSpec:
     """The spec with other severities; those it sets itself stay where nothing else is wanted."""
     rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
     validity = spec.validity.model_copy(update={"severities": list(rules.values())})

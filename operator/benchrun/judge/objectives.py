@@ -1,7 +1,7 @@
 """Whether a cell meets the latency objectives of the spec.
 
-An objective is met or missed with 95 % certainty or not at all, by a test that knows that requests in a queue are alike
-(`benchrun_client.contract.certainty`). A failed request is above every limit.
+An objective is met or missed with 95 % certainty or not at all, by a test that knows that requests
+in a queue are alike (`benchrun_client.contract.certainty`). A failed request is above every limit.
 """
 
 import math
@@ -13,22 +13,33 @@ from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.measure import Samples, latency_samples, request_figures
 
-TRUSTED: tuple[Verdict, ...] = ("Valid", "Suspect")  # Verdicts of cells whose numbers mean something.
+TRUSTED: tuple[Verdict, ...] = (
+    "Valid",
+    "Suspect",
+)  # Verdicts of cells whose numbers mean something.
 
-_SINCE_DUE: Mapping[str, str] = {"ttft": request_figures.QUEUED_TTFT, "e2el": request_figures.QUEUED_E2EL}
+_SINCE_DUE: Mapping[str, str] = {
+    "ttft": request_figures.QUEUED_TTFT,
+    "e2el": request_figures.QUEUED_E2EL,
+}
 
 
-def expected_samples(records: Sequence[StageRecord], expected: ExpectedLoad, *, failed: bool = True) -> Samples:
+def expected_samples(
+    records: Sequence[StageRecord], expected: ExpectedLoad, *, failed: bool = True
+) -> Samples:
     """The latencies of the stages of a cell; see `latency_samples`."""
     at_once, queued = expected.all_at_once, expected.capped
-    return latency_samples(records, users=expected.users, at_once=at_once, queued=queued, failed=failed)
+    return latency_samples(
+        records, users=expected.users, at_once=at_once, queued=queued, failed=failed
+    )
 
 
 def objective_results(
     objectives: Sequence[Objective], samples: Samples, verdict: Verdict, *, error: float = ERROR
 ) -> list[ObjectiveResult]:
-    """Each objective, over all requests of the cell. Samples with the wait in the client's queue, where there are any, go
-    before those without; of a latency without any nothing is known. `error`: how often, at most, Met or Missed is wrong."""
+    """Each objective, over all requests of the cell. Samples with the wait in the client's queue,
+    where there are any, go before those without; of a latency without any nothing is known.
+    `error`: how often, at most, Met or Missed is wrong."""
     found = [_result(objective, sample_of(objective, samples), error) for objective in objectives]
     return found if verdict in TRUSTED else inconclusive(found)
 
@@ -36,13 +47,20 @@ def objective_results(
 def _result(objective: Objective, sample: LatencySample | None, error: float) -> ObjectiveResult:
     limit_ms, percentile = objective.max_milliseconds, objective.percentile
     result = ObjectiveResult(
-        metric=objective.metric, percentile=percentile, max_milliseconds=limit_ms, outcome="Inconclusive"
+        metric=objective.metric,
+        percentile=percentile,
+        max_milliseconds=limit_ms,
+        outcome="Inconclusive",
     )
     if sample is None or not sample.count:
         return result
     found, value = decided(sample, float(percentile), 1000.0 * limit_ms, error=error)
     measured = request_figures.rounded(value / 1000) if math.isfinite(value) else None
-    update = {"measured_milliseconds": measured, "independent": math.floor(found.independent), "outcome": found.outcome}
+    update = {
+        "measured_milliseconds": measured,
+        "independent": math.floor(found.independent),
+        "outcome": found.outcome,
+    }
     return result.model_copy(update=update)
 
 
@@ -52,11 +70,13 @@ def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]
 
 
 def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLimits:
-    """What a single request must keep to meet every objective: of several on one latency the strictest. A limit on gaps
-    (ITL) is none on requests."""
+    """What a single request must keep to meet every objective: of several on one latency the
+    strictest. A limit on gaps (ITL) is none on requests."""
 
     def strictest(metric: str) -> float:
-        return min((float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf)
+        return min(
+            (float(o.max_milliseconds) for o in objectives if o.metric == metric), default=math.inf
+        )
 
     return request_figures.RequestLimits(
         ttft_ms=strictest("TTFT"), tpot_ms=strictest("TPOT"), e2el_ms=strictest("E2EL")

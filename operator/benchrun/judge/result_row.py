@@ -1,4 +1,5 @@
-"""One row of the results: the figures of a cell, how sure they are, what they cost, and what they mean."""
+"""One row of the results: the figures of a cell, how sure they are, what they cost, and what they
+mean."""
 
 import hashlib
 import math
@@ -24,8 +25,12 @@ class Intervals(NamedTuple):
     """By the keys of `metrics`."""
 
     intervals: dict[str, list[float]]  # Low and high end in milliseconds, five significant digits.
-    independent: dict[str, int]  # How many independent observations each of these percentiles rests on.
-    uncertain: list[str]  # Measured, but by too few or too similar requests to be bounded on both sides.
+    independent: dict[
+        str, int
+    ]  # How many independent observations each of these percentiles rests on.
+    uncertain: list[
+        str
+    ]  # Measured, but by too few or too similar requests to be bounded on both sides.
 
 
 def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals:
@@ -37,55 +42,85 @@ def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals
             if (bounds := interval(sample, float(percentile))) is None:
                 found.uncertain.append(key)
             else:
-                ends = [measure.request_figures.rounded(end / 1000) for end in (bounds.low, bounds.high)]
+                ends = [
+                    measure.request_figures.rounded(end / 1000) for end in (bounds.low, bounds.high)
+                ]
                 found.intervals[key] = [end for end in ends if end is not None]
                 found.independent[key] = math.floor(bounds.independent)
     return found
 
 
-def tokens_per_joule(gpus: measure.GpuFigures, roles: Sequence[api.RoleFigures]) -> dict[str, float | None]:
-    """Nothing where no exporter was read. None where the power of a role is not known: the tokens are the work of all."""
-    read = any(role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles)
-    return {api.TOKENS_PER_JOULE: measure.request_figures.rounded(gpus.output_tokens_per_joule)} if read else {}
+def tokens_per_joule(
+    gpus: measure.GpuFigures, roles: Sequence[api.RoleFigures]
+) -> dict[str, float | None]:
+    """Nothing where no exporter was read. None where the power of a role is not known: the tokens
+    are the work of all."""
+    read = any(
+        role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles
+    )
+    return (
+        {api.TOKENS_PER_JOULE: measure.request_figures.rounded(gpus.output_tokens_per_joule)}
+        if read
+        else {}
+    )
 
 
-def row(measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None) -> api.Result:
-    """The row of a cell with what only the whole run shows: all that was `found` at it, and why requests waited."""
+def row(
+    measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None
+) -> api.Result:
+    """The row of a cell with what only the whole run shows: all that was `found` at it, and why
+    requests waited."""
     verdict = verdict_of_findings(found)
     update: dict[str, object] = {
         "verdict": verdict,
         "findings": _codes(found),
-        "objectives": measured.objectives if verdict in TRUSTED else inconclusive(measured.objectives),
+        "objectives": measured.objectives
+        if verdict in TRUSTED
+        else inconclusive(measured.objectives),
     }
     if explanation is not None:
         update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
         if explanation.waiting.reason == "None":  # nobody asks what holds requests back
-            update["explanations"] = [each for each in measured.explanations if each.question != "MaxModelLen"]
+            update["explanations"] = [
+                each for each in measured.explanations if each.question != "MaxModelLen"
+            ]
         # For each role, where the row's own sentences are about one of several.
         by_role = explanation.by_role.items()
-        words = {role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit} for role, of in by_role}
+        words = {
+            role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit}
+            for role, of in by_role
+        }
         update["roles"] = [each.model_copy(update=words.get(each.role)) for each in measured.roles]
     return measured.model_copy(update=update)
 
 
-def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec) -> api.Result:
-    """Of a cell as it was measured, by what its own rules found; one without any record has figures of nothing."""
+def measured_row(
+    context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec
+) -> api.Result:
+    """Of a cell as it was measured, by what its own rules found; one without any record has figures
+    of nothing."""
     cell, records = context.cell, context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
-    sure = intervals({name: s for name, s in context.answered.items() if name != hidden}, context.percentiles)
+    sure = intervals(
+        {name: s for name, s in context.answered.items() if name != hidden}, context.percentiles
+    )
     samples = {name: sample for name, sample in context.samples.items() if name != hidden}
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = role_figures(sampled)
     metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
-    plateaus = [(s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)]
+    plateaus = [
+        (s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)
+    ]
     on_plateaus = len(plateaus) == len(records)
     noise = measure.significance.repeat_cv_percent(
         records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages]
     )
     digests = "\n".join(record.prompts_digest for record in records)
-    tokens_chosen = {record.sampling.in_words() if record.sampling is not None else None for record in records}
+    tokens_chosen = {
+        record.sampling.in_words() if record.sampling is not None else None for record in records
+    }
     verdict = verdict_of_findings(found)
     return api.Result(
         cell=cell.id,
@@ -98,15 +133,21 @@ def measured_row(context: CellContext, found: Sequence[StageFinding], *, spec: a
         intervals=sure.intervals,
         independent=sure.independent,
         uncertain=sure.uncertain,
-        steady=measure.request_figures.plateau_metrics(plateaus, context.percentiles) if plateaus else {},
+        steady=measure.request_figures.plateau_metrics(plateaus, context.percentiles)
+        if plateaus
+        else {},
         throughput_of=throughput_of(context.stages, found),
-        repeat_cv_percent={name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown},
+        repeat_cv_percent={
+            name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown
+        },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
         explanations=length_explanations(context),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
-        objectives=objective_results(spec.objectives, samples, verdict, error=objective_error(spec, cell)),
+        objectives=objective_results(
+            spec.objectives, samples, verdict, error=objective_error(spec, cell)
+        ),
         verdict=verdict,
         findings=_codes(found),
     )
@@ -124,10 +165,14 @@ def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.Ro
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
-    """What the proxy did over all these stages; nothing where requests went straight to a server."""
+    """What the proxy did over all these stages; nothing where requests went straight to a
+    server."""
     if (found := measure.counters.proxy_figures(records)) is None:
         return []
-    added_ms, cores = measure.request_figures.rounded(found.added_mean_ms), measure.request_figures.rounded(found.cores)
+    added_ms, cores = (
+        measure.request_figures.rounded(found.added_mean_ms),
+        measure.request_figures.rounded(found.cores),
+    )
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
@@ -144,7 +189,9 @@ def _metrics(
     if spec.objectives:
         limits = request_limits(spec.objectives)
         metrics["request_goodput"] = measure.request_figures.rounded(
-            measure.request_figures.goodput(context.records, limits, since_due=context.expected.capped)
+            measure.request_figures.goodput(
+                context.records, limits, since_due=context.expected.capped
+            )
         )
     for name, pool in context.queued.items():
         metrics |= measure.request_figures.level_metrics(pool, name, context.percentiles)
@@ -156,12 +203,14 @@ PER_GPU = "output_throughput_per_gpu"
 
 
 def gpus_of(servers: Sequence[api.ServerStatus]) -> int:
-    """GPUs of all roles together; 0 where they are not known, as behind an endpoint, or there are none."""
+    """GPUs of all roles together; 0 where they are not known, as behind an endpoint, or there are
+    none."""
     return sum(server.gpus for server in servers)
 
 
 def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
-    """The row with the throughput of a GPU, None where that of all is not known; as it was without GPUs."""
+    """The row with the throughput of a GPU, None where that of all is not known; as it was without
+    GPUs."""
     if not gpus:
         return row
     throughput = row.figure("output_throughput")
@@ -171,11 +220,14 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
 
 #     cost per million tokens = price of a second / million tokens a second
 #
-# By the row's throughput: of the plateau, else of the whole stages, first request to last answer. Tokens are those of requests that
-# succeeded. Start-up, warm-up and pauses between stages are left out: it is the cost of the servers under this load.
+# By the row's throughput: of the plateau, else of the whole stages, first request to last answer.
+# Tokens are those of requests that succeeded. Start-up, warm-up and pauses between stages are left
+# out: it is the cost of the servers under this load.
 
 
-def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> api.CostStatus | None:
+def cost_status(
+    cost: api.Cost | None, servers: Sequence[api.ServerStatus]
+) -> api.CostStatus | None:
     """What these servers cost an hour, by the price in the spec. None: it names none."""
     if cost is None:
         return None
@@ -184,7 +236,9 @@ def cost_status(cost: api.Cost | None, servers: Sequence[api.ServerStatus]) -> a
         prices = f"{tokens.input} input, {tokens.cached_input} cached, {tokens.output} output"
         return api.CostStatus(currency=cost.currency, per_million_tokens=prices)
     by_gpu = measure.request_figures.rounded(float(cost.per_gpu_hour or 0) * gpus) if gpus else None
-    return api.CostStatus(currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour))
+    return api.CostStatus(
+        currency=cost.currency, per_hour=by_gpu if cost.per_hour is None else float(cost.per_hour)
+    )
 
 
 def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
@@ -193,33 +247,41 @@ def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
     return row.model_copy(update={"metrics": row.metrics | found})
 
 
-def costs(rates: Mapping[str, float | None], cost: api.CostStatus | None) -> dict[str, float | None]:
-    """At these throughputs by their keys, each None where it is not known; nothing without a price of time."""
+def costs(
+    rates: Mapping[str, float | None], cost: api.CostStatus | None
+) -> dict[str, float | None]:
+    """At these throughputs by their keys, each None where it is not known; nothing without a price
+    of time."""
     if cost is None or cost.per_million_tokens is not None:
         return {}
     keys = {api.OUTPUT_COST: "output_throughput", api.TOTAL_COST: "total_token_throughput"}
     a_second = None if cost.per_hour is None else cost.per_hour / 3600
     return {
-        name: measure.request_figures.rounded(measure.request_figures.ratio(a_second, rates.get(key), 1e6))
+        name: measure.request_figures.rounded(
+            measure.request_figures.ratio(a_second, rates.get(key), 1e6)
+        )
         for name, key in keys.items()
     }
 
 
 def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[str, float | None]:
-    """What these stages cost by the prices of tokens, over their tokens; None where it is not known how much of the prompts was
-    in the prefix cache; nothing without such prices.
+    """What these stages cost by the prices of tokens, over their tokens; None where it is not known
+    how much of the prompts was in the prefix cache; nothing without such prices.
 
         (uncached x input + cached x cachedInput + output tokens x output) / tokens
 
-    Tokens are those of requests that succeeded. Of their prompts the part counts as cached that the servers found of all they
-    looked up, stage by stage; a cache that is off is asked for nothing.
+    Tokens are those of requests that succeeded. Of their prompts the part counts as cached that the
+    servers found of all they looked up, stage by stage; a cache that is off is asked for nothing.
     """
     prices = cost.per_million_tokens if cost is not None else None
     if prices is None:
         return {}
     prompts, cached, outputs = 0.0, 0.0, 0.0
     for record in records:
-        columns, lookups = record.requests, measure.counters.prefix_lookups(measure.counters.prefilling(record.servers))
+        columns, lookups = (
+            record.requests,
+            measure.counters.prefix_lookups(measure.counters.prefilling(record.servers)),
+        )
         if lookups is None:
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups

@@ -9,9 +9,29 @@ from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.explanations import with_true_runs
 from benchrun.judge.objectives import TRUSTED
-from benchrun.judge.result_row import cost_status, gpus_of, measured_row, row, with_costs, with_throughput_per_gpu
-from benchrun.judge.rules.all_rules import aggregate, judge_cell, judge_run, verdict_of_findings, worst
-from benchrun.judge.rules.rule import CellContext, RunContext, StageFacts, StageFinding, StageSummary, overridden
+from benchrun.judge.result_row import (
+    cost_status,
+    gpus_of,
+    measured_row,
+    row,
+    with_costs,
+    with_throughput_per_gpu,
+)
+from benchrun.judge.rules.all_rules import (
+    aggregate,
+    judge_cell,
+    judge_run,
+    verdict_of_findings,
+    worst,
+)
+from benchrun.judge.rules.rule import (
+    CellContext,
+    RunContext,
+    StageFacts,
+    StageFinding,
+    StageSummary,
+    overridden,
+)
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
@@ -23,8 +43,8 @@ UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
 
 
 def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], str]) -> api.Headline | None:
-    """Of the highest Valid load point of the first workload; without one of its highest Suspect one, marked; None if there is
-    neither. `p99_ttft` answers for a cell."""
+    """Of the highest Valid load point of the first workload; without one of its highest Suspect
+    one, marked; None if there is neither. `p99_ttft` answers for a cell."""
     kept = (row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED)
     best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)), default=None)
     if best is None:
@@ -37,12 +57,16 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], str]) -> api.
 
 def _marked(figure: str) -> str:
     number, space, unit = figure.partition(" ")
-    return figure if number == "-" or number.endswith(UNCERTAIN) else f"{number}{UNCERTAIN}{space}{unit}"
+    return (
+        figure
+        if number == "-" or number.endswith(UNCERTAIN)
+        else f"{number}{UNCERTAIN}{space}{unit}"
+    )
 
 
 def p99_ttft(cell: CellContext) -> str:
-    """For the column. Where a cap held back an open loop it includes the wait in the client: "143 ms with queue"; of too few
-    requests: "143? ms"."""
+    """For the column. Where a cap held back an open loop it includes the wait in the client: "143
+    ms with queue"; of too few requests: "143? ms"."""
     name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
     pool = cell.queued.get(name, cell.pools["ttft"])
     value = request_figures.milliseconds(pool.percentile(99))
@@ -60,8 +84,9 @@ def shown(value: float | None) -> str:
     return f"{value:.{decimals}f}"
 
 
-# A record takes hundreds of bytes a request while it is open, and a judged cell a few thousand in all. So cells are judged
-# one after the other, and no more records are open at a time than those of one.
+# A record takes hundreds of bytes a request while it is open, and a judged cell a few thousand in
+# all. So cells are judged one after the other, and no more records are open at a time than those of
+# one.
 
 
 class JudgedCell(NamedTuple):
@@ -69,7 +94,8 @@ class JudgedCell(NamedTuple):
 
     summary: Sequence[StageSummary]  # What rules of the run, and searches, look at.
     seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
-    row: api.Result  # By its own findings, with the spec's severities; what only the whole run shows is added later.
+    # By its own findings, with the spec's severities; what only the whole run shows is added later.
+    row: api.Result
     p99_ttft: str  # For the headline.
     explained_by: Seen  # Empty: nothing was measured.
 
@@ -83,12 +109,18 @@ def cell_context(
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),
 ) -> CellContext:
-    """What rules are given of a cell. `records`: its own, in order of repeats; the others are as `results` takes them."""
+    """What rules are given of a cell. `records`: its own, in order of repeats; the others are as
+    `results` takes them."""
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
     windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
-    stages = [StageFacts(r, expected, thresholds, of, servers) for r, of in zip(records, windows, strict=True)]
-    return CellContext(cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives)
+    stages = [
+        StageFacts(r, expected, thresholds, of, servers)
+        for r, of in zip(records, windows, strict=True)
+    ]
+    return CellContext(
+        cell, thresholds, expected, spec.measurement.percentiles, tuple(stages), spec.objectives
+    )
 
 
 class Judged(NamedTuple):
@@ -112,12 +144,12 @@ def results(
     servers: Sequence[api.ServerStatus] = (),
     thresholds: Thresholds | None = None,
 ) -> Judged:
-    """Judge these cells by these records; a cell without all of them is Invalid. No record at all: Unknown, no rows.
+    """Judge these cells by these records; a cell without all of them is Invalid. No record at all:
+    Unknown, no rows.
 
-    `records`: those of a cell are read when it is judged and released after it, so a sequence may open each on access.
-    `servers`: what the servers and their logs report, and where their pods were; none where only the spec is known of them.
-    `thresholds`: None for those of the spec.
-    """
+    `records`: those of a cell are read when it is judged and released after it, so a sequence may
+    open each on access. `servers`: what the servers and their logs report, and where their pods
+    were; none where only the spec is known of them. `thresholds`: None for those of the spec."""
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
         return Judged([], [], "Unknown", None, [], [], [])
@@ -140,18 +172,29 @@ def results(
     by_cell = {cell.id: judged(cell) for cell in plan_cells}
     summaries = {cell_id: each.summary for cell_id, each in by_cell.items()}
     of_run = judge_run(RunContext(limits, summaries))
-    seen = {cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)] for cell_id, each in by_cell.items()}
+    seen = {
+        cell_id: [*each.seen, *(f for f in of_run if f.stage_id == cell_id)]
+        for cell_id, each in by_cell.items()
+    }
     found = {cell_id: overridden(each, severities) for cell_id, each in seen.items()}
-    seen_by_cell = {cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by}
-    trusted = {cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"}
+    seen_by_cell = {
+        cell_id: each.explained_by for cell_id, each in by_cell.items() if each.explained_by
+    }
+    trusted = {
+        cell_id for cell_id, of_cell in found.items() if verdict_of_findings(of_cell) != "Invalid"
+    }
     explained = explanations(seen_by_cell, trusted=trusted)
-    bare_rows = (row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items())
+    bare_rows = (
+        row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
+    )
     cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = with_true_runs(priced, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, plan_cells, summaries, rows)
-    max_bytes = MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    max_bytes = (
+        MAX_BYTES - (COMPARISON_BYTES if spec.baseline else 0) - SEARCH_BYTES * len(searches)
+    )
     max_bytes -= PROFILE_BYTES if spec.measurement.profile else 0
     kept, truncated = fitted(rows, findings, max_bytes=max_bytes)
     relied_on = deciding(rows, searches)
@@ -167,6 +210,10 @@ def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatu
     limits = {}
     for role in roles:
         args = spec.started.words_of(role) if spec.started is not None else None
-        reported, tokens = (by_role[role].reported, by_role[role].kv_cache_tokens) if role in by_role else (None, None)
+        reported, tokens = (
+            (by_role[role].reported, by_role[role].kv_cache_tokens)
+            if role in by_role
+            else (None, None)
+        )
         limits[role] = server_pressure.server_limits(args, reported, kv_cache_tokens=tokens)
     return limits

@@ -1,8 +1,9 @@
-"""The results of searches, by the judged load points: the highest load that met every objective, and its uncertainty.
+"""The results of searches, by the judged load points: the highest load that met every objective,
+and its uncertainty.
 
-The client chose the loads; its own conclusion is not used. A load point whose numbers can't be trusted meets nothing. The answer
-is a load that was confirmed, by stages that took no part in choosing it.
-"""
+The client chose the loads; its own conclusion is not used. A load point whose numbers can't be
+trusted meets nothing. The answer is a load that was confirmed, by stages that took no part in
+choosing it."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -16,7 +17,9 @@ from benchrun.measure import rounded
 from benchrun.names import confirmation_id
 from benchrun.plan import axis_of, searched
 
-Outcome = Literal["Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"]
+Outcome = Literal[
+    "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
+]
 SEARCH_BYTES = 1000  # Room for the result of one search.
 _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
@@ -27,22 +30,29 @@ def search_results(
     measured: Mapping[str, Sequence[StageSummary]],
     rows: Sequence[Result],
 ) -> list[SearchResult]:
-    """One for each search, in their order. `measured`: the stages of each cell, by its id. `rows`: all of the run, uncut."""
+    """One for each search, in their order. `measured`: the stages of each cell, by its id. `rows`:
+    all of the run, uncut."""
     found = []
     for name, search in searched(spec).items():
-        of_workload = [cell for cell in {cell.id: cell for cell in cells}.values() if cell.workload == name]
+        of_workload = [
+            cell for cell in {cell.id: cell for cell in cells}.values() if cell.workload == name
+        ]
         stages = [stage for cell in of_workload for stage in measured[cell.id]]
-        of_rows = sorted((r for r in rows if r.workload == name), key=lambda row: Decimal(row.value))
+        of_rows = sorted(
+            (r for r in rows if r.workload == name), key=lambda row: Decimal(row.value)
+        )
         found.append(_result(name, search, of_workload, stages, of_rows))
     return found
 
 
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
-    """The rows that a run's verdict rests on: every listed load point, and of a search the load that it found. That a server
-    was overloaded above it is part of the answer. A search that found none rests on all it measured."""
+    """The rows that a run's verdict rests on: every listed load point, and of a search the load
+    that it found. That a server was overloaded above it is part of the answer. A search that found
+    none rests on all it measured."""
     answers = {each.workload: each.lower for each in found}
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
-    # Of a load that was confirmed the confirmation alone: what led there was chosen for its luck, too.
+    # Of a load that was confirmed the confirmation alone: what led there was chosen for its luck,
+    # too.
     cells = {row.cell for row in kept}
     return [row for row in kept if confirmation_id(row.cell) not in cells]
 
@@ -56,7 +66,11 @@ def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
 
 
 def _result(
-    workload: str, search: Search, cells: Sequence[Cell], stages: Sequence[StageSummary], rows: Sequence[Result]
+    workload: str,
+    search: Search,
+    cells: Sequence[Cell],
+    stages: Sequence[StageSummary],
+    rows: Sequence[Result],
 ) -> SearchResult:
     confirming = {cell.id for cell in cells if cell.confirms}
     confirmations = [row for row in rows if row.cell in confirming]
@@ -66,7 +80,11 @@ def _result(
     least = Decimal(lower.value if lower is not None else 0)
     above = [row for row in rows if outcome_of(row) != "Met" and Decimal(row.value) > least]
     upper = above[0] if above else None
-    width = None if lower is None or upper is None else 100 * (float(upper.value) / float(lower.value) - 1)
+    width = (
+        None
+        if lower is None or upper is None
+        else 100 * (float(upper.value) / float(lower.value) - 1)
+    )
     outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
     has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
     # With every record of it here, probes and repeats are numbered without a gap.
@@ -102,7 +120,9 @@ def _outcome(
             return "NoneMet", "; lower load.search.from, or relax the objectives"
         return "Inconclusive", "; no later stages confirmed it"
     met = {row.value for row in rows if row not in confirmations and outcome_of(row) == "Met"}
-    if changed := [row.value for row in confirmations if outcome_of(row) == "Missed" and row.value in met]:
+    if changed := [
+        row.value for row in confirmations if outcome_of(row) == "Missed" and row.value in met
+    ]:
         why = "they were met before: the server got slower meanwhile, or chance misled"
         return "Inconclusive", f"; at {changed[0]} {why}"
     if lower is None:
@@ -111,14 +131,21 @@ def _outcome(
     low = Decimal(lower.value)
     if upper is None:
         at_bound = low == Decimal(search.to)
-        return ("AtUpperBound", "; raise load.search.to to look further") if at_bound else ("Inconclusive", _WIDE)
+        return (
+            ("AtUpperBound", "; raise load.search.to to look further")
+            if at_bound
+            else ("Inconclusive", _WIDE)
+        )
     width = Decimal(upper.value) - low
-    if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(search.tolerance_percent):
+    if (search.axis == "Concurrency" and width <= 1) or width * 100 <= low * Decimal(
+        search.tolerance_percent
+    ):
         return "Bracketed", ""
     if len(rows) - len(confirmations) == search.max_probes:
         return (
             "ProbeLimit",
-            "; load.search.maxProbes ended the search before the bracket was as narrow as the tolerance",
+            "; load.search.maxProbes ended the search before the bracket was as narrow as the "
+            "tolerance",
         )
     return "Inconclusive", _WIDE
 
@@ -128,7 +155,11 @@ _WIDE = "; the bracket is wide, since load points within it are not certain: see
 
 def _sentence(search: Search, *, lower: Result | None, upper: Result | None, missed: bool) -> str:
     unit = _UNITS[axis_of(search)]
-    above = "" if upper is None else f"; at {upper.value} {'they are missed' if missed else 'that is not certain'}"
+    above = (
+        ""
+        if upper is None
+        else f"; at {upper.value} {'they are missed' if missed else 'that is not certain'}"
+    )
     if lower is None:
         return f"no load met the objectives for certain{above}"
     if upper is None:

@@ -1,4 +1,5 @@
-"""The expected load of a stage, and the facts that its requests show, computed once for all rules."""
+"""The expected load of a stage, and the facts that its requests show, computed once for all
+rules."""
 
 import math
 from collections import defaultdict
@@ -23,24 +24,34 @@ class ExpectedLoad:
 
     rate: float | None  # Arrivals a second of an open loop; None: users, a trace, or all at once.
     concurrency: int | None  # Users of a closed loop, or the cap of an open one; None: no bound.
-    closed_loop: bool  # Whether each answer brings the next request. A rate of "inf" under a cap is one.
+    closed_loop: (
+        bool  # Whether each answer brings the next request. A rate of "inf" under a cap is one.
+    )
     api: Literal["Completions", "Chat"]
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
-    follows_trace: bool = False  # Whether requests arrive at recorded instants: an open loop without a rate.
+    follows_trace: bool = (
+        False  # Whether requests arrive at recorded instants: an open loop without a rate.
+    )
     through_service: bool = False
-    """Whether requests go through a Service, whose pods were listed when the run began: others may join it."""
+    """Whether requests go through a Service, whose pods were listed when the run began: others may
+    join it."""
     random_text: bool = False  # Whether prompts are random words, in whole or in part.
     offline: bool = False
-    """Whether the engine has no API server in front: no gaps between tokens are known, and it gets a load as a whole."""
-    whole_batches: bool = False  # Whether the engine gets a batch at a time, and the next when all of it is answered.
+    """Whether the engine has no API server in front: no gaps between tokens are known, and it gets
+    a load as a whole."""
+    whole_batches: bool = (
+        False  # Whether the engine gets a batch at a time, and the next when all of it is answered.
+    )
     servers: Mapping[str, int] = field(
         default_factory=dict
     )  # How many of each role the run starts; none at an endpoint.
     cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # The name in the requests.
-    model: str | None = None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
+    model: str | None = (
+        None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
+    )
 
     @property
     def all_at_once(self) -> bool:
@@ -49,7 +60,8 @@ class ExpectedLoad:
 
     @property
     def users(self) -> int | None:
-        """Requests in flight all along: the users of a closed loop, or a batch; None: their number changes."""
+        """Requests in flight all along: the users of a closed loop, or a batch; None: their number
+        changes."""
         return self.concurrency if self.closed_loop or self.whole_batches else None
 
     @property
@@ -67,7 +79,9 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
     """The load that the spec defines for a cell."""
     workload = next(w for w in spec.workloads if w.name == cell.workload)
     rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
-    users = int(cell.value) if cell.axis in ("concurrency", "batch") else workload.load.max_concurrency
+    users = (
+        int(cell.value) if cell.axis in ("concurrency", "batch") else workload.load.max_concurrency
+    )
     return ExpectedLoad(
         rate=rate,
         concurrency=users,
@@ -91,21 +105,28 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
     )
 
 
-GPU_STATES = ("gpu_xid", "gpu_memory_errors")  # Figures of samples that keep their value from one stage to the next.
+GPU_STATES = (
+    "gpu_xid",
+    "gpu_memory_errors",
+)  # Figures of samples that keep their value from one stage to the next.
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6  # Four parts are left of six: too few to estimate their noise with less.
 REQUESTS_A_PART = 5
-COUNTS_AGREE_PERCENT = 1.0  # Of the requests that servers and client report: else the means of both are not comparable.
+# Of the requests that servers and client report: else the means of both are not comparable.
+COUNTS_AGREE_PERCENT = 1.0
 
 
 @dataclass(frozen=True)
 class StageFacts:
-    """A measured stage with what is known of it; failed requests count as in flight and in no other figure."""
+    """A measured stage with what is known of it; failed requests count as in flight and in no other
+    figure."""
 
     record: StageRecord
     expected: ExpectedLoad
     thresholds: Thresholds = field(default_factory=Thresholds)
-    windows: tuple[measure.Window, ...] = ()  # The operator's samples of the servers during the stage, by role.
+    windows: tuple[
+        measure.Window, ...
+    ] = ()  # The operator's samples of the servers during the stage, by role.
     servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
 
     @property
@@ -130,18 +151,23 @@ class StageFacts:
 
     @cached_property
     def gpus(self) -> Mapping[tuple[str, str], Sequence[float]]:
-        """Each of `GPU_STATES` in order of time, by server and figure; a value that stays is there once."""
+        """Each of `GPU_STATES` in order of time, by server and figure; a value that stays is there
+        once."""
         found = defaultdict[tuple[str, str], list[float]](list)
         for sample in self.samples:
             for name in GPU_STATES:
-                if (value := getattr(sample, name)) is not None and found[sample.pod, name][-1:] != [value]:
+                if (value := getattr(sample, name)) is not None and found[sample.pod, name][
+                    -1:
+                ] != [value]:
                     found[sample.pod, name].append(value)
         return found
 
     @property
     def most_running(self) -> float | None:
         """Most requests that ran at once in any sample, all servers of a role together."""
-        running = (sample.running for window in self.windows for sample in measure.windows.together(window))
+        running = (
+            sample.running for window in self.windows for sample in measure.windows.together(window)
+        )
         return max(measure.request_figures.known(running), default=None)
 
     @property
@@ -162,7 +188,11 @@ class StageFacts:
     @cached_property
     def demand(self) -> measure.InFlight:
         """Requests in flight or held back by the client's cap."""
-        return measure.in_flight(self.requests, with_client_queue=True) if self.expected.capped else self.flight
+        return (
+            measure.in_flight(self.requests, with_client_queue=True)
+            if self.expected.capped
+            else self.flight
+        )
 
     @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
@@ -200,15 +230,20 @@ class StageFacts:
 
     @cached_property
     def server_ttft_ms(self) -> float | None:
-        """The servers' own mean, where it is of the requests that the client saw answered. Of a disaggregated server it is the
-        proxy's, which includes the transfer between the roles."""
+        """The servers' own mean, where it is of the requests that the client saw answered. Of a
+        disaggregated server it is the proxy's, which includes the transfer between the roles."""
         answered = len(self.answered)
         total, count = (
-            measure.counters.rise(self.edges, each) for each in (measure.counters.TTFT_SUM, measure.counters.TTFT_COUNT)
+            measure.counters.rise(self.edges, each)
+            for each in (measure.counters.TTFT_SUM, measure.counters.TTFT_COUNT)
         )
         if measure.counters.proxy_edges(self.record):
             total, count = measure.counters.proxy_ttft(self.record)
-        if total is None or not count or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
+        if (
+            total is None
+            or not count
+            or abs(count - answered) > COUNTS_AGREE_PERCENT / 100 * answered
+        ):
             return None
         return 1000 * total / count
 
@@ -220,7 +255,8 @@ class StageFacts:
 
     @cached_property
     def mean_decode_ms(self) -> float | None:
-        """From the first token to the last, of answers with more than one; None where there are none."""
+        """From the first token to the last, of answers with more than one; None where there are
+        none."""
         rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
         lasted = [e2el - ttft for e2el, ttft, tokens in rows if tokens > 1]
         return sum(lasted) / len(lasted) / 1000 if lasted else None
@@ -233,18 +269,29 @@ class StageFacts:
     @cached_property
     def tpot_us(self) -> Sequence[float]:
         """Of requests answered with more than one token, in order of sending."""
-        return measure.request_figures.known(measure.request_figures.request_values(self.requests, "tpot", failed=None))
+        return measure.request_figures.known(
+            measure.request_figures.request_values(self.requests, "tpot", failed=None)
+        )
 
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:
-        """The figures in which repeats are compared, each as means of batches in order of time; without values, none."""
-        latencies = {"meanTtftMs": self.ttft_us, "meanTpotMs": self.tpot_us, "meanE2elMs": self.e2el_us}
-        batches = {name: [mean / 1000 for mean in measure.batches.batch_means(us)] for name, us in latencies.items()}
+        """The figures in which repeats are compared, each as means of batches in order of time;
+        without values, none."""
+        latencies = {
+            "meanTtftMs": self.ttft_us,
+            "meanTpotMs": self.tpot_us,
+            "meanE2elMs": self.e2el_us,
+        }
+        batches = {
+            name: [mean / 1000 for mean in measure.batches.batch_means(us)]
+            for name, us in latencies.items()
+        }
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:
-        """Output tokens a second in equal parts of the stage, a request's tokens counted at its end. Without the first part, in
-        which most answers are still to come, and the last, in which they run out."""
+        """Output tokens a second in equal parts of the stage, a request's tokens counted at its
+        end. Without the first part, in which most answers are still to come, and the last, in which
+        they run out."""
         parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
         length = self.seconds / max(1, parts)
         if parts < MIN_THROUGHPUT_PARTS or length <= 0:

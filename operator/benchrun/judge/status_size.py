@@ -1,8 +1,9 @@
-"""What does not fit its share of the status is cut, the least missed first, and every cut is reported in `truncated`.
+"""What does not fit its share of the status is cut, the least missed first, and every cut is
+reported in `truncated`.
 
-The status stays under 100 kB whatever the spec asks for; the records have all of it. Never cut, while their row stays: the verdict,
-throughput and mean latencies, the digest of the traffic, and the mark on an uncertain percentile that is shown.
-"""
+The status stays under 100 kB whatever the spec asks for; the records have all of it. Never cut,
+while their row stays: the verdict, throughput and mean latencies, the digest of the traffic, and
+the mark on an uncertain percentile that is shown."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -17,10 +18,11 @@ from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
 MAX_BYTES = 80_200
-"""Of results and findings together, empty fields included, of which none is stored. Leaves 20 kB for conditions, servers and the
-tail of a log."""
+"""Of results and findings together, empty fields included, of which none is stored. Leaves 20 kB
+for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
-"""What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of a load point."""
+"""What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of
+a load point."""
 MAX_CODES = 3  # Of a row that is cut; they are in order, the worst first.
 
 T = TypeVar("T")
@@ -29,9 +31,15 @@ _Cut = Callable[[Result], Result]
 
 
 def cut_to(
-    max_bytes: int, whole: T, *, size: Callable[[T], int], cuts: Iterable[Callable[[T], T]], shorter: Callable[[T], T]
+    max_bytes: int,
+    whole: T,
+    *,
+    size: Callable[[T], int],
+    cuts: Iterable[Callable[[T], T]],
+    shorter: Callable[[T], T],
 ) -> T:
-    """As much as fits: the cuts are made one after the other, then `shorter` drops entries until nothing is left to drop."""
+    """As much as fits: the cuts are made one after the other, then `shorter` drops entries until
+    nothing is left to drop."""
     kept = whole
     for cut in cuts:
         if size(kept) <= max_bytes:
@@ -43,24 +51,36 @@ def cut_to(
 
 
 def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
-    """The lists that were cut, of these fields with the number of entries in the whole and in what is kept."""
-    return [Truncated(field=name, total=total, included=left) for name, total, left in counts if left < total]
+    """The lists that were cut, of these fields with the number of entries in the whole and in what
+    is kept."""
+    return [
+        Truncated(field=name, total=total, included=left)
+        for name, total, left in counts
+        if left < total
+    ]
 
 
 def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> int:
     """Of the entries in a list."""
-    return sum(len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1 for each in entries)
+    return sum(
+        len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1
+        for each in entries
+    )
 
 
 def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
     """The entries without their changes of this word."""
-    return [each.model_copy(update={"changes": [c for c in each.changes if c.word != word]}) for each in entries]
+    return [
+        each.model_copy(update={"changes": [c for c in each.changes if c.word != word]})
+        for each in entries
+    ]
 
 
 def fitted(
     whole: list[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
 ) -> tuple[list[Result], list[Truncated]]:
-    """Cut, one kind of figure after the other until the rest fits beside the findings, and last whole rows from the end."""
+    """Cut, one kind of figure after the other until the rest fits beside the findings, and last
+    whole rows from the end."""
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
@@ -68,24 +88,39 @@ def fitted(
         cuts=(partial(_of_rows, cut=cut) for cut in _CUTS),
         shorter=lambda rows: rows[:-1],
     )
-    lists = [(name, [of(row) for row in whole], [of(row) for row in kept]) for name, of in _LISTS.items()]
-    counts = ((f"results[].{name}", sum(map(len, every)), sum(map(len, left))) for name, every, left in lists)
+    lists = [
+        (name, [of(row) for row in whole], [of(row) for row in kept]) for name, of in _LISTS.items()
+    ]
+    counts = (
+        (f"results[].{name}", sum(map(len, every)), sum(map(len, left)))
+        for name, every, left in lists
+    )
     return kept, truncations((("results", len(whole), len(kept)), *counts))
 
 
 MAX_COMPARISON_BYTES = 16_000  # Of the load points of a comparison.
 COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # With its message, which the condition repeats.
-_WORDS: tuple[Word, ...] = ("NotComparable", "Unknown", "Equivalent", "NoDetectableDifference", "Better")
+_WORDS: tuple[Word, ...] = (
+    "NotComparable",
+    "Unknown",
+    "Equivalent",
+    "NoDetectableDifference",
+    "Better",
+)
 
 
 def fitted_cells(
     whole: list[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
 ) -> tuple[list[ComparedCell], list[Truncated]]:
-    """Changes of one word after the other, then whole load points from the end. The words of all stay in the message."""
+    """Changes of one word after the other, then whole load points from the end. The words of all
+    stay in the message."""
     cuts = (partial(without_changes, word=word) for word in _WORDS)
     kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
     changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
-    counts = ("comparison.cells", len(whole), len(kept)), ("comparison.cells[].changes", changes[0], changes[1])
+    counts = (
+        ("comparison.cells", len(whole), len(kept)),
+        ("comparison.cells[].changes", changes[0], changes[1]),
+    )
     return kept, truncations(counts)
 
 
@@ -98,15 +133,25 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals", "independent")}
-        kept = {name: {k: v for k, v in figures if not gone.match(k)} for name, figures in by_key.items()}
-        return row.model_copy(update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]})
+        by_key = {
+            name: getattr(row, name).items()
+            for name in ("metrics", "steady", "intervals", "independent")
+        }
+        kept = {
+            name: {k: v for k, v in figures if not gone.match(k)}
+            for name, figures in by_key.items()
+        }
+        return row.model_copy(
+            update={**kept, "uncertain": [key for key in row.uncertain if not gone.match(key)]}
+        )
 
     return cut
 
 
 def _without_outcome(outcome: str) -> _Cut:
-    return lambda row: row.model_copy(update={"objectives": [o for o in row.objectives if o.outcome != outcome]})
+    return lambda row: row.model_copy(
+        update={"objectives": [o for o in row.objectives if o.outcome != outcome]}
+    )
 
 
 def _without_explained_evidence(row: Result) -> Result:
@@ -127,8 +172,12 @@ def _highest_percentile_only(row: Result) -> Result:
 
 def _worst_objective_only(row: Result) -> Result:
     # Missed without a figure: the percentile is a failed request.
-    failed = [o for o in row.objectives if o.outcome == "Missed" and o.measured_milliseconds is None]
-    worst = sorted(row.objectives, key=lambda o: -(o.measured_milliseconds or 0) / o.max_milliseconds)
+    failed = [
+        o for o in row.objectives if o.outcome == "Missed" and o.measured_milliseconds is None
+    ]
+    worst = sorted(
+        row.objectives, key=lambda o: -(o.measured_milliseconds or 0) / o.max_milliseconds
+    )
     return row.model_copy(update={"objectives": [*failed, *worst][:1]})
 
 
@@ -137,7 +186,9 @@ def _without_good_news(row: Result) -> Result:
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
     bottleneck = row.bottleneck if row.bottleneck and row.bottleneck.limit != "None" else None
     answers = [each for each in row.explanations if each.answer != "Noise"]
-    return row.model_copy(update={"waiting": waited, "bottleneck": bottleneck, "explanations": answers})
+    return row.model_copy(
+        update={"waiting": waited, "bottleneck": bottleneck, "explanations": answers}
+    )
 
 
 def _without_field(field: str) -> _Cut:
@@ -154,7 +205,9 @@ _CUTS: tuple[_Cut, ...] = (
     _without_explained_evidence,
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
-    lambda row: row.model_copy(update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}),
+    lambda row: row.model_copy(
+        update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}
+    ),
     lambda row: row.model_copy(update={"intervals": {}, "independent": {}}),
     lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
     _without_good_news,
@@ -173,8 +226,16 @@ _CUTS: tuple[_Cut, ...] = (
 
 
 _FIELDS = (
-    "metrics", "steady", "intervals", "objectives", "findings", "roles", "repeat_cv_percent", "by_repeat", "explanations",
-)  # fmt: skip
+    "metrics",
+    "steady",
+    "intervals",
+    "objectives",
+    "findings",
+    "roles",
+    "repeat_cv_percent",
+    "by_repeat",
+    "explanations",
+)
 _LISTS: Mapping[str, Callable[[Result], Sized]] = {
     **{json_name(name): attrgetter(name) for name in _FIELDS},
     "waiting": lambda row: [row.waiting] if row.waiting else [],

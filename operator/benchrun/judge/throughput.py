@@ -1,4 +1,5 @@
-"""Which throughput of a load point is compared, priced and shown: that of the plateau, of the arrivals, or of the whole stage."""
+"""Which throughput of a load point is compared, priced and shown: that of the plateau, of the
+arrivals, or of the whole stage."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,16 +11,24 @@ from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 
-# At a rate that a server keeps up with, throughput is that of the arrivals: it says nothing about the server, and is not compared
-# where both sides kept up. Where one did not, the other's is a lower bound, and the difference is real.
+# At a rate that a server keeps up with, throughput is that of the arrivals: it says nothing about
+# the server, and is not compared where both sides kept up. Where one did not, the other's is a
+# lower bound, and the difference is real.
 
-SKIPPED_SHARE = 0.1  # Of the arrivals of a trace, which has no plateau: the first ones find an idle server.
+SKIPPED_SHARE = (
+    0.1  # Of the arrivals of a trace, which has no plateau: the first ones find an idle server.
+)
 DEVIATIONS = 2.0
-"""Requests in the system at two instants differ by chance by sqrt(2 L) where L is their mean (Poisson, as in M/G/inf)."""
-MOST_BY_CHANCE = 0.1  # Of the arrivals: where chance allows for more, whether the server kept up is not known.
+"""Requests in the system at two instants differ by chance by sqrt(2 L) where L is their mean
+(Poisson, as in M/G/inf)."""
+MOST_BY_CHANCE = (
+    0.1  # Of the arrivals: where chance allows for more, whether the server kept up is not known.
+)
 
 
-def throughput_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> ThroughputOf | None:
+def throughput_of(
+    stages: Sequence[StageFacts], found: Sequence[StageFinding]
+) -> ThroughputOf | None:
     """Of a cell, by its stages and what was found at them; None without a stage."""
     if not stages:
         return None
@@ -28,32 +37,50 @@ def throughput_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -
     return "Plateau" if all(isinstance(stage.plateau, Plateau) for stage in stages) else "Stage"
 
 
-def throughputs(stages: Sequence[StageFacts], *, on_plateaus: bool = True) -> Mapping[str, float | None]:
-    """Of stages in one pool, by THROUGHPUTS: of the plateaus where every stage has one, else of whole stages."""
-    plateaus = [(stage.record, stage.plateau) for stage in stages if isinstance(stage.plateau, Plateau)]
+def throughputs(
+    stages: Sequence[StageFacts], *, on_plateaus: bool = True
+) -> Mapping[str, float | None]:
+    """Of stages in one pool, by THROUGHPUTS: of the plateaus where every stage has one, else of
+    whole stages."""
+    plateaus = [
+        (stage.record, stage.plateau) for stage in stages if isinstance(stage.plateau, Plateau)
+    ]
     of_plateaus = on_plateaus and len(plateaus) == len(stages)
     found = plateau_totals(plateaus) if of_plateaus else totals([stage.record for stage in stages])
     return {key: found[key] for key in THROUGHPUTS}
 
 
 def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:
-    """Whether an open loop was served as fast as it arrived: no queue that grows was found, and while requests arrived, answers
-    were at most as many short of them as a threshold and chance allow."""
-    if any(f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY for f in found):
+    """Whether an open loop was served as fast as it arrived: no queue that grows was found, and
+    while requests arrived, answers were at most as many short of them as a threshold and chance
+    allow."""
+    if any(
+        f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY
+        for f in found
+    ):
         return False
-    intervals = [(stage, interval) for stage in stages if (interval := _arriving(stage)) is not None]
+    intervals = [
+        (stage, interval) for stage in stages if (interval := _arriving(stage)) is not None
+    ]
     if not intervals or len(intervals) < len(stages):
         return False
-    arrived = sum(interval.start_us < due <= interval.end_us for stage, interval in intervals for due in stage.due_us)
+    arrived = sum(
+        interval.start_us < due <= interval.end_us
+        for stage, interval in intervals
+        for due in stage.due_us
+    )
     completed = sum(completed_in(stage.requests, interval) for stage, interval in intervals)
-    in_system = math.fsum(stage.demand.mean(each.start_us, each.end_us) or 0.0 for stage, each in intervals)
+    in_system = math.fsum(
+        stage.demand.mean(each.start_us, each.end_us) or 0.0 for stage, each in intervals
+    )
     by_chance = min(DEVIATIONS * math.sqrt(2 * in_system), MOST_BY_CHANCE * arrived)
     allowed = (1 - stages[0].thresholds.steady_completed_percent / 100) * arrived
     return arrived > 0 and arrived - completed <= max(allowed, by_chance)
 
 
 def _arriving(stage: StageFacts) -> Plateau | None:
-    """The part of an open loop in which requests arrived at an even pace, or that of a trace; None for any other load."""
+    """The part of an open loop in which requests arrived at an even pace, or that of a trace; None
+    for any other load."""
     if not stage.due_us:
         return None
     first, last = min(stage.due_us), max(stage.due_us)
@@ -67,8 +94,8 @@ def _arriving(stage: StageFacts) -> Plateau | None:
 
 
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
-    """Which throughput these rows are compared by: that of plateaus where all have one, of arrivals where all kept up. None: some do
-    not tell, and whole stages are compared."""
+    """Which throughput these rows are compared by: that of plateaus where all have one, of arrivals
+    where all kept up. None: some do not tell, and whole stages are compared."""
     found = {row.throughput_of for row in rows}
     if found == {"Arrivals"} or None in found:
         return found.pop() if len(found) == 1 else None
@@ -76,12 +103,15 @@ def common(rows: Sequence[Result]) -> ThroughputOf | None:
 
 
 def compared_figure(row: Result, key: str, *, among: Sequence[Result]) -> float | None:
-    """Of a row, by its key in `metrics`; a throughput is of the same part of the stage in all rows it is compared `among`."""
+    """Of a row, by its key in `metrics`; a throughput is of the same part of the stage in all rows
+    it is compared `among`."""
     return row.figure(key) if common(among) in ("Plateau", "Arrivals") else row.metrics.get(key)
 
 
 def arrivals_reason(row: Result) -> str:
     """Why the throughputs of a load point are not compared."""
     served = number(row.figure(THROUGHPUTS[0]))
-    offered = f"{row.value} requests/s arrived" if row.axis == "rate" else "requests arrived as recorded"
+    offered = (
+        f"{row.value} requests/s arrived" if row.axis == "rate" else "requests arrived as recorded"
+    )
     return f"{offered} and {served} were served: the load limited the throughput"

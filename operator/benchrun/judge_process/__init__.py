@@ -1,1 +1,2 @@
-"""The judge in a process of its own, under limits: the one place that opens what a tenant's pod sent."""
+"""The judge in a process of its own, under limits: the one place that opens what a tenant's pod
+sent."""

@@ -1,8 +1,8 @@
 """The judge process: `python -m benchrun.judge_process MEMORY_BYTES CPU_SECONDS`.
 
-For each job it makes a fork of itself that has the limits, reads, judges, writes and ends: loading takes a second once, and no
-run meets what another left. After a fork that failed it ends as well: the rest of the job is still in the pipe.
-"""
+For each job it makes a fork of itself that has the limits, reads, judges, writes and ends: loading
+takes a second once, and no run meets what another left. After a fork that failed it ends as well:
+the rest of the job is still in the pipe."""
 
 import gc
 import os

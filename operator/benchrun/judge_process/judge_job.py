@@ -1,4 +1,5 @@
-"""A job judged: its parts are opened and checked, what does not fit is left out and counted, and the rest goes to the judge."""
+"""A job judged: its parts are opened and checked, what does not fit is left out and counted, and
+the rest goes to the judge."""
 
 import hashlib
 import json
@@ -11,7 +12,13 @@ from typing import Any
 
 from benchrun_client.contract import Search, StageRecord, envelope_of, open_record, open_stage
 
-from benchrun.api import MAX_REFUSED, MAX_REFUSED_CHARS, BenchmarkRunSpec, BenchmarkRunStatus, Judgement
+from benchrun.api import (
+    MAX_REFUSED,
+    MAX_REFUSED_CHARS,
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Judgement,
+)
 from benchrun.api.sweep import BenchmarkSweepSpec, SweepTable
 from benchrun.judge.judged_run import judged_run
 from benchrun.judge.sweep.judged_sweep import sweep_table
@@ -33,7 +40,8 @@ _LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
 
 
 def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None:
-    """Why the record's load can't be one that its search chose; None: it can, or the stage is of no search."""
+    """Why the record's load can't be one that its search chose; None: it can, or the stage is of no
+    search."""
     place = open_stage(record.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
     if search is None:
@@ -45,16 +53,23 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
     if value is None or format(value.normalize(), "f") != text:
         return f"stage {record.stage_id}: {text!r} is not a load"
     if not Decimal(search.lowest) <= value <= Decimal(search.highest):
-        return f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
+        return (
+            f"stage {record.stage_id}: {value} is not between {search.lowest} and {search.highest}"
+        )
     if search.axis == "concurrency" and value != int(value):
         return f"stage {record.stage_id}: {value} is not a whole number of users"
     expected, sent = search.requests_at(value), len(record.requests.ok)
-    return None if expected == sent else f"stage {record.stage_id} has {sent} requests, expected {expected}"
+    return (
+        None
+        if expected == sent
+        else f"stage {record.stage_id} has {sent} requests, expected {expected}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class PackedRecords(Sequence[StageRecord]):
-    """Records as they came; each is opened anew whenever it is read: parsed, one takes many times as much memory."""
+    """Records as they came; each is opened anew whenever it is read: parsed, one takes many times
+    as much memory."""
 
     _packed: tuple[bytes, ...]
 
@@ -66,11 +81,14 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(found) if isinstance(found, bytes) else PackedRecords(found)
 
 
-MAX_SAMPLES = 65_536  # Of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each.
+MAX_SAMPLES = (
+    65_536  # Of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each.
+)
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
-    """The judgement of a run. Raises ValueError where its spec is not one; a part that can't be used is refused."""
+    """The judgement of a run. Raises ValueError where its spec is not one; a part that can't be
+    used is refused."""
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
     opened = _Opened(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid))
@@ -97,7 +115,8 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 
 
 class _Opened:
-    """What the parts hold. Records are checked against the stages and searches that the run plans."""
+    """What the parts hold. Records are checked against the stages and searches that the run
+    plans."""
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
@@ -134,7 +153,8 @@ class _Opened:
             raise ValueError("not a part of a run")
 
     def _record(self, head: PartHead, data: bytes) -> StageRecord:
-        """Raises ValueError where this is not the record that its envelope says, or the plan has no such record."""
+        """Raises ValueError where this is not the record that its envelope says, or the plan has no
+        such record."""
         if hashlib.sha256(data).hexdigest() != head.digest:
             raise ValueError("its digest does not match its bytes")
         record = open_record(data)
@@ -144,9 +164,14 @@ class _Opened:
         if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
             raise ValueError("it is not what its envelope says")
         # Where these stood, a Job or an annotation, may be gone.
-        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (None, envelope.plan_digest):
+        if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (
+            None,
+            envelope.plan_digest,
+        ):
             raise ValueError("it is of another stage or plan than its envelope says")
-        misplaced = problem_with(envelope, self._stage_ids, self._searches) or probe_problem(record, self._searches)
+        misplaced = problem_with(envelope, self._stage_ids, self._searches) or probe_problem(
+            record, self._searches
+        )
         if misplaced is not None:
             raise ValueError(misplaced)
         if not {edge.role for edge in record.servers} <= set(SERVING_ROLES):

@@ -1,7 +1,9 @@
-"""Messages between the operator and its judge process: a job and its parts go in, a judgement comes out.
+"""Messages between the operator and its judge process: a job and its parts go in, a judgement comes
+out.
 
-In go the `Job` as a line of JSON, for each part its `PartHead` as a line and as many bytes as it says, then an empty line; out comes
-the `Judgement` as a line of JSON. The operator imports this module, so that nothing of the judge is imported here."""
+In go the `Job` as a line of JSON, for each part its `PartHead` as a line and as many bytes as it
+says, then an empty line; out comes the `Judgement` as a line of JSON. The operator imports this
+module, so that nothing of the judge is imported here."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,7 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from benchrun.api import ClientStatus, ServerStatus
 from benchrun.api.sweep import TabledRun
 
-MAX_JOB_BYTES = 4 * 1024 * 1024  # the line of a job: the object that it comes from has 1.5 MiB at most
+MAX_JOB_BYTES = (
+    4 * 1024 * 1024
+)  # the line of a job: the object that it comes from has 1.5 MiB at most
 MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
@@ -40,7 +44,9 @@ class Job(_Line):
     spec: dict[str, Any]  # as the cluster holds it
     servers: list[ServerStatus] = Field(default_factory=list)  # as the last status will have them
     client: ClientStatus | None = None  # the client pod's image and its digest
-    ended_early: bool = False  # it is not compared with its baseline: its figures were taken in trouble
+    ended_early: bool = (
+        False  # it is not compared with its baseline: its figures were taken in trouble
+    )
 
 
 class SweepJob(_Line):
@@ -53,7 +59,9 @@ class SweepJob(_Line):
     missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
 
 
-_ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(Annotated[Job | SweepJob, Field(discriminator="kind")])
+_ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
+    Annotated[Job | SweepJob, Field(discriminator="kind")]
+)
 
 
 class PartHead(_Line):
@@ -71,8 +79,9 @@ class PartHead(_Line):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of them with its bytes: a record (packed, as it was stored), a timeline (packed chunk), or the baseline
-    (JSON of the BenchmarkRun). Of a sweep: what a run measured (JSON of its status, `api.sweep.essence`), under its uid."""
+    """One of them with its bytes: a record (packed, as it was stored), a timeline (packed chunk),
+    or the baseline (JSON of the BenchmarkRun). Of a sweep: what a run measured (JSON of its status,
+    `api.sweep.essence`), under its uid."""
 
     head: PartHead
     data: bytes
@@ -88,7 +97,8 @@ class NotAJob(ValueError):
 
 
 def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[Part]] | None:
-    """The job and its parts as they come; None: nothing comes any more. Raises NotAJob, or ValueError."""
+    """The job and its parts as they come; None: nothing comes any more. Raises NotAJob, or
+    ValueError."""
     line = source.readline(MAX_JOB_BYTES)
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
 

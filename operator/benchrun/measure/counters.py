@@ -1,16 +1,28 @@
 """How counters of servers and of the proxy rose between the two edges of a stage.
 
-A counter that fell, or another start time, is another process: that is a reset, and never clamped to 0.
-"""
+A counter that fell, or another start time, is another process: that is a reset, and never clamped
+to 0."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun_client.contract import PROCESS_CPU, PROXY_COUNTERS, START_TIME, ServerEdge, StageRecord
+from benchrun_client.contract import (
+    PROCESS_CPU,
+    PROXY_COUNTERS,
+    START_TIME,
+    ServerEdge,
+    StageRecord,
+)
 from benchrun_client.engines import ENGINE
 
-from benchrun.measure.request_figures import duration_seconds, is_believable, ratio, sum_of_all, sum_of_known
+from benchrun.measure.request_figures import (
+    duration_seconds,
+    is_believable,
+    ratio,
+    sum_of_all,
+    sum_of_known,
+)
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PROXY
 
 ADMISSION_REJECTIONS = "admission_rejections_total"
@@ -47,35 +59,48 @@ def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
 
 def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
     """Those of each role, in order of appearance."""
-    return {role: tuple(e for e in edges if e.role == role) for role in dict.fromkeys(edge.role for edge in edges)}
+    return {
+        role: tuple(e for e in edges if e.role == role)
+        for role in dict.fromkeys(edge.role for edge in edges)
+    }
 
 
 def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
-    """Rise of one counter, summed over these servers; None where one lacks it at an edge, or was restarted in between."""
-    return None if any(map(is_reset, edges)) else sum_of_all([rise_at(edge, counter) for edge in edges])
+    """Rise of one counter, summed over these servers; None where one lacks it at an edge, or was
+    restarted in between."""
+    return (
+        None
+        if any(map(is_reset, edges))
+        else sum_of_all([rise_at(edge, counter) for edge in edges])
+    )
 
 
 def prefix_lookups(edges: Sequence[ServerEdge]) -> tuple[float, float, float] | None:
-    """Prompt tokens that these servers looked up in a prefix cache, that they found in their own, and in a cache behind it (host
-    memory, disk, another node; 0 without its series). None where a server's counters were not read at both ends."""
+    """Prompt tokens that these servers looked up in a prefix cache, that they found in their own,
+    and in a cache behind it (host memory, disk, another node; 0 without its series). None where a
+    server's counters were not read at both ends."""
     hits, queries = rise(edges, PREFIX_HITS), rise(edges, PREFIX_QUERIES)
     if hits is None or queries is None:
         return None
     external_hits, external_queries = (
-        math.fsum(rise_at(edge, counter) or 0.0 for edge in edges) for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
+        math.fsum(rise_at(edge, counter) or 0.0 for edge in edges)
+        for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
     )
-    # What the first tier misses is looked up in the second; without a first tier that is everything.
+    # What the first tier misses is looked up in the second; without a first tier that is
+    # everything.
     return max(queries, external_queries), hits, external_hits
 
 
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
-    """The value of a counter; None where the snapshot lacks it, or no server can have counted so far."""
+    """The value of a counter; None where the snapshot lacks it, or no server can have counted so
+    far."""
     value = None if snapshot is None else snapshot.get(counter)
     return value if value is not None and is_believable(value) else None
 
 
 def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
-    """Requests that these servers finished for one of vLLM's reasons; None where they count none of them."""
+    """Requests that these servers finished for one of vLLM's reasons; None where they count none of
+    them."""
     return sum_of_known(rise(edges, f"finished_{reason}_total") for reason in reasons)
 
 
@@ -92,7 +117,9 @@ def is_restarted(edge: ServerEdge) -> bool:
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
     """Counters that are lower after the stage than before it."""
-    return tuple(name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0)
+    return tuple(
+        name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0
+    )
 
 
 def is_reset(edge: ServerEdge) -> bool:
@@ -106,10 +133,13 @@ _PROXY_SECONDS = "benchrun_proxy_{}_seconds_{}"  # Sum or count of times that th
 
 @dataclass(frozen=True, slots=True)
 class ProxyFigures:
-    """Of the proxy between prefill and decode, over one or more stages; None where it does not count that."""
+    """Of the proxy between prefill and decode, over one or more stages; None where it does not
+    count that."""
 
     added_mean_ms: float | None  # Of the time to first token, what neither role took.
-    queued_mean_ms: float | None  # Wait for a free place under the proxy's limit of requests at once.
+    queued_mean_ms: (
+        float | None
+    )  # Wait for a free place under the proxy's limit of requests at once.
     cores: float | None
 
 
@@ -122,17 +152,24 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
     """Of stages that went through a proxy; None where none did."""
     if not (through := [record for record in records if proxy_edges(record)]):
         return None
-    times = (_PROXY_SECONDS.format(*words) for words in (("added", "sum"), ("added", "count"), ("queue", "sum")))
+    times = (
+        _PROXY_SECONDS.format(*words)
+        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"))
+    )
     added, count, queued, cpu = (
-        sum_of_all([rise(proxy_edges(record), counter) for record in through]) for counter in (*times, CPU)
+        sum_of_all([rise(proxy_edges(record), counter) for record in through])
+        for counter in (*times, CPU)
     )
     seconds = math.fsum(duration_seconds(record) for record in through)
-    return ProxyFigures(ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds))
+    return ProxyFigures(
+        ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds)
+    )
 
 
 def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
-    """Seconds from the proxy to the first token, summed over requests, and how many requests. The proxy's loop reads a request
-    only when it comes to it, so the loop's mean lag is added for each."""
+    """Seconds from the proxy to the first token, summed over requests, and how many requests. The
+    proxy's loop reads a request only when it comes to it, so the loop's mean lag is added for
+    each."""
     total, count, lag, ticks = (
         rise(proxy_edges(record), _PROXY_SECONDS.format(time, kind))
         for time in ("time_to_first_token", "loop_lag")

@@ -1,4 +1,5 @@
-"""Figures of exporters: the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod; its samples summed up over a stage."""
+"""Figures of exporters: the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod; its
+samples summed up over a stage."""
 
 import math
 from collections import defaultdict
@@ -19,34 +20,51 @@ from benchrun.names import ANSWERING_ROLES
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 """Of lower clocks, as bits; the second name is that of DCGM before version 4."""
 _SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
-"""NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware, power brake; software power cap."""
-_DERIVED = {name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")}
+"""NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware,
+power brake; software power cap."""
+_DERIVED = {
+    name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")
+}
 _USED, _FREE = GPU_SERIES["gpu_memory_mib"][0], "DCGM_FI_DEV_FB_FREE"
-_LINES = tuple(f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names)
+_LINES = tuple(
+    f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names
+)
 _OF_A_PART = (_USED, _FREE)
-"""A part of a GPU has memory of its own; power and clocks are those of the whole, which others use too."""
+"""A part of a GPU has memory of its own; power and clocks are those of the whole, which others use
+too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
-"""Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old names."""
+"""Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old
+names."""
 _PART_OF_A_GPU = "GPU_I_ID"
 
 
 def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadableMetrics, also where no GPU is this pod's.
+    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadableMetrics, also where no
+    GPU is this pod's.
 
-        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"} 412.5
+        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"}
+        412.5
 
-    The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and Helm chart start it."""
+    The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and
+    Helm chart start it."""
     listed, refused = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
-        problem = "the exporter has no GPU of this pod" if listed else "the exporter has no figures of GPUs"
+        problem = (
+            "the exporter has no GPU of this pod"
+            if listed
+            else "the exporter has no figures of GPUs"
+        )
         if listed and all(_holder(series.labels) is None for series in listed):
-            problem = "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+            problem = (
+                "the exporter does not say which pods hold its GPUs (DCGM_EXPORTER_KUBERNETES)"
+            )
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
     # What one of the GPUs has no value of is unknown of all.
     lacking = {series.name for series in refused if _holder(series.labels) == (pod, namespace)}
-    # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for each.
+    # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for
+    # each.
     values: defaultdict[str, dict[_Gpu, float]] = defaultdict(dict)
     pods: dict[_Gpu, set[tuple[str, str] | None]] = defaultdict(set)
     for series in own:
@@ -54,24 +72,36 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
             values[series.name][_gpu(series.labels)] = series.value
     for series in listed:
         pods[_gpu(series.labels)].add(_holder(series.labels))
-    values["gpu_pods"] = {gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))}
+    values["gpu_pods"] = {
+        gpu: float(len(pods[gpu] - {None})) for gpu in map(_gpu, (series.labels for series in own))
+    }
     free = values[_FREE]
-    values["gpu_memory_total_mib"] = {gpu: used + free[gpu] for gpu, used in values[_USED].items() if gpu in free}
+    values["gpu_memory_total_mib"] = {
+        gpu: used + free[gpu] for gpu, used in values[_USED].items() if gpu in free
+    }
     reasons = values[_REASONS[0]] or values[_REASONS[1]]
     for name, bits in (("gpu_slowed", _SLOWED), ("gpu_power_capped", _POWER_CAPPED)):
         values[name] = {gpu: float(int(each) & bits != 0) for gpu, each in reasons.items()}
-    return combined({name: tuple(of_gpu.values()) for name, of_gpu in values.items()}, {**GPU_SERIES, **_DERIVED})
+    return combined(
+        {name: tuple(of_gpu.values()) for name, of_gpu in values.items()},
+        {**GPU_SERIES, **_DERIVED},
+    )
 
 
 _CONTAINER = (
     ("namespace", "pod", "container"),
-    tuple(f"container_label_io_kubernetes_{part}" for part in ("pod_namespace", "pod_name", "container_name")),
+    tuple(
+        f"container_label_io_kubernetes_{part}"
+        for part in ("pod_namespace", "pod_name", "container_name")
+    ),
 )
-"""Labels that name a container: as the kubelet's cAdvisor has them, and as one of its own has (`--store_container_labels`)."""
+"""Labels that name a container: as the kubelet's cAdvisor has them, and as one of its own has
+(`--store_container_labels`)."""
 
 
 def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises UnreadableMetrics."""
+    """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises
+    UnreadableMetrics."""
     wanted, own = (namespace, pod, ENGINE.container), defaultdict[str, list[float]](list)
     for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
         if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
@@ -87,12 +117,15 @@ def _gpu(labels: Mapping[str, str]) -> _Gpu:
 
 
 def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
-    return next(((labels[pod], labels.get(space, "")) for pod, space in _POD if labels.get(pod)), None)
+    return next(
+        ((labels[pod], labels.get(space, "")) for pod, space in _POD if labels.get(pod)), None
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Those of `RoleFigures`, of all these servers, and tokens per joule; None where one of them has no such figure."""
+    """Those of `RoleFigures`, of all these servers, and tokens per joule; None where one of them
+    has no such figure."""
 
     gpu_power_mean_watts: float | None = None  # All GPUs together.
     gpu_memory_max_mib: float | None = None  # Most that any GPU held.
@@ -105,8 +138,9 @@ NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Over windows of one role or of all, of one stage or more. Tokens per joule are what the servers that write answers counted,
-    over what all of them drew, both from the first to the last renewal of the exporter's figures."""
+    """Over windows of one role or of all, of one stage or more. Tokens per joule are what the
+    servers that write answers counted, over what all of them drew, both from the first to the last
+    renewal of the exporter's figures."""
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
     for window in windows:
@@ -120,7 +154,9 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
     clocks = [known(sample.sm_clock_mhz for sample in own) for own in servers]
     read = [any(known((sample.gpu_watts, sample.gpu_joules)) for sample in own) for own in servers]
     power = sum_of_all([watts for watts, _ in rates.values()])
-    tokens = sum_of_all([written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES])
+    tokens = sum_of_all(
+        [written for (role, _), (_, written) in rates.items() if role in ANSWERING_ROLES]
+    )
     return GpuFigures(
         gpu_power_mean_watts=power,
         gpu_memory_max_mib=max(map(max, memories)) if memories and all(memories) else None,
@@ -131,11 +167,15 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
 
 
 def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """By server, the samples for which the exporter had renewed its figures within this time: it does so every 30 seconds by
-    default, and answers with the old ones until then, so that the first sample may be older than the stage."""
+    """By server, the samples for which the exporter had renewed its figures within this time: it
+    does so every 30 seconds by default, and answers with the old ones until then, so that the first
+    sample may be older than the stage."""
     shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
     servers = by_server(sorted(shown, key=lambda each: each.at))
-    return {pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz") for (_, pod), own in servers.items()}
+    return {
+        pod: _renewed(own, "gpu_joules", "gpu_watts", "sm_clock_mhz")
+        for (_, pod), own in servers.items()
+    }
 
 
 def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
@@ -145,27 +185,37 @@ def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
     return [sample for (_, old), (sample, new) in pairwise(shown) if old != new]
 
 
-# A value that differs from the one before was renewed between the two samples: time runs between renewals, each of which is seen
-# up to one scrape late.
+# A value that differs from the one before was renewed between the two samples: time runs between
+# renewals, each of which is seen up to one scrape late.
 
 
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
-    """Watts of one server, and tokens a second that it wrote meanwhile; None where no stage has two renewals."""
+    """Watts of one server, and tokens a second that it wrote meanwhile; None where no stage has two
+    renewals."""
     spans = [span for stage in stages if (span := _span(stage)) is not None]
     seconds = math.fsum(last.at - first.at for _, first, last in spans)
-    tokens = sum_of_all([risen(first.generation_tokens, last.generation_tokens) for _, first, last in spans])
+    tokens = sum_of_all(
+        [risen(first.generation_tokens, last.generation_tokens) for _, first, last in spans]
+    )
     return ratio(sum_of_all([joules for joules, _, _ in spans]), seconds), ratio(tokens, seconds)
 
 
 def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
-    """Joules between the first and the last renewal, and these samples. By the energy counter, unless it fell; else by the power
-    shown, each value until the next. None: neither renewed twice."""
+    """Joules between the first and the last renewal, and these samples. By the energy counter,
+    unless it fell; else by the power shown, each value until the next. None: neither renewed
+    twice."""
     counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
-        return (counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0), counted[0], counted[-1]
+        return (
+            (counted[-1].gpu_joules or 0.0) - (counted[0].gpu_joules or 0.0),
+            counted[0],
+            counted[-1],
+        )
     if len(shown) > 1:
-        drawn = math.fsum((before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown))
+        drawn = math.fsum(
+            (before.gpu_watts or 0.0) * (after.at - before.at) for before, after in pairwise(shown)
+        )
         return drawn, shown[0], shown[-1]
     return None
 
@@ -180,12 +230,19 @@ def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
     return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
 
 
-def _percent(samples: Iterable[Sample], part: str, whole: str, *, renewing: str) -> Mapping[str, float]:
-    """From the first renewal (the reading before may be older than the stage) to the last; without servers that have fewer than two."""
+def _percent(
+    samples: Iterable[Sample], part: str, whole: str, *, renewing: str
+) -> Mapping[str, float]:
+    """From the first renewal (the reading before may be older than the stage) to the last; without
+    servers that have fewer than two."""
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
         if len(shown := _renewed(own, renewing)) > 1:
-            ends = own if whole == "at" else shown  # A counter at rest is not renewed, but time passes.
+            ends = (
+                own if whole == "at" else shown
+            )  # A counter at rest is not renewed, but time passes.
             rise = risen(getattr(shown[0], part), getattr(shown[-1], part))
-            found[pod] = ratio(rise, risen(getattr(ends[0], whole), getattr(ends[-1], whole)), scale=100)
+            found[pod] = ratio(
+                rise, risen(getattr(ends[0], whole), getattr(ends[-1], whole)), scale=100
+            )
     return {pod: percent for pod, percent in found.items() if percent is not None}

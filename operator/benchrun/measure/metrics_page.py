@@ -1,8 +1,9 @@
-"""The text of a metrics endpoint (Prometheus exposition) of a server, parsed into a `Sample` and `ServerFacts`.
+"""The text of a metrics endpoint (Prometheus exposition) of a server, parsed into a `Sample` and
+`ServerFacts`.
 
-An endpoint has some 800 lines, of which a dozen matter: lines are picked by their beginning and only those are parsed,
-which costs a hundredth of parsing everything. A value that no server can have is left out, and counted.
-"""
+An endpoint has some 800 lines, of which a dozen matter: lines are picked by their beginning and
+only those are parsed, which costs a hundredth of parsing everything. A value that no server can
+have is left out, and counted."""
 
 import math
 import re
@@ -16,15 +17,28 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.request_figures import is_believable
 
-MAX_SERIES = 4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
-MAX_LINES = 65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
+MAX_SERIES = (
+    4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
+)
+MAX_LINES = (
+    65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
+)
 MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
 MAX_LABELS = 128
-MAX_REPORTED = 35  # Labels kept of what a server reports of itself; what its log says it chose is added.
+MAX_REPORTED = (
+    35  # Labels kept of what a server reports of itself; what its log says it chose is added.
+)
 
-COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {"sum": math.fsum, "mean": fmean, "max": max, "min": min}
+COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "sum": math.fsum,
+    "mean": fmean,
+    "max": max,
+    "min": min,
+}
 """How values of several series become one figure."""
-_SAMPLE_LINES = tuple(name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " "))
+_SAMPLE_LINES = tuple(
+    name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " ")
+)
 _ANY_LINE = re.compile(r"#|[a-zA-Z_:][a-zA-Z0-9_:]*(\{|\s+[-+0-9NIni])")
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r'\s*([a-zA-Z_][a-zA-Z0-9_]*)\s*=\s*"([^"\\]*(?:\\.[^"\\]*)*)"\s*(?:,|$)')
@@ -36,7 +50,9 @@ class ServerFacts:
 
     version: str | None = None
     kv_cache_tokens: int | None = None
-    reported: dict[str, str] = field(default_factory=dict)  # Labels of vLLM's cache_config_info, and max_model_len.
+    reported: dict[str, str] = field(
+        default_factory=dict
+    )  # Labels of vLLM's cache_config_info, and max_model_len.
 
 
 class UnreadableMetrics(ValueError):
@@ -53,7 +69,8 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     """The figures of one scrape. Raises UnreadableMetrics."""
     found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
     values: dict[str, list[float]] = {}
-    # Of several engines, one without a value would make a sum too small, and a counter seem to fall.
+    # Of several engines, one without a value would make a sum too small, and a counter seem to
+    # fall.
     lacking = {series.name for series in refused}
     for name, _, value in found:
         if name not in lacking:
@@ -62,19 +79,30 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
     return Sample(at=at, role=role, pod=pod, **figures)
 
 
-def combined(values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]) -> dict[str, float | None]:
-    """Figures of a sample from the values of each series. `series`: names by figure, of which the first that is there counts."""
+def combined(
+    values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]
+) -> dict[str, float | None]:
+    """Figures of a sample from the values of each series. `series`: names by figure, of which the
+    first that is there counts."""
     found: dict[str, float | None] = {}
     for name, names in series.items():
-        of_figure, figure = next((values[each] for each in names if values.get(each)), None), SAMPLE_FIGURES[name]
+        of_figure, figure = (
+            next((values[each] for each in names if values.get(each)), None),
+            SAMPLE_FIGURES[name],
+        )
         value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
         believed = value if value is not None and is_believable(value) else None
-        found[name] = round(believed, figure.decimals) if believed is not None and figure.decimals else believed
+        found[name] = (
+            round(believed, figure.decimals)
+            if believed is not None and figure.decimals
+            else believed
+        )
     return found
 
 
 def parse_facts(text: str) -> ServerFacts:
-    """What the server reports of its cache: labels of the first engine process, tokens of all. Raises UnreadableMetrics."""
+    """What the server reports of its cache: labels of the first engine process, tokens of all.
+    Raises UnreadableMetrics."""
     info = ENGINE.settings_series
     engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
     if not engines:
@@ -92,29 +120,39 @@ def parse_facts(text: str) -> ServerFacts:
     )
 
 
-def series_of(text: str, starts: tuple[str, ...], *, labelled: bool = True) -> tuple[list[Series], list[Series]]:
-    """The lines that begin with one of `starts`, and apart from them those with a value that is not a number from 0 to 1e15.
-    Raises UnreadableMetrics. `labelled`: with their labels, which cost most."""
+def series_of(
+    text: str, starts: tuple[str, ...], *, labelled: bool = True
+) -> tuple[list[Series], list[Series]]:
+    """The lines that begin with one of `starts`, and apart from them those with a value that is not
+    a number from 0 to 1e15. Raises UnreadableMetrics. `labelled`: with their labels, which cost
+    most."""
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
     first = next((line.strip()[:300] for line in lines[:20] if line.strip()), None)
     if first is not None and not _ANY_LINE.match(first):
-        raise UnreadableMetrics(f"not the text of a metrics endpoint; it begins with {first[:60]!r}")
+        raise UnreadableMetrics(
+            f"not the text of a metrics endpoint; it begins with {first[:60]!r}"
+        )
     wanted = [line for line in lines if line.startswith(starts)]
     if len(wanted) > MAX_SERIES:
-        raise UnreadableMetrics(f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read")
+        raise UnreadableMetrics(
+            f"{len(wanted)} series of the wanted families; at most {MAX_SERIES} are read"
+        )
     series = []
     for line in wanted:
         try:
             series.append(_series(line, labelled))
         except ValueError:
             raise UnreadableMetrics(f"a metrics line can't be parsed: {line[:100]!r}") from None
-    return [s for s in series if is_believable(s.value)], [s for s in series if not is_believable(s.value)]
+    return [s for s in series if is_believable(s.value)], [
+        s for s in series if not is_believable(s.value)
+    ]
 
 
 def _series(line: str, labelled: bool) -> Series:
-    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be absent. Raises ValueError."""
+    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be
+    absent. Raises ValueError."""
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
         raise ValueError

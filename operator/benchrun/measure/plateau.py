@@ -1,4 +1,5 @@
-"""The plateau of a stage: how many requests were under way, and where the load stands at its target."""
+"""The plateau of a stage: how many requests were under way, and where the load stands at its
+target."""
 
 import math
 from bisect import bisect_right
@@ -13,8 +14,9 @@ from benchrun_client.contract import RequestColumns
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way, from their sending until their last token;
-    none before the first instant. A failed one is under way for as long as its record says."""
+    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way, from their
+    sending until their last token; none before the first instant. A failed one is under way for as
+    long as its record says."""
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
@@ -27,31 +29,48 @@ class InFlight:
 
     def mean(self, start_us: int, end_us: int) -> float | None:
         """Weighted by time over an interval; None for one without length."""
-        return (self._area(end_us) - self._area(start_us)) / (end_us - start_us) if end_us > start_us else None
+        return (
+            (self._area(end_us) - self._area(start_us)) / (end_us - start_us)
+            if end_us > start_us
+            else None
+        )
 
     def means(self, start_us: int, end_us: int, *, parts: int) -> list[float]:
-        """The means of equally long parts of an interval, for a trend; none for an interval shorter than its parts."""
+        """The means of equally long parts of an interval, for a trend; none for an interval shorter
+        than its parts."""
         if end_us - start_us < parts:
             return []
         edges = [start_us + (end_us - start_us) * part // parts for part in range(parts + 1)]
-        return [(self._area(end) - self._area(start)) / (end - start) for start, end in pairwise(edges)]
+        return [
+            (self._area(end) - self._area(start)) / (end - start) for start, end in pairwise(edges)
+        ]
 
     def maximum(self) -> int:
         return max(self.counts, default=0)
 
     def first_reaching(self, level: float) -> int | None:
         """The first instant with at least `level` requests; None if there never were as many."""
-        reached = (instant for instant, count in zip(self.instants_us, self.counts, strict=True) if count >= level)
+        reached = (
+            instant
+            for instant, count in zip(self.instants_us, self.counts, strict=True)
+            if count >= level
+        )
         return next(reached, None)
 
     def _area(self, instant_us: int) -> int:
         index = bisect_right(self.instants_us, instant_us) - 1
-        return self.areas[index] + self.counts[index] * (instant_us - self.instants_us[index]) if index >= 0 else 0
+        return (
+            self.areas[index] + self.counts[index] * (instant_us - self.instants_us[index])
+            if index >= 0
+            else 0
+        )
 
 
 def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> InFlight:
     """The requests of a stage; `with_client_queue` counts those, too, that a cap held back."""
-    begins = map(sub, requests.start_us, requests.queue_us) if with_client_queue else requests.start_us
+    begins = (
+        map(sub, requests.start_us, requests.queue_us) if with_client_queue else requests.start_us
+    )
     ends = map(add, requests.start_us, requests.e2el_us)
     # One sort for both: doubled instants, odd where a request begins.
     edges = sorted([2 * instant + 1 for instant in begins] + [2 * instant for instant in ends])
@@ -60,20 +79,24 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     steps = dict(zip([edge >> 1 for edge in edges], counts, strict=True))
     instants, levels = list(steps), list(steps.values())
     lengths = map(sub, instants[1:], instants)
-    return InFlight(instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else [])
+    return InFlight(
+        instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else []
+    )
 
 
 # The plateau: from where the load stands at its target until the last request is sent.
 #
-# Before it the load still rises, after it the load drains, and both make figures of a short stage too good or too bad. When a
-# load stands depends on what keeps it up:
+# Before it the load still rises, after it the load drains, and both make figures of a short stage
+# too good or too bad. When a load stands depends on what keeps it up:
 #
 #     a cap alone       the first instant with 95 % of the cap in flight, or with the most there ever were
 #     a rate            once the first requests could have been answered, and the first tenth of the sending is over
 #     neither           all at once, or as recorded: nothing ever stands, there is no plateau
 
 MIN_REQUESTS = 20  # Fewer sent within it do not show a level.
-REACHED_SHARE = 0.95  # Of the cap: by the time the last users send, the first may have their answers.
+REACHED_SHARE = (
+    0.95  # Of the cap: by the time the last users send, the first may have their answers.
+)
 SKIPPED_SHARE = 0.1  # Of the sending time, at least, under a rate.
 
 
@@ -90,7 +113,8 @@ class NoPlateau(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """An interval relative to the stage's first send, and the requests sent within it, both ends included."""
+    """An interval relative to the stage's first send, and the requests sent within it, both ends
+    included."""
 
     start_us: int
     end_us: int
@@ -105,7 +129,8 @@ class Plateau:
 def find_plateau(
     requests: RequestColumns, flight: InFlight, *, request_rate: float, max_concurrency: int | None
 ) -> Plateau | NoPlateau:
-    """Find it. `request_rate` is infinite where only the cap limits; `flight` counts requests from their sending."""
+    """Find it. `request_rate` is infinite where only the cap limits; `flight` counts requests from
+    their sending."""
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
     first, last = min(requests.start_us), max(requests.start_us)
@@ -116,10 +141,13 @@ def find_plateau(
         if start >= last:
             return NoPlateau.ANSWERS_OUTLAST_SENDING
     elif max_concurrency is not None:
-        start = max(0, flight.first_reaching(min(REACHED_SHARE * max_concurrency, flight.maximum())) or 0)
+        start = max(
+            0, flight.first_reaching(min(REACHED_SHARE * max_concurrency, flight.maximum())) or 0
+        )
     else:
         return NoPlateau.ALL_AT_ONCE
-    # Columns are in order of sending but for requests of the same moment; the sort then costs nothing.
+    # Columns are in order of sending but for requests of the same moment; the sort then costs
+    # nothing.
     started = [i for i, sent in enumerate(requests.start_us) if start <= sent <= last]
     started.sort(key=requests.start_us.__getitem__)
     if len(started) < MIN_REQUESTS or start >= last:

@@ -1,8 +1,9 @@
-"""Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and numbers that may be missing.
+"""Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and
+numbers that may be missing.
 
-Those of one stage are vLLM's own. Those of several are what one long stage would have had: latencies over all requests,
-throughput as totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
-"""
+Those of one stage are vLLM's own. Those of several are what one long stage would have had:
+latencies over all requests, throughput as totals over summed durations. Failed requests count in
+`failed` alone, and in `answered_percent`."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,8 @@ from benchrun_client.contract import Distribution as Distribution, RequestColumn
 from benchrun.measure.plateau import Plateau
 
 GREATEST = 1e15
-"""No gauge or counter comes near it: a billion tokens a second for eleven days. Floats count by ones up to here."""
+"""No gauge or counter comes near it: a billion tokens a second for eleven days. Floats count by
+ones up to here."""
 
 
 def is_believable(value: float) -> bool:
@@ -62,8 +64,9 @@ QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
 QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
-"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it may be sent, and a slow
-server would look fast. As in the keys of metrics; QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
+"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it
+may be sent, and a slow server would look fast. As in the keys of metrics; QUEUED_E2EL and
+QUEUE_TIME are vLLM's own names."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:
@@ -83,16 +86,27 @@ _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] =
 """Of all requests, in microseconds."""
 
 
-def request_values(requests: RequestColumns, latency: str, *, failed: float | None = None) -> list[float | None]:
-    """One value a request, in microseconds: None where it has none, `failed` where the request failed."""
-    return [value if ok else failed for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)]
+def request_values(
+    requests: RequestColumns, latency: str, *, failed: float | None = None
+) -> list[float | None]:
+    """One value a request, in microseconds: None where it has none, `failed` where the request
+    failed."""
+    return [
+        value if ok else failed
+        for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)
+    ]
 
 
 def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
-    """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of those with the queue."""
+    """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of
+    those with the queue."""
     if latency == "itl":
-        return Distribution.of_counts(chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records))
-    return Distribution.of(chain.from_iterable(known(request_values(r.requests, latency)) for r in records))
+        return Distribution.of_counts(
+            chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records)
+        )
+    return Distribution.of(
+        chain.from_iterable(known(request_values(r.requests, latency)) for r in records)
+    )
 
 
 def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -> Pools:
@@ -109,11 +123,15 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
 
 
 ANSWERED_PERCENT = "answered_percent"
-"""Key of `results[].metrics`, there only where requests failed: percentiles are of this share of all requests."""
+"""Key of `results[].metrics`, there only where requests failed: percentiles are of this share of
+all requests."""
 
 
-def pooled_metrics(records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]) -> Metrics:
-    """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are exact."""
+def pooled_metrics(
+    records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]
+) -> Metrics:
+    """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are
+    exact."""
     metrics = totals(records) | connect_metrics(records)
     if metrics["failed"]:
         requests = sum(len(record.requests.ok) for record in records)
@@ -139,7 +157,9 @@ def totals(records: Sequence[StageRecord]) -> Metrics:
     }
 
 
-def _throughputs(seconds: float, completed: int, input_tokens: int, output_tokens: float) -> Metrics:
+def _throughputs(
+    seconds: float, completed: int, input_tokens: int, output_tokens: float
+) -> Metrics:
     return {
         "request_throughput": rounded(ratio(completed, seconds)),
         "output_throughput": rounded(ratio(output_tokens, seconds)),
@@ -148,8 +168,9 @@ def _throughputs(seconds: float, completed: int, input_tokens: int, output_token
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
-    """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0 for one that used a
-    connection again, so that it can be taken off `mean_ttft_ms`; `max_connect_ms` the longest. Empty where it is not known."""
+    """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0
+    for one that used a connection again, so that it can be taken off `mean_ttft_ms`;
+    `max_connect_ms` the longest. Empty where it is not known."""
     made = [record.connections for record in records if record.connections is not None]
     if not made or len(made) < len(records):
         return {}
@@ -160,8 +181,11 @@ def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
     }
 
 
-def level_metrics(pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False) -> Metrics:
-    """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured. `std_ttft_ms` costs much."""
+def level_metrics(
+    pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
+) -> Metrics:
+    """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured.
+    `std_ttft_ms` costs much."""
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
@@ -175,7 +199,8 @@ def percentile_word(percentile: str) -> str:
 
 
 def duration_seconds(record: StageRecord) -> float:
-    """First send to last answer: the load generator's own figure where there is one, by its monotonic clock."""
+    """First send to last answer: the load generator's own figure where there is one, by its
+    monotonic clock."""
     measured = record.scalars.get("duration")
     if measured is not None and is_believable(measured) and measured > 0:
         return float(measured)
@@ -204,10 +229,17 @@ class RequestLimits:
     e2el_ms: float = math.inf
 
 
-def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False) -> float | None:
-    """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL with the client's wait.
-    A failed request is not good. An answer of one token has no time per output token and so keeps its limit, as in vLLM."""
-    ttft_limit, tpot_limit, e2el_limit = 1000 * limits.ttft_ms, 1000 * limits.tpot_ms, 1000 * limits.e2el_ms
+def goodput(
+    records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
+) -> float | None:
+    """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL
+    with the client's wait. A failed request is not good. An answer of one token has no time per
+    output token and so keeps its limit, as in vLLM."""
+    ttft_limit, tpot_limit, e2el_limit = (
+        1000 * limits.ttft_ms,
+        1000 * limits.tpot_ms,
+        1000 * limits.e2el_ms,
+    )
 
     def good(of: RequestColumns) -> int:
         waits = of.queue_us if since_due else [0] * len(of.ok)
@@ -215,7 +247,9 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
             ttft + wait <= ttft_limit
             and e2el + wait <= e2el_limit
             and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
-            for ttft, e2el, tokens, wait, ok in zip(of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok, strict=True)
+            for ttft, e2el, tokens, wait, ok in zip(
+                of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok, strict=True
+            )
             if ok
         )
 
@@ -223,7 +257,8 @@ def goodput(records: Sequence[StageRecord], limits: RequestLimits, *, since_due:
     return sum(good(record.requests) for record in records) / seconds if seconds > 0 else None
 
 
-# Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the method.
+# Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the
+# method.
 
 Samples = Mapping[str, contract.LatencySample]  # By the names of pools. Values are microseconds.
 
@@ -236,33 +271,46 @@ def latency_samples(
     queued: bool = False,
     failed: bool = True,
 ) -> Samples:
-    """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all `at_once`. `queued`: also those
-    with the wait in the client's queue. `failed`: failed requests are infinite values; without, they have none."""
+    """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all
+    `at_once`. `queued`: also those with the wait in the client's queue. `failed`: failed requests
+    are infinite values; without, they have none."""
     stages = []
     for requests in (record.requests for record in records):
         # Requests of an open loop are in the system from when they were due.
-        due = requests.start_us if users is not None else list(map(sub, requests.start_us, requests.queue_us))
+        due = (
+            requests.start_us
+            if users is not None
+            else list(map(sub, requests.start_us, requests.queue_us))
+        )
         ends = list(map(add, requests.start_us, requests.e2el_us))
         stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
     rank = math.inf if failed else None
     found: dict[str, contract.LatencySample] = {
-        name: contract.RequestSample(stages, [request_values(record.requests, name, failed=rank) for record in records])
+        name: contract.RequestSample(
+            stages, [request_values(record.requests, name, failed=rank) for record in records]
+        )
         for name in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ()))
     }
     shares = [failed_requests(r) / max(1, sum(r.requests.ok)) if failed else 0.0 for r in records]
-    found["itl"] = contract.GapSample(stages, [(record.gaps, record.gap_slices) for record in records], shares)
+    found["itl"] = contract.GapSample(
+        stages, [(record.gaps, record.gap_slices) for record in records], shares
+    )
     for sample in found.values():
         sample.copies = len(records) / max(1, len({record.prompts_digest for record in records}))
     return found
 
 
-# Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow ones are not left out.
-# Throughput is what *happened* in it: answers that were completed, and tokens that came. When single tokens came is not kept:
-# the first is set at its TTFT, the others evenly from there to the end of the answer. A prompt's tokens count where the first
-# token of its answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage only.
+# Latencies of a plateau are those of requests *sent* in it, however late their answer; so the slow
+# ones are not left out. Throughput is what *happened* in it: answers that were completed, and
+# tokens that came. When single tokens came is not kept: the first is set at its TTFT, the others
+# evenly from there to the end of the answer. A prompt's tokens count where the first token of its
+# answer came: by then they were computed. Gaps between tokens (ITL) are kept for the whole stage
+# only.
 
 
-def plateau_metrics(stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]) -> Metrics:
+def plateau_metrics(
+    stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
+) -> Metrics:
     """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
     metrics = plateau_totals(stages)
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
@@ -272,37 +320,60 @@ def plateau_metrics(stages: Sequence[tuple[StageRecord, Plateau]], percentiles: 
 
 
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
-    """Answers completed in these plateaus, their length in seconds, and requests and tokens a second."""
+    """Answers completed in these plateaus, their length in seconds, and requests and tokens a
+    second."""
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)
     output = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
     prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
-    return {"completed": completed, "duration": rounded(seconds), **_throughputs(seconds, completed, prompts, output)}
+    return {
+        "completed": completed,
+        "duration": rounded(seconds),
+        **_throughputs(seconds, completed, prompts, output),
+    }
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """The record as if only the requests sent in its plateau had been; without gaps, which are kept for the whole stage only."""
+    """The record as if only the requests sent in its plateau had been; without gaps, which are kept
+    for the whole stage only."""
     positions = sorted(interval.started)
-    columns = {name: tuple(column[position] for position in positions) for name, column in record.requests}
+    columns = {
+        name: tuple(column[position] for position in positions) for name, column in record.requests
+    }
     inside = record.requests.model_copy(update=columns)
     return record.model_copy(update={"requests": inside, "gaps": contract.GapCounts()})
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:
-    """How many answers were completed after the start of an interval and by its end, whenever they were sent."""
+    """How many answers were completed after the start of an interval and by its end, whenever they
+    were sent."""
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
-    return sum(1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us)
+    return sum(
+        1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us
+    )
 
 
 def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
-    """Prompt tokens of answered requests whose first token came after the start of an interval and by its end."""
+    """Prompt tokens of answered requests whose first token came after the start of an interval and
+    by its end."""
     rows = zip(requests.start_us, requests.ttft_us, requests.input_tokens, requests.ok, strict=True)
-    return sum(tokens for start, ttft, tokens, ok in rows if ok and interval.start_us < start + ttft <= interval.end_us)
+    return sum(
+        tokens
+        for start, ttft, tokens, ok in rows
+        if ok and interval.start_us < start + ttft <= interval.end_us
+    )
 
 
 def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
-    """How many tokens came after the start of an interval and by its end, of requests that were answered."""
-    columns = (requests.start_us, requests.ttft_us, requests.e2el_us, requests.output_tokens, requests.ok)
+    """How many tokens came after the start of an interval and by its end, of requests that were
+    answered."""
+    columns = (
+        requests.start_us,
+        requests.ttft_us,
+        requests.e2el_us,
+        requests.output_tokens,
+        requests.ok,
+    )
     begin, end = interval.start_us, interval.end_us
     whole, parts = 0, []
     for start, ttft, e2el, tokens, ok in zip(*columns, strict=True):
@@ -313,5 +384,7 @@ def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
             whole += tokens
         else:
             came_first = 1 if begin < first else 0
-            parts.append(came_first + (tokens - 1) * (min(last, end) - max(first, begin)) / (last - first))
+            parts.append(
+                came_first + (tokens - 1) * (min(last, end) - max(first, begin)) / (last - first)
+            )
     return whole + math.fsum(parts)

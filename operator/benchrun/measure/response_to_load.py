@@ -39,14 +39,19 @@ Stretch = Sequence[Pace]  # Paces of one server in one stage, in order of time.
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
     """One a server and stage. A sample without a figure begins no pace."""
     servers = [own for window in windows for own in by_server(window.samples).values()]
-    return [[pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers]
+    return [
+        [pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers
+    ]
 
 
 def mean_pace(parts: Stretch) -> Pace:
     """Of several paces, weighted by their time."""
     seconds = sum(part.seconds for part in parts)
     weighted = ("running", "waiting", "prompt_rate", "generation_rate")
-    means = {name: sum(getattr(part, name) * part.seconds for part in parts) / seconds for name in weighted}
+    means = {
+        name: sum(getattr(part, name) * part.seconds for part in parts) / seconds
+        for name in weighted
+    }
     usage = known(part.kv_percent for part in parts)
     return Pace(seconds=seconds, kv_percent=sum(usage) / len(usage) if usage else None, **means)
 
@@ -67,19 +72,25 @@ def _mean(first: float | None, last: float | None) -> float | None:
     return None if first is None or last is None else (first + last) / 2
 
 
-# A server that runs twice as many requests at once and completes no more in a second has no room left, whatever else is
-# full. One that completes more for every request it may run is held back by what keeps it from running more.
+# A server that runs twice as many requests at once and completes no more in a second has no room
+# left, whatever else is full. One that completes more for every request it may run is held back by
+# what keeps it from running more.
 
-MIN_RUNNING_RATIO = 1.5  # With less variation of what was running, its effect on throughput is not known.
+MIN_RUNNING_RATIO = (
+    1.5  # With less variation of what was running, its effect on throughput is not known.
+)
 FLAT_PERCENT = 5.0
-"""Up to so much more throughput is none: half again as many running would bring 50 % if it helped in full."""
+"""Up to so much more throughput is none: half again as many running would bring 50 % if it helped
+in full."""
 GROWING_EXPONENT = 0.3
-"""Throughput that rises at least with this power of running grows: twice as many bring 23 % or more."""
+"""Throughput that rises at least with this power of running grows: twice as many bring 23 % or
+more."""
 MAX_SHARE_DIFFERENCE = 0.1
-"""Beyond it a pace is of other work than the whole: a prompt token is cheap, an output token dear."""
+"""Beyond it a pace is of other work than the whole: a prompt token is cheap, an output token
+dear."""
 PART = 5
-"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that happen to be high would
-be set against others that happen to be low, at one and the same load."""
+"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that
+happen to be high would be set against others that happen to be low, at one and the same load."""
 MIN_PARTS = 6
 
 
@@ -122,17 +133,27 @@ class Comparison:
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
     """Every pair far enough apart in what was running, the widest first."""
-    ordered = sorted((p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running)
+    ordered = sorted(
+        (p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running
+    )
     pairs = (Comparison(low, high) for low, high in combinations(ordered, 2))
-    return sorted((p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO), key=lambda pair: -pair.running_ratio)
+    return sorted(
+        (p for p in pairs if p.running_ratio >= MIN_RUNNING_RATIO),
+        key=lambda pair: -pair.running_ratio,
+    )
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
-    """The least against the most busy third of a cell's own time; None where they don't differ enough, or where the load does not
-    keep the server `always_busy` (users, or all at once) and nothing waited in the busiest: its throughput is the arrivals'."""
-    parts = [mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)]
+    """The least against the most busy third of a cell's own time; None where they don't differ
+    enough, or where the load does not keep the server `always_busy` (users, or all at once) and
+    nothing waited in the busiest: its throughput is the arrivals'."""
+    parts = [
+        mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)
+    ]
     share = mean_pace(parts).prompt_share if parts else 0.0
-    alike = [p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE]
+    alike = [
+        p for p in parts if p.token_rate > 0 and abs(p.prompt_share - share) <= MAX_SHARE_DIFFERENCE
+    ]
     if len(alike) < MIN_PARTS:
         return None
     alike.sort(key=lambda part: part.running)
@@ -140,17 +161,25 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
     least, most = mean_pace(alike[:third]), mean_pace(alike[-third:])
     if not always_busy and most.waiting < 1:
         return None
-    pair = [OperatingPoint(n, p.running, p.token_rate, p.kv_percent) for n, p in (("low", least), ("high", most))]
+    pair = [
+        OperatingPoint(n, p.running, p.token_rate, p.kv_percent)
+        for n, p in (("low", least), ("high", most))
+    ]
     return next(iter(comparisons(pair)), None)
 
 
-# A GPU reads the weights once a step, so a step of few tokens takes as long as reading them, whatever else it does; from some
-# 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much the same before and after it) the arithmetic takes longer.
-# A request that runs takes part in every step, so it is there for as many steps as it has output tokens; by Little's law the
-# steps then hold, for each running request, its prompt's and its output's tokens shared among these steps.
+# A GPU reads the weights once a step, so a step of few tokens takes as long as reading them,
+# whatever else it does; from some 300 tokens on (FLOP/s over bytes/s of an H100 in bf16, and much
+# the same before and after it) the arithmetic takes longer. A request that runs takes part in every
+# step, so it is there for as many steps as it has output tokens; by Little's law the steps then
+# hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
-FULL_STEP_TOKENS = 1024  # Three times what it takes for arithmetic to outlast the reading of weights.
-PROMPT_TO_OUTPUT = 10  # From so many prompt tokens for one of output, nine tenths of each step are prompts.
+FULL_STEP_TOKENS = (
+    1024  # Three times what it takes for arithmetic to outlast the reading of weights.
+)
+PROMPT_TO_OUTPUT = (
+    10  # From so many prompt tokens for one of output, nine tenths of each step are prompts.
+)
 STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
 
@@ -164,13 +193,20 @@ class FullSteps:
     change_percent: float  # Of that rate, from the first half of the queue to the second.
 
 
-def full_steps(pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None) -> FullSteps | None:
+def full_steps(
+    pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None
+) -> FullSteps | None:
     """None where steps are not full of prompts, or their throughput changes, or it is not known."""
     queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
     if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
         return None
     computed = lengths.prompt * (1 - (pressure.prefix_hit_percent or 0.0) / 100)
-    step_tokens = pressure.queued_running / pressure.engines * (computed + lengths.output) / max(1.0, lengths.output)
+    step_tokens = (
+        pressure.queued_running
+        / pressure.engines
+        * (computed + lengths.output)
+        / max(1.0, lengths.output)
+    )
     if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
         return None
     middle = len(queued) // 2

@@ -11,24 +11,35 @@ from benchrun.api import Sample
 from benchrun.measure.windows import Window, figures, is_busy
 from benchrun.sizing import ServeArgs, tokens_of
 
-DEFAULT_SEQUENCES_STEP = 128  # vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs.
+DEFAULT_SEQUENCES_STEP = (
+    128  # vLLM's defaults of max-num-seqs are multiples of it: 128 on a CPU, 256 or 1024 on GPUs.
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Of one server, all its engines together unless it says otherwise. None: not known; vLLM's defaults depend on version and GPU."""
+    """Of one server, all its engines together unless it says otherwise. None: not known; vLLM's
+    defaults depend on version and GPU."""
 
     sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
-    sequences_are_default: bool = False  # Whether it is vLLM's own default: all arguments are known, and none sets it.
-    step_tokens: int | None = None  # Most tokens of one step (--max-num-batched-tokens) of one engine.
+    sequences_are_default: bool = (
+        False  # Whether it is vLLM's own default: all arguments are known, and none sets it.
+    )
+    step_tokens: int | None = (
+        None  # Most tokens of one step (--max-num-batched-tokens) of one engine.
+    )
     kv_cache_tokens: int | None = None
     engines: int = 1  # vLLM gives the sum of their KV caches; each request has room in one of them.
 
 
 def server_limits(
-    args: Sequence[str] | None, reported: Mapping[str, str] | None = None, *, kv_cache_tokens: int | None = None
+    args: Sequence[str] | None,
+    reported: Mapping[str, str] | None = None,
+    *,
+    kv_cache_tokens: int | None = None,
 ) -> ServerLimits:
-    """From the arguments of `vllm serve` (None: not known), else from the settings that the server reports."""
+    """From the arguments of `vllm serve` (None: not known), else from the settings that the server
+    reports."""
     given = ServeArgs.of(args or ())
     settings = {name.replace("_", "-"): value for name, value in (reported or {}).items()}
     engines = _number(given.text("data-parallel-size") or settings.get("data-parallel-size")) or 1
@@ -37,8 +48,12 @@ def server_limits(
     sequences = None if each is None else each * engines
     return ServerLimits(
         sequences=sequences,
-        sequences_are_default=args is not None and given.text("config") is None and sequences is None,
-        step_tokens=_number(given.text("max-num-batched-tokens") or settings.get("max-num-batched-tokens")),
+        sequences_are_default=args is not None
+        and given.text("config") is None
+        and sequences is None,
+        step_tokens=_number(
+            given.text("max-num-batched-tokens") or settings.get("max-num-batched-tokens")
+        ),
         kv_cache_tokens=kv_cache_tokens or _number(settings.get("kv-cache-size-tokens")),
         engines=engines,
     )
@@ -52,22 +67,31 @@ def _number(text: str | None) -> int | None:
         return None
 
 
-# vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than max-num-seqs, the KV cache
-# has blocks for its prompt, and the tokens of the step are not used up. So a request that waits although there is room in
-# the first two waits for the third.
+# vLLM's scheduler lets a waiting request run once three things allow it: fewer requests run than
+# max-num-seqs, the KV cache has blocks for its prompt, and the tokens of the step are not used up.
+# So a request that waits although there is room in the first two waits for the third.
 
 IN_A_BUCKET = 0.5  # So far below a limit is the mean of samples of which some are one short of it.
-MIN_WAITING_SHARE = 0.05  # Of those running: fewer are on their way in, seen between two steps, and wait for nothing.
-KV_FULL = 0.95  # In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
-MIN_KV_FULL = 0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
+# Of those running: fewer are on their way in, seen between two steps, and wait for nothing.
+MIN_WAITING_SHARE = 0.05
+# In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
+KV_FULL = 0.95
+MIN_KV_FULL = (
+    0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
+)
 PREEMPTED_KV = 0.9
-"""A server that preempts has run out of KV cache, though a sample a moment later finds some of it free."""
+"""A server that preempts has run out of KV cache, though a sample a moment later finds some of it
+free."""
 MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
-"""Of the samples with a queue: where so many show exactly the same number running, a limit on that number holds."""
-STEP_TOLERANCE = 0.3  # How near what runs comes to what the tokens of a step allow; prompts differ in length.
+"""Of the samples with a queue: where so many show exactly the same number running, a limit on that
+number holds."""
+STEP_TOLERANCE = (
+    0.3  # How near what runs comes to what the tokens of a step allow; prompts differ in length.
+)
 NEARLY_ALL = 0.9  # Of the places, as a mean over samples: prompts and answers differ in length.
-MIN_FULL_SHARE = 0.1  # Of the samples with a queue: where so many show all places taken, requests wait for places.
+# Of the samples with a queue: where so many show all places taken, requests wait for places.
+MIN_FULL_SHARE = 0.1
 
 
 class Hold(Enum):
@@ -93,8 +117,12 @@ class Pressure:
     kv_max_percent: float | None
     preemptions: float | None
     prefix_hit_percent: float | None
-    hold: Hold | None  # What held back in most samples with a queue; None: nothing waited, or it can't be told.
-    sequence_limit: float | None  # How many may run: the setting, else the ceiling that the samples show, else None.
+    hold: (
+        Hold | None
+    )  # What held back in most samples with a queue; None: nothing waited, or it can't be told.
+    sequence_limit: (
+        float | None
+    )  # How many may run: the setting, else the ceiling that the samples show, else None.
     sequence_limit_is_set: bool
     engines: int = 1
 
@@ -107,22 +135,37 @@ class Lengths:
     output: float  # Above 0.
 
 
-def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None) -> Pressure | None:
-    """Of the windows of one role; without `lengths` no request was answered. None without a busy sample."""
-    busy = [s for w in windows for s in w.samples if is_busy(s) and s.running is not None and s.waiting is not None]
+def pressure(
+    windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None
+) -> Pressure | None:
+    """Of the windows of one role; without `lengths` no request was answered. None without a busy
+    sample."""
+    busy = [
+        s
+        for w in windows
+        for s in w.samples
+        if is_busy(s) and s.running is not None and s.waiting is not None
+    ]
     if not busy:
         return None
     found, full = figures(windows), KV_FULL
     if limits.kv_cache_tokens is not None and lengths is not None:
         # The next prompt finds no room.
-        full = max(MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt * limits.engines / limits.kv_cache_tokens))
-    ceiling = limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
+        full = max(
+            MIN_KV_FULL, min(KV_FULL, 1 - lengths.prompt * limits.engines / limits.kv_cache_tokens)
+        )
+    ceiling = (
+        limits.sequences if limits.sequences is not None else _ceiling(busy, full, limits, lengths)
+    )
     queued = [s for s in busy if _is_queued(s, ceiling, full)]
     holds = Counter(_hold(s, ceiling, full, preempting=bool(found.preemptions)) for s in queued)
     del holds[None]
-    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued) or _places_may_be_taken(queued, ceiling, limits, lengths):
-        # Requests that began together end together, and until the next step is over the server counts the few that are left.
-        # Those places are not free: a waiting request has them already.
+    if holds[Hold.SEQUENCES] >= MIN_FULL_SHARE * len(queued) or _places_may_be_taken(
+        queued, ceiling, limits, lengths
+    ):
+        # Requests that began together end together, and until the next step is over the server
+        # counts the few that are left. Those places are not free: a waiting request has them
+        # already.
         del holds[Hold.STEP]
     running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
     return Pressure(
@@ -147,22 +190,34 @@ def pressure(windows: Sequence[Window], limits: ServerLimits, lengths: Lengths |
 def _places_may_be_taken(
     queued: Sequence[Sample], ceiling: float | None, limits: ServerLimits, lengths: Lengths | None
 ) -> bool:
-    """Whether as many may run as may: those that end with a step are no longer counted after it, with answers of one token none."""
+    """Whether as many may run as may: those that end with a step are no longer counted after it,
+    with answers of one token none."""
     by_step = running_by_step(limits, lengths)
-    if ceiling is None or lengths is None or not queued or (by_step is not None and by_step < ceiling):
+    if (
+        ceiling is None
+        or lengths is None
+        or not queued
+        or (by_step is not None and by_step < ceiling)
+    ):
         return False
-    return fmean(s.running or 0.0 for s in queued) >= NEARLY_ALL * ceiling * (1 - 1 / lengths.output)
+    return fmean(s.running or 0.0 for s in queued) >= NEARLY_ALL * ceiling * (
+        1 - 1 / lengths.output
+    )
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """Requests that run when every step is full of prompts: each stays for as many steps as it has output tokens."""
+    """Requests that run when every step is full of prompts: each stays for as many steps as it has
+    output tokens."""
     if limits.step_tokens is None or lengths is None:
         return None
     return limits.engines * max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
 
 
-def _ceiling(busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """The number running that most samples with a queue show, if nothing else than a limit on that number explains it."""
+def _ceiling(
+    busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None
+) -> float | None:
+    """The number running that most samples with a queue show, if nothing else than a limit on that
+    number explains it."""
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max((s.high or s).running or 0.0 for s in busy)
     at_highest = sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued)
@@ -181,9 +236,11 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
-    """In the order in which the scheduler checks. None: whether the KV cache had room is not known."""
+    """In the order in which the scheduler checks. None: whether the KV cache had room is not
+    known."""
     usage, running = sample.kv_cache, sample.running or 0.0
-    # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at the limit say nothing.
+    # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at
+    # the limit say nothing.
     if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:
         return Hold.SEQUENCES
     if usage is None:

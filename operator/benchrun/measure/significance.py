@@ -1,5 +1,5 @@
-"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series, agreement of repeats, and the power
-of a comparison."""
+"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series, agreement
+of repeats, and the power of a comparison."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -18,11 +18,17 @@ CONFIDENCE = 0.95
 
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
-    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95 and 4."""
+    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95
+    and 4."""
     error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
-    log_peak = math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - 0.5 * math.log(math.pi * freedom)
+    log_peak = (
+        math.lgamma((freedom + 1) / 2)
+        - math.lgamma(freedom / 2)
+        - 0.5 * math.log(math.pi * freedom)
+    )
     while True:
-        # Newton's method from below: the p-value falls ever more slowly, so that no step goes too far.
+        # Newton's method from below: the p-value falls ever more slowly, so that no step goes too
+        # far.
         log_density = log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom)
         step = (student_p_value(t, freedom) - error) / (2 * math.exp(log_density))
         if step <= 1e-14 * t:
@@ -32,16 +38,21 @@ def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
 
 def fisher_p_value(f: float, between: float, within: float) -> float:
     """The probability of a value above `f` with these degrees of freedom."""
-    return 1.0 if f <= 0 else regularized_beta(within / 2, between / 2, within / (within + between * f))
+    return (
+        1.0
+        if f <= 0
+        else regularized_beta(within / 2, between / 2, within / (within + between * f))
+    )
 
 
-# A value here is one *fresh server's* figure: values of one server share its luck, and an interval from them says nothing
-# about the next server.
+# A value here is one *fresh server's* figure: values of one server share its luck, and an interval
+# from them says nothing about the next server.
 
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A mean or a difference of means, from which its p-value and its interval at any confidence follow."""
+    """A mean or a difference of means, from which its p-value and its interval at any confidence
+    follow."""
 
     estimate: float
     squared_error: float  # Of a mean: variance of the values over their number.
@@ -52,10 +63,13 @@ class Contrast:
         """Two-sided: the probability of so large an estimate when the true value is 0."""
         if self.squared_error == 0:
             return 1.0 if self.estimate == 0 else 0.0
-        return student_p_value(self.estimate / math.sqrt(self.squared_error), self.degrees_of_freedom)
+        return student_p_value(
+            self.estimate / math.sqrt(self.squared_error), self.degrees_of_freedom
+        )
 
     def exceeds(self, limit: float) -> float:
-        """One-sided: the probability of so large an estimate when the true difference is `limit`."""
+        """One-sided: the probability of so large an estimate when the true difference is
+        `limit`."""
         if self.squared_error == 0:
             return 0.0 if self.estimate > limit else 1.0
         t = (self.estimate - limit) / math.sqrt(self.squared_error)
@@ -78,7 +92,10 @@ def mean_of(values: Sequence[float]) -> Contrast:
 
 def welch(first: Contrast, second: Contrast) -> Contrast:
     """`second` minus `first`, whose scatter may differ; each the mean of two values or more."""
-    estimate, squared_error = second.estimate - first.estimate, first.squared_error + second.squared_error
+    estimate, squared_error = (
+        second.estimate - first.estimate,
+        first.squared_error + second.squared_error,
+    )
     if squared_error == 0:
         return Contrast(estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom)
     # Shares, not squares of tiny errors, which could vanish.
@@ -93,25 +110,31 @@ def log_ratio_percent(log_ratio: float) -> float:
 
 
 def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
-    """The error rate at which Hochberg's procedure puts each question, in the order given, when all together may err by `error`.
+    """The error rate at which Hochberg's procedure puts each question, in the order given, when all
+    together may err by `error`.
 
-    A question is answered "yes" exactly where its p-value is at most its level. From the largest p-value down, the first is
-    tested at `error`, the second at half of it, the third at a third ...; the first "yes" is the answer to all smaller ones.
-    Figures of one measurement move together, and where all of them changed each may then be tested at `error` (Holm would test
-    the first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and for positively
-    dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998).
-    """
+    A question is answered "yes" exactly where its p-value is at most its level. From the largest
+    p-value down, the first is tested at `error`, the second at half of it, the third at a third
+    ...; the first "yes" is the answer to all smaller ones. Figures of one measurement move
+    together, and where all of them changed each may then be tested at `error` (Holm would test the
+    first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and
+    for positively dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998)."""
     descending = sorted(p_values, reverse=True)
-    agreed = next((place for place, p in enumerate(descending, start=1) if p <= error / place), len(p_values) + 1)
+    agreed = next(
+        (place for place, p in enumerate(descending, start=1) if p <= error / place),
+        len(p_values) + 1,
+    )
     yes = error / agreed
-    # Everything larger was a "no" at a level of its own; at the strictest of them, equals have the same level.
+    # Everything larger was a "no" at a level of its own; at the strictest of them, equals have the
+    # same level.
     no = error / max(agreed - 1, 1)
     threshold = descending[agreed - 1] if agreed <= len(p_values) else -1.0
     return [yes if p <= threshold else no for p in p_values]
 
 
-# The test of Mann and Kendall: whether series rise or fall. Rising and falling pairs are counted within each series and summed,
-# so series of different levels can stand together. Exact: the distribution of the sum is worked out, not approximated.
+# The test of Mann and Kendall: whether series rise or fall. Rising and falling pairs are counted
+# within each series and summed, so series of different levels can stand together. Exact: the
+# distribution of the sum is worked out, not approximated.
 
 
 def surplus(values: Sequence[float]) -> int:
@@ -120,15 +143,16 @@ def surplus(values: Sequence[float]) -> int:
 
 
 def order_p_value(series: Sequence[Sequence[float]], *, inflation: float = 1.0) -> float:
-    """How likely random orders would have so many of all pairs rising, or falling. Equal values make it careful.
-    `inflation` is how many times independence overstates what is known."""
+    """How likely random orders would have so many of all pairs rising, or falling. Equal values
+    make it careful. `inflation` is how many times independence overstates what is known."""
     shrunk = math.ceil(abs(sum(map(surplus, series))) / math.sqrt(inflation) - 1e-9)
     return _order_p_value(tuple(map(len, series)), shrunk)
 
 
 @lru_cache(maxsize=256)
 def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
-    """The share of all orders of such series whose rising pairs outnumber the falling ones, or the reverse, by `surplus`."""
+    """The share of all orders of such series whose rising pairs outnumber the falling ones, or the
+    reverse, by `surplus`."""
     if surplus <= 0:
         return 1.0
     pairs = sum(length * (length - 1) // 2 for length in lengths)
@@ -136,20 +160,24 @@ def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
 
 
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
-    """The probabilities of 0, 1, 2 ... falling pairs in random orders: a value falls behind 0 to n of the n before it in its
-    series, each equally likely, whatever the others do."""
+    """The probabilities of 0, 1, 2 ... falling pairs in random orders: a value falls behind 0 to n
+    of the n before it in its series, each equally likely, whatever the others do."""
     chances = [1.0]
     for before in (n for length in lengths for n in range(1, length)):
         sums = [0.0, *accumulate([*chances, *[0.0] * before])]
-        chances = [(sums[i + 1] - sums[max(0, i - before)]) / (before + 1) for i in range(len(chances) + before)]
+        chances = [
+            (sums[i + 1] - sums[max(0, i - before)]) / (before + 1)
+            for i in range(len(chances) + before)
+        ]
     return chances
 
 
-# Trend: two things look like a trend and are not: neighbours that resemble each other, and a few large values. The test of Mann and
-# Kendall looks at the order of values alone, and its count is shrunk by the correlation of neighbours. That is too careful
-# where a queue grows without end: a sum of random steps is correlated all along. So a second test finds whether the steps
-# from one batch to the next have a direction, which those of a queue that keeps its level never have. Either may find the
-# trend; the p-value pays for testing twice.
+# Trend: two things look like a trend and are not: neighbours that resemble each other, and a few
+# large values. The test of Mann and Kendall looks at the order of values alone, and its count is
+# shrunk by the correlation of neighbours. That is too careful where a queue grows without end: a
+# sum of random steps is correlated all along. So a second test finds whether the steps from one
+# batch to the next have a direction, which those of a queue that keeps its level never have. Either
+# may find the trend; the p-value pays for testing twice.
 
 MIN_BATCHES = 10  # With fewer, correlation of neighbours looks the same as a trend.
 
@@ -159,12 +187,16 @@ class Trend:
     """How a series moved."""
 
     relative_change: float
-    """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean upward."""
-    p_value: float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
+    """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean
+    upward."""
+    p_value: (
+        float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
+    )
 
 
 def trend(values: Sequence[float]) -> Trend | None:
-    """The trend of values in order of time, their mean not negative; None below `MIN_BATCHES` values."""
+    """The trend of values in order of time, their mean not negative; None below `MIN_BATCHES`
+    values."""
     means = batch_means(values)
     if len(means) < MIN_BATCHES:
         return None
@@ -178,10 +210,12 @@ def trend(values: Sequence[float]) -> Trend | None:
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
     """Values in order of time as they would be at the mean load, where more load makes them larger.
 
-    What load does is the slope of the differences of neighbours on those of their loads: slow trends, which may be causes or
-    effects of each other, are not in it.
-    """
-    steps = [(load - before, value - was) for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))]
+    What load does is the slope of the differences of neighbours on those of their loads: slow
+    trends, which may be causes or effects of each other, are not in it."""
+    steps = [
+        (load - before, value - was)
+        for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))
+    ]
     squares = math.fsum(load * load for load, _ in steps)
     slope = max(0.0, math.fsum(load * value for load, value in steps) / squares) if squares else 0.0
     mean = math.fsum(loads) / max(1, len(loads))
@@ -189,7 +223,8 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
-    """The median of the slopes between any two values, a place: a few large values don't turn it. 0 for less than two."""
+    """The median of the slopes between any two values, a place: a few large values don't turn it. 0
+    for less than two."""
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
     return median(slopes) if slopes else 0.0
 
@@ -198,25 +233,38 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 
 
 def cv_percent(means: Sequence[float]) -> float | None:
-    """Standard deviation of the repeats' means, sample formula, in percent of their mean; None for fewer than two."""
+    """Standard deviation of the repeats' means, sample formula, in percent of their mean; None for
+    fewer than two."""
     if len(means) < 2:
         return None
     mean = mean_of(means)
-    return 100 * math.sqrt(mean.squared_error * len(means)) / abs(mean.estimate) if mean.estimate else None
+    return (
+        100 * math.sqrt(mean.squared_error * len(means)) / abs(mean.estimate)
+        if mean.estimate
+        else None
+    )
 
 
 def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
-    """How likely the noise within repeats alone sets them this far apart; None without two values in some repeat. Each is given as
-    its batch means in order of time; those without values don't count. An F-test, whose noise within repeats is raised, and
-    its degrees of freedom lowered, by what the resemblance of neighbouring batches hides of it."""
+    """How likely the noise within repeats alone sets them this far apart; None without two values
+    in some repeat. Each is given as its batch means in order of time; those without values don't
+    count. An F-test, whose noise within repeats is raised, and its degrees of freedom lowered, by
+    what the resemblance of neighbouring batches hides of it."""
     groups = [group for group in repeats if group]
     means, count = [fmean(group) for group in groups], sum(map(len, groups))
     between, within = len(groups) - 1, count - len(groups)
     if between < 1 or within < 1:
         return None
     grand = math.fsum(value for group in groups for value in group) / count
-    residuals = [[value - mean for value in group] for group, mean in zip(groups, means, strict=True)]
-    explained = math.fsum(len(group) * (mean - grand) ** 2 for group, mean in zip(groups, means, strict=True)) / between
+    residuals = [
+        [value - mean for value in group] for group, mean in zip(groups, means, strict=True)
+    ]
+    explained = (
+        math.fsum(
+            len(group) * (mean - grand) ** 2 for group, mean in zip(groups, means, strict=True)
+        )
+        / between
+    )
     noise = math.fsum(r * r for of_group in residuals for r in of_group) / within
     inflation = variance_inflation(residuals, fitted=1)
     if noise == 0:
@@ -227,39 +275,55 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
 def repeat_cv_percent(
     records: Sequence[StageRecord], throughputs: Sequence[Mapping[str, float | None]]
 ) -> dict[str, float]:
-    """How far the repeats of a cell scatter, the noise within one server: the coefficient of variation, sample formula, of
-    these throughputs and mean latencies by name. A figure that fewer than two repeats have is left out."""
+    """How far the repeats of a cell scatter, the noise within one server: the coefficient of
+    variation, sample formula, of these throughputs and mean latencies by name. A figure that fewer
+    than two repeats have is left out."""
     repeats = [
         {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
         for record, of_stage in zip(records, throughputs, strict=True)
     ]
-    found = {name: rounded(cv_percent(known(each[name] for each in repeats))) for name in (repeats or [{}])[0]}
+    found = {
+        name: rounded(cv_percent(known(each[name] for each in repeats)))
+        for name in (repeats or [{}])[0]
+    }
     return {name: cv for name, cv in found.items() if cv is not None}
 
 
-# Power of a comparison: the smallest change that it finds with 80 % probability, before and after the measurement.
+# Power of a comparison: the smallest change that it finds with 80 % probability, before and after
+# the measurement.
 
 POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
-"""How much a figure varies between fresh servers of one configuration, assumed where nothing was measured yet."""
-_SHARES, _SCATTERS = 24, 64  # Points of the integrals: twice as many move the result by less than 1 %.
+"""How much a figure varies between fresh servers of one configuration, assumed where nothing was
+measured yet."""
+_SHARES, _SCATTERS = (
+    24,
+    64,
+)  # Points of the integrals: twice as many move the result by less than 1 %.
 
 
 @lru_cache(maxsize=256)
 def detectable_shift(first: int, second: int, *, error: float) -> float:
-    """The true difference, in its standard errors, that a two-sided test at `error` finds with probability `POWER`.
+    """The true difference, in its standard errors, that a two-sided test at `error` finds with
+    probability `POWER`.
 
-    `first` and `second`: values a side, two or more, of sides that scatter alike, tested by Welch; `second` 0: `first` differences
-    of pairs, tested by Student. The test divides by an estimated standard error (noncentral t: N. L. Johnson, B. L. Welch,
-    Biometrika 31, 1940), whose degrees of freedom follow from how the noise is shared between the sides (B. L. Welch, Biometrika
-    34, 1947); both are integrated over. Error: below 2 points of probability.
-    """
-    thresholds = _thresholds(first, second, error) if second else ((1.0, student_quantile(1 - error, first - 1)),)
+    `first` and `second`: values a side, two or more, of sides that scatter alike, tested by Welch;
+    `second` 0: `first` differences of pairs, tested by Student. The test divides by an estimated
+    standard error (noncentral t: N. L. Johnson, B. L. Welch, Biometrika 31, 1940), whose degrees of
+    freedom follow from how the noise is shared between the sides (B. L. Welch, Biometrika 34,
+    1947); both are integrated over. Error: below 2 points of probability."""
+    thresholds = (
+        _thresholds(first, second, error)
+        if second
+        else ((1.0, student_quantile(1 - error, first - 1)),)
+    )
     scatters = _scatters(first + second - 2 if second else first - 1)
     cdf = NormalDist().cdf
 
     def found(shift: float) -> float:
-        return math.fsum(w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters)
+        return math.fsum(
+            w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters
+        )
 
     low, high = 0.0, 4.0
     while found(high) < POWER:
@@ -271,7 +335,8 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 
 
 def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
-    """Weights and critical values: the first side's share of the squared error has a beta distribution, here by its angle."""
+    """Weights and critical values: the first side's share of the squared error has a beta
+    distribution, here by its angle."""
     logs, thresholds = [], []
     for place in range(_SHARES):
         angle = math.pi / 2 * (place + 0.5) / _SHARES
@@ -299,15 +364,16 @@ def _normalised(logs: list[float]) -> list[float]:
 
 
 MIN_BLOCKS = 5
-"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more than blocks usually explain.
-Welch's test is careful then, since what a block does to both sides counts as noise."""
+"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more
+than blocks usually explain. Welch's test is careful then, since what a block does to both sides
+counts as noise."""
 
 
 def detectable_percent(
     values: int, questions: int, *, in_blocks: bool = False, cv_percent: float = ASSUMED_CV_PERCENT
 ) -> float:
-    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`. `values`: a side, two or more;
-    `in_blocks`: compared in pairs, where there are `MIN_BLOCKS`."""
+    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`.
+    `values`: a side, two or more; `in_blocks`: compared in pairs, where there are `MIN_BLOCKS`."""
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
     second = 0 if in_blocks and values >= MIN_BLOCKS else values
@@ -318,7 +384,8 @@ SERVERS = "fresh servers"  # Unit of `power_sentence`: those of a sweep, one a b
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
-    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural: "repeats", or `SERVERS`."""
+    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural:
+    "repeats", or `SERVERS`."""
     if not questions:
         return "the detectable change is unknown for searched loads and percentiles"
     if values < 2:

@@ -1,8 +1,8 @@
-"""The timeline: samples of all servers over a run, thinned out as they grow many, packed for a ConfigMap, and live figures.
+"""The timeline: samples of all servers over a run, thinned out as they grow many, packed for a
+ConfigMap, and live figures.
 
-Packed form: gzip of JSON, one object a server, one column a figure. Instants are whole milliseconds, each the difference
-to the one before, which compresses to next to nothing.
-"""
+Packed form: gzip of JSON, one object a server, one column a figure. Instants are whole
+milliseconds, each the difference to the one before, which compresses to next to nothing."""
 
 import gzip
 import json
@@ -21,35 +21,47 @@ from benchrun.measure.request_figures import is_believable, known, risen, sum_of
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
 FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept one by one: 34 minutes at one a second.
 MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Largest timeline read, after decompression.
-MAX_SAMPLES = 8192  # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
+# Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
+MAX_SAMPLES = 8192
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
-"""A server not scraped for this long no longer counts in live figures: twice the longest scrape with its retry."""
-KV_CACHE_DECIMALS = 3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
+"""A server not scraped for this long no longer counts in live figures: twice the longest scrape
+with its retry."""
+KV_CACHE_DECIMALS = (
+    3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
+)
 
 _WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
 """Figures of which a bucket has the least and the greatest value too."""
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
-_MAX_CONTAINERS = 65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
+_MAX_CONTAINERS = (
+    65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
+)
 _LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
 
 
 def bucket_size(taken: int) -> int:
-    """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then 16, 32 ... as the run doubles in
-    length, each time 128 buckets more: 3,584 after 8.4 million samples, which is 13 servers for a week."""
-    return 1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
+    """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then
+    16, 32 ... as the run doubles in length, each time 128 buckets more: 3,584 after 8.4 million
+    samples, which is 13 servers for a week."""
+    return (
+        1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
+    )
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
-    """Buckets of `size` successive samples of each server, oldest first; larger ones where there would be more than 8,192."""
+    """Buckets of `size` successive samples of each server, oldest first; larger ones where there
+    would be more than 8,192."""
     ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
         size *= 2
     if size <= 1:
         return tuple(ordered)
     servers = by_server(ordered).values()
-    parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][:MAX_SAMPLES]
+    parts = [pods[i : i + size] for pods in servers for i in range(0, len(pods), size)][
+        :MAX_SAMPLES
+    ]
     return tuple(sorted(map(_bucket, parts), key=_order))
 
 
@@ -57,17 +69,23 @@ def encode(samples: Sequence[Sample]) -> bytes:
     """Packed form; the same samples always give the same bytes."""
     document: dict[str, Any] = {"schema": SCHEMA, "servers": _columns(samples)}
     if any(sample.high for sample in samples):
-        document |= {"low": _columns([s.low or s for s in samples]), "high": _columns([s.high or s for s in samples])}
+        document |= {
+            "low": _columns([s.low or s for s in samples]),
+            "high": _columns([s.high or s for s in samples]),
+        }
     return gzip.compress(json.dumps(document, separators=(",", ":")).encode(), mtime=0)
 
 
 def decode(data: bytes) -> tuple[Sample, ...]:
-    """The samples in a packed form. Raises ValueError for anything else, however large it claims to be."""
+    """The samples in a packed form. Raises ValueError for anything else, however large it claims to
+    be."""
     try:
         document = _document(data)
         samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
         if low or high:
-            samples = tuple(replace(s, low=a, high=b) for s, a, b in zip(samples, low, high, strict=True))
+            samples = tuple(
+                replace(s, low=a, high=b) for s, a, b in zip(samples, low, high, strict=True)
+            )
     except (zlib.error, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"not a timeline: {str(error)[:200]}") from error
     return samples
@@ -87,13 +105,15 @@ def _document(data: bytes) -> Mapping[str, Any]:
 
 
 def once(samples: Iterable[Sample]) -> list[Sample]:
-    """Each sample once, oldest first: a chunk whose writing was not confirmed may have been stored twice."""
+    """Each sample once, oldest first: a chunk whose writing was not confirmed may have been stored
+    twice."""
     found = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
     return sorted(found.values(), key=lambda sample: sample.at)
 
 
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
-    """Latest figures, summed over servers (KV cache: of the fullest); rates from each server's last two samples."""
+    """Latest figures, summed over servers (KV cache: of the fullest); rates from each server's last
+    two samples."""
     moment = now.timestamp()
     # From the newest back, so that a long timeline costs nothing.
     fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
@@ -107,7 +127,9 @@ def live(samples: Sequence[Sample], now: datetime) -> Live | None:
         running=sum_of_known(s.running for s in latest),
         waiting=sum_of_known(s.waiting for s in latest),
         kv_cache_percent=round(100 * max(usage), KV_CACHE_DECIMALS) if usage else None,
-        generation_tokens_per_second=sum_of_known(_rate(a, b, "generation_tokens") for a, b in pairs),
+        generation_tokens_per_second=sum_of_known(
+            _rate(a, b, "generation_tokens") for a, b in pairs
+        ),
         prompt_tokens_per_second=sum_of_known(_rate(a, b, "prompt_tokens") for a, b in pairs),
         preemptions=sum_of_known(s.preemptions for s in latest),
     )
@@ -128,7 +150,11 @@ def by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample
 def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
     """Rise a second; None with one sample only, or when the counter fell."""
     rise = risen(getattr(before, counter, None), getattr(after, counter))
-    return None if before is None or rise is None or after.at <= before.at else round(rise / (after.at - before.at), 1)
+    return (
+        None
+        if before is None or rise is None or after.at <= before.at
+        else round(rise / (after.at - before.at), 1)
+    )
 
 
 def _bucket(samples: Sequence[Sample]) -> Sample:
@@ -138,14 +164,22 @@ def _bucket(samples: Sequence[Sample]) -> Sample:
 
 
 def _merged(
-    samples: Sequence[Sample], merge: Callable[[list[float]], float], names: Collection[str] = tuple(SAMPLE_FIGURES)
+    samples: Sequence[Sample],
+    merge: Callable[[list[float]], float],
+    names: Collection[str] = tuple(SAMPLE_FIGURES),
 ) -> Sample:
-    """One sample for many with these figures, at their mean instant; start time and XID, which are no measurements, are the last."""
+    """One sample for many with these figures, at their mean instant; start time and XID, which are
+    no measurements, are the last."""
     columns = {name: known(getattr(s, name) for s in samples) for name in names}
     merged: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES)
     merged |= {name: merge(values) if values else None for name, values in columns.items()}
     xids = known(s.gpu_xid for s in samples)
-    merged |= {"at": fmean([s.at for s in samples]), "start_time": samples[-1].start_time, "low": None, "high": None}
+    merged |= {
+        "at": fmean([s.at for s in samples]),
+        "start_time": samples[-1].start_time,
+        "low": None,
+        "high": None,
+    }
     merged |= {"gpu_xid": xids[-1] if xids else None}
     return replace(samples[0], **merged)
 
@@ -153,14 +187,24 @@ def _merged(
 def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     def short(value: float | None) -> float | int | None:
         """Fewest characters: whole numbers without a point, others with six decimals."""
-        return None if value is None else int(value) if value == int(value) else round(value, _DECIMALS)
+        return (
+            None
+            if value is None
+            else int(value)
+            if value == int(value)
+            else round(value, _DECIMALS)
+        )
 
     servers = []
     for (role, pod), rows in by_server(samples).items():
         instants = [round(s.at * 1000) for s in rows]
-        steps = [instant - before for before, instant in zip((0, *instants), instants, strict=False)]
+        steps = [
+            instant - before for before, instant in zip((0, *instants), instants, strict=False)
+        ]
         columns = {name: [short(getattr(s, name)) for s in rows] for name in SAMPLE_FIGURES}
-        kept = {name: column for name, column in columns.items() if any(v is not None for v in column)}
+        kept = {
+            name: column for name, column in columns.items() if any(v is not None for v in column)
+        }
         servers.append({"role": role, "pod": pod, "at": steps, **kept})
     return servers
 
@@ -180,7 +224,11 @@ def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
 
 
 def _instants(steps: object, *, most: int) -> list[int]:
-    if not isinstance(steps, list) or len(steps) > most or not all(type(step) is int for step in steps):
+    if (
+        not isinstance(steps, list)
+        or len(steps) > most
+        or not all(type(step) is int for step in steps)
+    ):
         raise ValueError(f"instants must be whole numbers, {MAX_SAMPLES} at most")
     instants = list(accumulate(steps))
     if not all(0 <= instant <= _LAST_MS for instant in instants):
@@ -193,6 +241,8 @@ def _column(stored: object, length: int) -> list[float | None]:
         return [None] * length
     if not isinstance(stored, list) or len(stored) != length:
         raise ValueError(f"a column must have {length} values, as many as there are instants")
-    if not all(value is None or (type(value) in (int, float) and is_believable(value)) for value in stored):
+    if not all(
+        value is None or (type(value) in (int, float) and is_believable(value)) for value in stored
+    ):
         raise ValueError("a figure is not a number from 0 to 1e15")
     return [None if value is None else float(value) for value in stored]

@@ -1,4 +1,5 @@
-"""Which samples of the timeline belong to a stage, and the figures of its servers: by role, and one by one."""
+"""Which samples of the timeline belong to a stage, and the figures of its servers: by role, and one
+by one."""
 
 import math
 from bisect import bisect_right
@@ -11,19 +12,27 @@ from benchrun_client.contract import START_TIME, ServerEdge, StageRecord
 from benchrun.api import ROLE_FIGURES, START_DECIMALS, SUMMED, Figure, RoleFigures, Sample
 from benchrun.measure import counters
 from benchrun.measure.metrics_page import COMBINE
-from benchrun.measure.request_figures import duration_seconds, known, ratio, rounded, sum_of_all, sum_of_known
+from benchrun.measure.request_figures import (
+    duration_seconds,
+    known,
+    ratio,
+    rounded,
+    sum_of_all,
+    sum_of_known,
+)
 from benchrun.measure.timeline import by_server
 
-# A stage's window is found by each server's own count of generated tokens, which both the client's edges and the operator's
-# samples carry, so two nodes' clocks need not agree. With `before` and `after` the counts at the edges, a sample belongs
-# to the stage when
+# A stage's window is found by each server's own count of generated tokens, which both the client's
+# edges and the operator's samples carry, so two nodes' clocks need not agree. With `before` and
+# `after` the counts at the edges, a sample belongs to the stage when
 #
 #     before < tokens < after,  or  tokens == before and the server is busy.
 #
-# `before` while busy is a prefill: the stage has begun, its first token has not come. `before` while idle is the pause
-# ahead of the stage. `after` belongs to nobody or, when busy, to the next stage, whose `before` it is: by then every answer
-# of this stage is complete. So windows of one server never overlap. Where the counts can't tell (none at an edge, no token
-# generated, server not recognised) the client's instants are taken.
+# `before` while busy is a prefill: the stage has begun, its first token has not come. `before`
+# while idle is the pause ahead of the stage. `after` belongs to nobody or, when busy, to the next
+# stage, whose `before` it is: by then every answer of this stage is complete. So windows of one
+# server never overlap. Where the counts can't tell (none at an edge, no token generated, server not
+# recognised) the client's instants are taken.
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +43,8 @@ class PodWindow:
     pod: str
     edge: ServerEdge | None  # Of the server that they come from; None where it is not known.
     samples: tuple[Sample, ...]
-    present: bool  # Whether it was scraped around the stage at all: one that came later is not waited for.
+    # Whether it was scraped around the stage at all: one that came later is not waited for.
+    present: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +60,13 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One server within one stage. A count is None where an edge lacks it, or the server was restarted in between."""
+    """One server within one stage. A count is None where an edge lacks it, or the server was
+    restarted in between."""
 
     address: str
-    pod: str | None  # Where its samples come from; None where no pod's samples are known to be its own.
+    pod: (
+        str | None
+    )  # Where its samples come from; None where no pod's samples are known to be its own.
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None
@@ -86,15 +99,25 @@ def _start(edge: ServerEdge) -> float | None:
     return None if seconds is None else round(seconds, START_DECIMALS)
 
 
-def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Sample]) -> list[Sample]:
+def _inside(
+    record: StageRecord, edge: ServerEdge | None, samples: Sequence[Sample]
+) -> list[Sample]:
     before = after = None
     if edge is not None:
-        before, after = (counters.count(snapshot, counters.GENERATION_TOKENS) for snapshot in (edge.before, edge.after))
-        # A process that was gone before the stage counted on its own: its count may lie between these edges by chance.
+        before, after = (
+            counters.count(snapshot, counters.GENERATION_TOKENS)
+            for snapshot in (edge.before, edge.after)
+        )
+        # A process that was gone before the stage counted on its own: its count may lie between
+        # these edges by chance.
         if (start := _start(edge)) is not None:
             samples = [s for s in samples if s.start_time is None or s.start_time >= start]
     if before is None or after is None or before >= after:
-        return [s for s in samples if record.first_send_unix_us <= s.at * 1e6 <= record.last_receive_unix_us]
+        return [
+            s
+            for s in samples
+            if record.first_send_unix_us <= s.at * 1e6 <= record.last_receive_unix_us
+        ]
     found = [
         s
         for s in samples
@@ -103,7 +126,11 @@ def _inside(record: StageRecord, edge: ServerEdge | None, samples: Sequence[Samp
     ]
     # A bucket of samples may reach into the next stage: such ones only where there are no others.
     ends = [[each.generation_tokens for each in (s.low or s, s.high or s)] for s in found]
-    whole = [s for s, (low, high) in zip(found, ends, strict=True) if before <= (low or 0) and (high or 0) <= after]
+    whole = [
+        s
+        for s, (low, high) in zip(found, ends, strict=True)
+        if before <= (low or 0) and (high or 0) <= after
+    ]
     return whole or found
 
 
@@ -111,8 +138,11 @@ def is_busy(sample: Sample) -> bool:
     return (sample.running or 0) + (sample.waiting or 0) > 0
 
 
-def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float) -> tuple[Window, ...]:
-    """One window a role, in order of the role's first sample; of a role without any, the edges alone. None for a proxy."""
+def stage_windows(
+    record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float
+) -> tuple[Window, ...]:
+    """One window a role, in order of the role's first sample; of a role without any, the edges
+    alone. None for a proxy."""
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval
     at_edges = counters.by_role(counters.of_vllm(record.servers))
@@ -126,8 +156,9 @@ def stage_windows(record: StageRecord, samples: Sequence[Sample], *, scrape_inte
 
 
 def together(window: Window) -> Sequence[Sample]:
-    """Requests running and waiting in all servers of the role, at each instant of a sample: a server's latest, else its first; none
-    further than an interval from its own samples, where it is idle. Empty where a server gave no sample: the sum is not known."""
+    """Requests running and waiting in all servers of the role, at each instant of a sample: a
+    server's latest, else its first; none further than an interval from its own samples, where it is
+    idle. Empty where a server gave no sample: the sum is not known."""
     servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
     if len(servers) < window.servers or len(servers) == 1:
         return window.samples if len(servers) == window.servers else ()
@@ -137,13 +168,16 @@ def together(window: Window) -> Sequence[Sample]:
     for at in sorted({sample.at for sample in window.samples}):
         near = [(ats, own) for ats, own in columns if ats[0] - step < at < ats[-1] + step]
         latest = [own[max(0, bisect_right(ats, at) - 1)] for ats, own in near]
-        sums: dict[str, Any] = {name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED}
+        sums: dict[str, Any] = {
+            name: sum_of_all([getattr(each, name) for each in latest]) for name in SUMMED
+        }
         found.append(replace(latest[0], at=at, low=None, high=None, **sums))
     return found
 
 
 def figures(stage_windows: Iterable[Window]) -> RoleFigures:
-    """Figures over windows of one role: those of a stage, or of all stages of a cell. Not rounded."""
+    """Figures over windows of one role: those of a stage, or of all stages of a cell. Not
+    rounded."""
     parts = list(stage_windows)
     stages = [part.edges for part in parts]
     samples = [sample for part in parts for sample in part.samples]
@@ -155,13 +189,18 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
     }
     expected = math.fsum(part.expected for part in parts)
     coverage = min(100.0, 100 * len(samples) / expected) if expected > 0 else None
-    return RoleFigures(role=parts[0].role, samples=len(samples), coverage_percent=coverage, **values)
+    return RoleFigures(
+        role=parts[0].role, samples=len(samples), coverage_percent=coverage, **values
+    )
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
     """Every vLLM server that the client was to scrape, as the record has them."""
     pods = pod_windows(record, samples)
-    return tuple(_replica(edge, [pod for pod in pods if pod.edge is edge]) for edge in counters.of_vllm(record.servers))
+    return tuple(
+        _replica(edge, [pod for pod in pods if pod.edge is edge])
+        for edge in counters.of_vllm(record.servers)
+    )
 
 
 def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
@@ -186,11 +225,15 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
 
 def rounded_figures(figures: RoleFigures) -> RoleFigures:
     """As in a status: counts exact, all others with five significant digits."""
-    names = (name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of)
+    names = (
+        name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of
+    )
     return figures.model_copy(update={name: rounded(getattr(figures, name)) for name in names})
 
 
-def _value(figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]) -> float | None:
+def _value(
+    figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[ServerEdge]]
+) -> float | None:
     if figure.sample:
         ends = (sample.high or sample if figure.by == "max" else sample for sample in samples)
         values = known(getattr(sample, figure.sample) for sample in ends)
@@ -200,7 +243,11 @@ def _value(figure: Figure, samples: Sequence[Sample], stages: Sequence[Sequence[
     if len(figure.counters) > 1:
         return sum_of_known(rise for counter in figure.counters for rise in _rises(stages, counter))
     risen = sum_of_all(_rises(stages, figure.counters[0]))
-    return ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100) if figure.percent_of else risen
+    return (
+        ratio(risen, sum_of_all(_rises(stages, figure.percent_of)), scale=100)
+        if figure.percent_of
+        else risen
+    )
 
 
 def _rises(stages: Sequence[Sequence[ServerEdge]], counter: str) -> list[float | None]:

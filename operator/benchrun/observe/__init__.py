@@ -1,4 +1,5 @@
-"""Raw objects of the cluster made into small frozen views, and pod failures into a diagnosis. Pure."""
+"""Raw objects of the cluster made into small frozen views, and pod failures into a diagnosis.
+Pure."""
 
 from benchrun.observe.pod_failures import *
 from benchrun.observe.run_outcomes import *

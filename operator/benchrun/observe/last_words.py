@@ -13,7 +13,9 @@ MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024  # of the end of a log
 MAX_LINES, MAX_LINE_CHARS = 1024, 2048  # of that end
 MAX_LINES_OF_ERROR = 8
-_ERROR = re.compile(r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$")
+_ERROR = re.compile(
+    r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$"
+)
 _ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
@@ -39,7 +41,8 @@ def last_words(log: str) -> str:
 
 
 def bounded(words: str) -> str:
-    """Cut to 600 characters, with white space made single, and what looks like a credential or only steers a terminal taken out."""
+    """Cut to 600 characters, with white space made single, and what looks like a credential or only
+    steers a terminal taken out."""
     single = _CREDENTIAL.sub("***", " ".join(plain_text(words[:MAX_READ_CHARS]).split()))
     return single if len(single) <= MAX_CHARS else single[: MAX_CHARS - 1].rstrip() + "…"
 
@@ -78,10 +81,15 @@ def _error(lines: list[_Line]) -> str:
 
 
 def _until_end(lines: list[_Line], at: int) -> list[str]:
-    """Lines after `at` that belong to the same error: up to the next message, traceback, exception or warning."""
+    """Lines after `at` that belong to the same error: up to the next message, traceback, exception
+    or warning."""
     kept: list[str] = []
     for line in lines[at + 1 : at + 1 + MAX_LINES_OF_ERROR]:
-        if line.prefix != lines[at].prefix or _END_OF_ERROR.search(line.text) or _ERROR.match(line.text):
+        if (
+            line.prefix != lines[at].prefix
+            or _END_OF_ERROR.search(line.text)
+            or _ERROR.match(line.text)
+        ):
             break
         kept.append(line.text)
     return kept

@@ -1,4 +1,5 @@
-"""Why a server can't serve and why a client can't measure: checks of a pod's evidence, pure, and silent unless sure."""
+"""Why a server can't serve and why a client can't measure: checks of a pod's evidence, pure, and
+silent unless sure."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -22,7 +23,8 @@ class Evidence:
     """A pod, and what its main container left behind."""
 
     pod: Pod
-    log: str  # End of the container's log: the fetched tail where there is one, else its termination message.
+    # End of the container's log: the fetched tail where there is one, else its termination message.
+    log: str
     words: str  # The error in it, without the traceback.
 
     @property
@@ -49,7 +51,11 @@ class Evidence:
     def resources_path(self) -> str:
         """Where in the spec its resources are."""
         is_role = self.pod.role in (ROLE_PREFILL, ROLE_DECODE)
-        return f"spec.server.disaggregated.{self.pod.role}.resources" if is_role else f"{self.spec_path}.resources"
+        return (
+            f"spec.server.disaggregated.{self.pod.role}.resources"
+            if is_role
+            else f"{self.spec_path}.resources"
+        )
 
     @property
     def pod_words(self) -> str:
@@ -71,7 +77,8 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """A pod's evidence. The fetched log, perhaps of the next start, counts only where the termination message is not enough."""
+    """A pod's evidence. The fetched log, perhaps of the next start, counts only where the
+    termination message is not enough."""
     message = pod.ending.message if pod.ending is not None else ""
     by_message = Evidence(pod=pod, log=message, words=last_words(message))
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
@@ -86,13 +93,20 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
     return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
 
 
-def diagnosis_of(pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None) -> Diagnosis | None:
-    """By all checks for pods that stay; by eviction alone for those being deleted, whose containers end because they are."""
+def diagnosis_of(
+    pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None
+) -> Diagnosis | None:
+    """By all checks for pods that stay; by eviction alone for those being deleted, whose containers
+    end because they are."""
     listed = list(pods)
     staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
     leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)
     found = first_diagnosis(staying, checks)
-    return found if found is not None and found.terminal else first_diagnosis(leaving, (evicted,)) or found
+    return (
+        found
+        if found is not None and found.terminal
+        else first_diagnosis(leaving, (evicted,)) or found
+    )
 
 
 def diagnosed(reason: str, what: str, remedy: str, *, terminal: bool = True) -> Diagnosis:
@@ -105,31 +119,50 @@ _CANNOT_START = ("RunContainerError", "StartError", "ContainerCannotRun")
 
 
 def crash_loop(evidence: Evidence) -> Diagnosis | None:
-    """Two restarts, or the kubelet's back-off. Where the log only points to a cause further up, that is looked at first."""
+    """Two restarts, or the kubelet's back-off. Where the log only points to a cause further up,
+    that is looked at first."""
     pod = evidence.pod
     looping = pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
     stuck = pod.waiting_reason in _CANNOT_START
     if evidence.pod.ending is None or not (looping or stuck or evidence.is_cause_hidden):
         return None
     words = evidence.words or bounded(pod.waiting_message or "") or "its log is empty"
-    what = f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so far: {words}"
+    what = (
+        f"The container ended with exit code {evidence.exit_code}, {pod.restarts} restarts so "
+        f"far: {words}"
+    )
     terminal = pod.restarts >= _ENOUGH_RESTARTS or (looping and not evidence.is_cause_hidden)
-    return diagnosed(Reason.CRASH_LOOP, what, "See more of its log with benchrun logs.", terminal=terminal)
+    return diagnosed(
+        Reason.CRASH_LOOP, what, "See more of its log with benchrun logs.", terminal=terminal
+    )
 
 
 def out_of_memory(evidence: Evidence) -> Diagnosis | None:
     """The kernel ended the container at its memory limit."""
     if evidence.pod.ending is None or evidence.pod.ending.reason != "OOMKilled":
         return None
-    weights = "" if evidence.pod.role in _PATHS else "; a server needs about twice the size of its weights"
+    weights = (
+        ""
+        if evidence.pod.role in _PATHS
+        else "; a server needs about twice the size of its weights"
+    )
     remedy = f"Raise the memory limit in {evidence.resources_path}{weights}."
     return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
 
 
 _TAKEN = (
-    "Evicted", "Preempting", "PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "DeletionByPodGC",
-    "TerminationByKubelet", "NodeLost", "NodeShutdown", "Shutdown", "Terminated",
-)  # fmt: skip
+    "Evicted",
+    "Preempting",
+    "PreemptionByScheduler",
+    "DeletionByTaintManager",
+    "EvictionByEvictionAPI",
+    "DeletionByPodGC",
+    "TerminationByKubelet",
+    "NodeLost",
+    "NodeShutdown",
+    "Shutdown",
+    "Terminated",
+)
 _NEVER_ADMITTED = ("violates PodSecurity", "admission webhook", "denied the request")
 
 
@@ -138,21 +171,32 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
     if evidence.pod.pod_reason not in _TAKEN:
         return None
     pod, resources = evidence.pod_path, evidence.resources_path
-    remedy = f"Start a new run with requests equal to limits in {resources}, and a priority class in {pod}."
+    remedy = (
+        f"Start a new run with requests equal to limits in {resources}, and a priority class in "
+        f"{pod}."
+    )
     return diagnosed(Reason.EVICTED, f"The pod was evicted ({evidence.pod_words})", remedy)
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     """The kubelet would not start a pod that the scheduler gave it; another one is made."""
     reason = evidence.pod.pod_reason or ""
-    if evidence.pod.phase != "Failed" or not reason.startswith(("OutOf", "UnexpectedAdmissionError", "NodeAffinity")):
+    if evidence.pod.phase != "Failed" or not reason.startswith(
+        ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
+    ):
         return None
     remedy = "Another pod is tried; if this repeats, check the node's device plugin."
-    return diagnosed(Reason.POD_REJECTED, f"The node refused the pod ({evidence.pod_words})", remedy, terminal=False)
+    return diagnosed(
+        Reason.POD_REJECTED,
+        f"The node refused the pod ({evidence.pod_words})",
+        remedy,
+        terminal=False,
+    )
 
 
 def rejected(child: Child | None) -> Diagnosis | None:
-    """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy (which won't)."""
+    """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy
+    (which won't)."""
     if child is None or child.failure is None:
         return None
     what = f"The pod was not admitted: {bounded(child.failure)}"
@@ -163,10 +207,14 @@ def rejected(child: Child | None) -> Diagnosis | None:
     return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
 
 
-# With the back-off the kubelet has tried, failed, and waits: an error that one more try mends does not get so far.
+# With the back-off the kubelet has tried, failed, and waits: an error that one more try mends does
+# not get so far.
 _NOT_PULLED = ("InvalidImageName", "ErrImageNeverPull", "ImagePullBackOff")
 _TRYING = ("ErrImagePull", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed")
-_WRONG_USER = ("container has runAsNonRoot and image will run as root", "image has non-numeric user")
+_WRONG_USER = (
+    "container has runAsNonRoot and image will run as root",
+    "image has non-numeric user",
+)
 _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
 
 
@@ -176,26 +224,39 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
     if reason not in (*_NOT_PULLED, *_TRYING):
         return None
     words = bounded(evidence.pod.waiting_message or reason)
-    remedy = f"Check {evidence.spec_path}.image, and {evidence.pod_path}.imagePullSecrets if the registry is private."
+    remedy = (
+        f"Check {evidence.spec_path}.image, and {evidence.pod_path}.imagePullSecrets if the "
+        "registry is private."
+    )
     what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
     return diagnosed(Reason.IMAGE_PULL, what, remedy, terminal=reason not in _TRYING)
 
 
 def container_config(evidence: Evidence) -> Diagnosis | None:
-    """Something the container refers to is missing (a Secret, a ConfigMap): it may still be created, so we wait."""
+    """Something the container refers to is missing (a Secret, a ConfigMap): it may still be
+    created, so we wait."""
     if evidence.pod.waiting_reason not in _CONFIG:
         return None
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
     if any(phrase in words for phrase in _WRONG_USER):
-        remedy = f"Set runAsUser in {evidence.pod_path}.securityContext, or use an image whose user is not root."
+        remedy = (
+            f"Set runAsUser in {evidence.pod_path}.securityContext, or use an image whose user is "
+            "not root."
+        )
         return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy)
-    remedy = f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and spec.model."
-    return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False)
+    remedy = (
+        f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and "
+        "spec.model."
+    )
+    return diagnosed(
+        Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy, terminal=False
+    )
 
 
-# The scheduler reports how many nodes failed for which reason: "0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2
-# node(s) didn't match Pod's node affinity/selector. preemption: ...". Only where every node fails for a reason that waiting
-# does not mend is it structural. A resource that no node has reads like one that is in use, so it is waited for.
+# The scheduler reports how many nodes failed for which reason: "0/3 nodes are available: 1
+# Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's node affinity/selector. preemption:
+# ...". Only where every node fails for a reason that waiting does not mend is it structural. A
+# resource that no node has reads like one that is in use, so it is waited for.
 
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
 _TAIL = re.compile(r"\.? (no new claims to deallocate|preemption: ).*", re.DOTALL)
@@ -206,8 +267,14 @@ _STRUCTURAL = (
     "node(s) didn't match the requested node name",
 )
 _TAINT = re.compile(r"^node\(s\) had untolerated taint \{(?P<key>[^:}=]+)")
-_PASSING_TAINTS = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/", "ToBeDeleted")
-"""Set by the cluster on nodes that start, fail or go. From 1.34 the scheduler no longer names the taint; then we wait."""
+_PASSING_TAINTS = (
+    "node.kubernetes.io/",
+    "node.cloudprovider.kubernetes.io/",
+    "node.cluster.x-k8s.io/",
+    "ToBeDeleted",
+)
+"""Set by the cluster on nodes that start, fail or go. From 1.34 the scheduler no longer names the
+taint; then we wait."""
 
 
 def unschedulable(evidence: Evidence) -> Diagnosis | None:
@@ -216,19 +283,28 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(_TAIL.sub("", message))
     if is_structural(message):
-        remedy = f"Correct nodeSelector, affinity and tolerations in {evidence.pod_path}, or add such a node."
+        remedy = (
+            f"Correct nodeSelector, affinity and tolerations in {evidence.pod_path}, or add such "
+            "a node."
+        )
         return diagnosed(Reason.UNSCHEDULABLE, f"No node can ever take the pod: {words}", remedy)
     if "persistentvolumeclaim" in words.lower():
         data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
         places = f"{data}spec.model.source.pvc and {evidence.pod_path}.volumes"
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
-        remedy = f"The run continues when a node has room; if none ever will, lower {evidence.resources_path}."
-    return diagnosed(Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False)
+        remedy = (
+            "The run continues when a node has room; if none ever will, lower "
+            f"{evidence.resources_path}."
+        )
+    return diagnosed(
+        Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False
+    )
 
 
 def is_structural(message: str) -> bool:
-    """Whether every node of the cluster fails for a reason that only another spec or another node mends."""
+    """Whether every node of the cluster fails for a reason that only another spec or another node
+    mends."""
 
     def never_mends(why: str) -> bool:
         if (taint := _TAINT.match(why)) is not None:
@@ -236,9 +312,19 @@ def is_structural(message: str) -> bool:
         return why.rstrip(". ") in _STRUCTURAL
 
     head = _HEAD.match(_TAIL.sub("", message))
-    reasons = [] if head is None else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
-    lasting = [int(reason["nodes"]) for reason in reasons if reason is not None and never_mends(reason["why"])]
-    return head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)
+    reasons = (
+        []
+        if head is None
+        else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
+    )
+    lasting = [
+        int(reason["nodes"])
+        for reason in reasons
+        if reason is not None and never_mends(reason["why"])
+    ]
+    return (
+        head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)
+    )
 
 
 def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
@@ -252,7 +338,12 @@ def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
         return None
     if cause.unless is not None and evidence.mentions(cause.unless):
         return None
-    return diagnosed(cause.reason, f"{cause.what}: {words}", cause.remedy, terminal=evidence.endings >= cause.tries)
+    return diagnosed(
+        cause.reason,
+        f"{cause.what}: {words}",
+        cause.remedy,
+        terminal=evidence.endings >= cause.tries,
+    )
 
 
 SERVER_CHECKS: tuple[Check, ...] = (
@@ -267,8 +358,11 @@ SERVER_CHECKS: tuple[Check, ...] = (
 )
 
 
-def diagnose_server(pods: Iterable[Pod], deployment: Child | None, *, log_tail: str | None = None) -> Diagnosis | None:
-    """What is wrong with the server, or None. `log_tail` is the end of the failed container's log, once fetched."""
+def diagnose_server(
+    pods: Iterable[Pod], deployment: Child | None, *, log_tail: str | None = None
+) -> Diagnosis | None:
+    """What is wrong with the server, or None. `log_tail` is the end of the failed container's log,
+    once fetched."""
     listed = list(pods)
     found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
     return found or (rejected(deployment) if all(pod.deleting for pod in listed) else None)
@@ -278,7 +372,8 @@ _BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
 
 
 def reported_failure(evidence: Evidence) -> Diagnosis | None:
-    """The client's termination message is a `Failure` as JSON: its reason and message, passed on."""
+    """The client's termination message is a `Failure` as JSON: its reason and message, passed
+    on."""
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     try:
@@ -289,13 +384,19 @@ def reported_failure(evidence: Evidence) -> Diagnosis | None:
 
 
 def exited(evidence: Evidence) -> Diagnosis | None:
-    """It ended without a report, by a signal from outside or in another way; a client is not restarted."""
+    """It ended without a report, by a signal from outside or in another way; a client is not
+    restarted."""
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     if ended.exit_code in _BY_SIGNAL:
         remedy = "The events of its pod and its node may show by whom."
-        return diagnosed(Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy)
-    what = f"The client ended with exit code {ended.exit_code}: {evidence.words or ended.reason or 'its log is empty'}"
+        return diagnosed(
+            Reason.CLIENT_GONE, f"The client was killed (exit code {ended.exit_code})", remedy
+        )
+    what = (
+        f"The client ended with exit code {ended.exit_code}: "
+        f"{evidence.words or ended.reason or 'its log is empty'}"
+    )
     remedy = "kubectl logs of the client pod has more."
     return diagnosed(Reason.CLIENT_FAILED, what, remedy)
 
@@ -328,10 +429,13 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
         remedy = "Raise spec.runDeadlineSeconds, or measure less."
         return diagnosed(Reason.RUN_DEADLINE, "The client's Job reached its deadline", remedy)
     if deleted:
-        return Diagnosis(Reason.CLIENT_GONE, f"The client's pod was deleted: {bounded(job.failure)}", True)
+        return Diagnosis(
+            Reason.CLIENT_GONE, f"The client's pod was deleted: {bounded(job.failure)}", True
+        )
     return Diagnosis(Reason.CLIENT_FAILED, f"The client's Job failed: {bounded(job.failure)}", True)
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
-    """A pod whose termination message only points further up in its log: that log is worth fetching."""
+    """A pod whose termination message only points further up in its log: that log is worth
+    fetching."""
     return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

@@ -13,10 +13,17 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run
 
 HEADLINE_FIGURES = (
-    "request_throughput", "output_throughput", "request_goodput", "median_ttft_ms", "p99_ttft_ms", "median_tpot_ms",
-    "p99_tpot_ms", "p99_e2el_ms",
-)  # fmt: skip
-"""Under the names they have in `status.results[].metrics`; throughput is that of the plateau, where there is one."""
+    "request_throughput",
+    "output_throughput",
+    "request_goodput",
+    "median_ttft_ms",
+    "p99_ttft_ms",
+    "median_tpot_ms",
+    "p99_tpot_ms",
+    "p99_e2el_ms",
+)
+"""Under the names they have in `status.results[].metrics`; throughput is that of the plateau, where
+there is one."""
 MAX_CELLS = 16  # load points remembered of one run
 _MAX_WORD_CHARS = 40
 _MAX_CELL_CHARS = 160
@@ -31,7 +38,9 @@ class CellFigures:
     axis: str
     value: str
     verdict: str
-    figures: tuple[float | None, ...]  # of HEADLINE_FIGURES; None: nothing was measured, or too few requests bound it
+    figures: tuple[
+        float | None, ...
+    ]  # of HEADLINE_FIGURES; None: nothing was measured, or too few requests bound it
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +59,10 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
     if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
     headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
-    rows = {raw.text(row.get("cell"), _MAX_CELL_CHARS): row for row in raw.mappings(status.get("results"))}
+    rows = {
+        raw.text(row.get("cell"), _MAX_CELL_CHARS): row
+        for row in raw.mappings(status.get("results"))
+    }
     rows.pop("", None)
     # The one that `kubectl get` shows is never among those left out.
     kept = sorted(rows, key=lambda name: name != headline)[:MAX_CELLS]
@@ -64,16 +76,23 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
 
 
 def _figures_of(cell: str, row: raw.Object) -> CellFigures:
-    steady = raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
+    steady = (
+        raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
+    )
     throughputs = {key: value for key, value in steady.items() if key in THROUGHPUTS}
     metrics = {**raw.mapping(row.get("metrics")), **throughputs}
     listed = row.get("uncertain")
     uncertain = listed if isinstance(listed, list) else []
-    words = {name: raw.text(row.get(name), _MAX_WORD_CHARS) for name in ("workload", "axis", "value", "verdict")}
+    words = {
+        name: raw.text(row.get(name), _MAX_WORD_CHARS)
+        for name in ("workload", "axis", "value", "verdict")
+    }
     return CellFigures(
         cell=cell,
         **words,
-        figures=tuple(None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES),
+        figures=tuple(
+            None if name in uncertain else _finite(metrics.get(name)) for name in HEADLINE_FIGURES
+        ),
     )
 
 
@@ -97,7 +116,9 @@ class SweptRun:
     deleting: bool
     reason: str = ""  # Why it ended early: the reason of its condition Failed.
     message: str = ""
-    held_seconds: float = 0.0  # of a run that has ended: from its server's scheduling to the server's release
+    held_seconds: float = (
+        0.0  # of a run that has ended: from its server's scheduling to the server's release
+    )
 
     @property
     def ended(self) -> bool:
@@ -119,7 +140,9 @@ def _swept(run: Run) -> SweptRun:
         state = "Completed"
     early, status = state in ("Failed", "Cancelled"), run.status
     since = raw.instant(status.get("scheduledTime"))
-    until = raw.instant(status.get("serverReleasedTime")) or raw.instant(status.get("completionTime"))
+    until = raw.instant(status.get("serverReleasedTime")) or raw.instant(
+        status.get("completionTime")
+    )
     return SweptRun(
         run.name,
         run.uid,

@@ -1,4 +1,5 @@
-"""Reading values out of objects that anybody may have written: never raises, never keeps more than the limit."""
+"""Reading values out of objects that anybody may have written: never raises, never keeps more than
+the limit."""
 
 import json
 import sys
@@ -7,7 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 MAX_NAME_CHARS = 253
-MAX_MESSAGE_CHARS = 2048  # a termination message is at most 4,096 bytes; the end of a log in its place 2,048
+MAX_MESSAGE_CHARS = (
+    2048  # a termination message is at most 4,096 bytes; the end of a log in its place 2,048
+)
 MAX_NUMBER = 10**15  # as many digits as are read of a string, too
 MAX_SHARED_CHARS = 64
 MAX_SHARED_DEPTH = 32
@@ -28,21 +31,29 @@ def mapping(value: object) -> Object:
 
 
 def shared(value: Any, depth: int = MAX_SHARED_DEPTH) -> Any:
-    """The same JSON with its keys and short texts in memory once: it saves half of what specs and statuses take."""
+    """The same JSON with its keys and short texts in memory once: it saves half of what specs and
+    statuses take."""
     if depth == 0:
         return value
     if isinstance(value, dict):
-        return {sys.intern(key): shared(each, depth - 1) for key, each in value.items() if type(key) is str}
+        return {
+            sys.intern(key): shared(each, depth - 1)
+            for key, each in value.items()
+            if type(key) is str
+        }
     if isinstance(value, list):
         return [shared(each, depth - 1) for each in value]
     return sys.intern(value) if type(value) is str and len(value) <= MAX_SHARED_CHARS else value
 
 
 def holds_more_than(most: int, value: object) -> bool:
-    """Whether it has more values in it than that, keys not counted. An empty list takes 20 times the memory of its text."""
+    """Whether it has more values in it than that, keys not counted. An empty list takes 20 times
+    the memory of its text."""
     found = [value]
     for each in found:
-        found.extend(each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ())
+        found.extend(
+            each.values() if isinstance(each, Mapping) else each if isinstance(each, list) else ()
+        )
         if len(found) > most:
             return True
     return False
@@ -98,4 +109,6 @@ def condition(status: Object, type_: str) -> Object:
 
 def controller(metadata: Object) -> Object:
     """The owner reference of whoever controls the object; empty if nobody does."""
-    return next((r for r in mappings(metadata.get("ownerReferences")) if r.get("controller") is True), {})
+    return next(
+        (r for r in mappings(metadata.get("ownerReferences")) if r.get("controller") is True), {}
+    )

@@ -1,7 +1,7 @@
 """Raw objects, as the watches deliver them, made into the small views that decisions read.
 
-Total functions: whatever is missing, of another type or too long becomes None, empty or cut; nothing raises.
-"""
+Total functions: whatever is missing, of another type or too long becomes None, empty or cut;
+nothing raises."""
 
 import re
 from collections.abc import Iterable
@@ -32,11 +32,15 @@ def main_container(role: str) -> str:
 def is_finished(status: raw.Object) -> bool:
     """Whether a run or a sweep has ended, by its status."""
     ended = ("Complete", "Failed")
-    return any(c.get("type") in ended and c.get("status") == "True" for c in raw.mappings(status.get("conditions")))
+    return any(
+        c.get("type") in ended and c.get("status") == "True"
+        for c in raw.mappings(status.get("conditions"))
+    )
 
 
 def view_of(kind: str, body: raw.Object) -> View:
-    """Whatever it is. Of what has ended only what is still looked at: its results stay in the cluster, not in our memory."""
+    """Whatever it is. Of what has ended only what is still looked at: its results stay in the
+    cluster, not in our memory."""
     if kind == "Pod":
         return pod_of(body)
     if kind not in (names.KIND, SWEEP_KIND):
@@ -44,18 +48,26 @@ def view_of(kind: str, body: raw.Object) -> View:
     declared = run_of(body) if kind == names.KIND else sweep_of(body)
     if not is_finished(declared.status):
         return declared
-    return replace(declared, status={name: value for name, value in declared.status.items() if name not in _BULKY})
+    return replace(
+        declared,
+        status={name: value for name, value in declared.status.items() if name not in _BULKY},
+    )
 
 
 def run_of(body: raw.Object) -> Run:
-    """A BenchmarkRun; its spec and status stay as they are, but a spec of too many values is as good as none."""
-    return Run(**_declared(body), sweep_uid=_controller_uid(raw.mapping(body.get("metadata")), SWEEP_KIND))
+    """A BenchmarkRun; its spec and status stay as they are, but a spec of too many values is as
+    good as none."""
+    return Run(
+        **_declared(body), sweep_uid=_controller_uid(raw.mapping(body.get("metadata")), SWEEP_KIND)
+    )
 
 
 def _controller_uid(metadata: raw.Object, kind: str) -> str | None:
     """Uid of the object that controls this one; None where that is not of our kind."""
     owner = raw.controller(metadata)
-    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(f"{names.GROUP}/")
+    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
+        f"{names.GROUP}/"
+    )
     return (raw.text(owner.get("uid")) or None) if is_ours else None
 
 
@@ -80,9 +92,13 @@ def _declared(body: raw.Object) -> dict[str, Any]:
 
 
 def child_of(kind: str, body: raw.Object) -> Child:
-    """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a BenchmarkRun that controls it."""
+    """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a
+    BenchmarkRun that controls it."""
     metadata = raw.mapping(body.get("metadata"))
-    labels, annotations = raw.mapping(metadata.get("labels")), raw.mapping(metadata.get("annotations"))
+    labels, annotations = (
+        raw.mapping(metadata.get("labels")),
+        raw.mapping(metadata.get("annotations")),
+    )
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
     return Child(
         kind=kind,
@@ -104,47 +120,71 @@ def child_of(kind: str, body: raw.Object) -> Child:
 
 
 def pod_of(body: raw.Object) -> Pod:
-    """A pod. Its run-uid label is believed only where what makes that run's pods of its role controls it; else `run_uid` is empty."""
+    """A pod. Its run-uid label is believed only where what makes that run's pods of its role
+    controls it; else `run_uid` is empty."""
     metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
     labels = raw.mapping(metadata.get("labels"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     container = _main_container(spec.get("containers"), role)
     reported = _main_container(status.get("containerStatuses"), role)
     state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
-    # What an init container waits for comes first: the status of the main container has only PodInitializing.
-    of_init = (raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses")))
+    # What an init container waits for comes first: the status of the main container has only
+    # PodInitializing.
+    of_init = (
+        raw.mapping(each.get("state")) for each in raw.mappings(status.get("initContainerStatuses"))
+    )
     waits = [raw.mapping(each.get("waiting")) for each in (*of_init, state)]
-    waiting = next((each for each in waits if each.get("reason") not in (None, "PodInitializing")), waits[-1])
+    waiting = next(
+        (each for each in waits if each.get("reason") not in (None, "PodInitializing")), waits[-1]
+    )
     scheduled = raw.condition(status, "PodScheduled")
     no_node = scheduled.get("status"), scheduled.get("reason")
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
-    limits, args = raw.mapping(raw.mapping(container.get("resources")).get("limits")), container.get("args")
-    texts = [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
+    limits, args = (
+        raw.mapping(raw.mapping(container.get("resources")).get("limits")),
+        container.get("args"),
+    )
+    texts = (
+        [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
+    )
     # Why the whole pod ended, or is about to.
     disruption = raw.condition(status, "DisruptionTarget")
-    ending = status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
+    ending = (
+        status if status.get("reason") else disruption if disruption.get("status") == "True" else {}
+    )
     return Pod(
         name=raw.text(metadata.get("name")),
         uid=raw.text(metadata.get("uid")),
         role=role,
-        run_uid=raw.text(labels.get(names.LABEL_RUN_UID)) if _is_made_for_a_run(metadata, labels, role) else "",
-        rank=raw.number(labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)),
+        run_uid=raw.text(labels.get(names.LABEL_RUN_UID))
+        if _is_made_for_a_run(metadata, labels, role)
+        else "",
+        rank=raw.number(
+            labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)
+        ),
         ip=raw.text(status.get("podIP")) or None,
         phase=raw.text(status.get("phase")),
         ready=raw.condition(status, "Ready").get("status") == "True",
         deleting="deletionTimestamp" in metadata,
         node=raw.text(spec.get("nodeName")) or None,
-        scheduled_at=raw.instant(scheduled.get("lastTransitionTime")) if scheduled.get("status") == "True" else None,
+        scheduled_at=raw.instant(scheduled.get("lastTransitionTime"))
+        if scheduled.get("status") == "True"
+        else None,
         created_at=raw.instant(metadata.get("creationTimestamp")),
         started_at=raw.instant(started.get("startedAt")),
         restarts=raw.number(reported.get("restartCount")),
         image=raw.text(container.get("image"), MAX_IMAGE_CHARS) or None,
-        image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix("docker-pullable://") or None,
+        image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix(
+            "docker-pullable://"
+        )
+        or None,
         # Whole devices of any vendor: nvidia.com/gpu, amd.com/gpu, nvidia.com/mig-1g.10gb ...
         gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
         args=tuple(as_many_as_fit(texts, len, MAX_ARGS_CHARS)),
-        unschedulable=(why or "the scheduler gave no reason") if no_node == ("False", "Unschedulable") else None,
+        unschedulable=(why or "the scheduler gave no reason")
+        if no_node == ("False", "Unschedulable")
+        else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
         terminated=_termination(state.get("terminated")),
@@ -155,12 +195,15 @@ def pod_of(body: raw.Object) -> Pod:
 
 
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
-    """By the name of its controller: who may create any Job could otherwise make a client that is given the run's token."""
+    """By the name of its controller: who may create any Job could otherwise make a client that is
+    given the run's token."""
     run, uid = raw.text(labels.get(names.LABEL_RUN)), raw.text(labels.get(names.LABEL_RUN_UID))
     owner, child = raw.controller(metadata), names.child_name(run, uid, role)
     if role == names.ROLE_CLIENT:
         return (owner.get("kind"), owner.get("name")) == ("Job", child)
-    made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(raw.text(owner.get("kind")))
+    made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(
+        raw.text(owner.get("kind"))
+    )
     return made_by is not None and f"{raw.text(owner.get('name'))}-".startswith(f"{made_by}-")
 
 
@@ -169,12 +212,16 @@ def _failure(kind: str, status: raw.Object) -> str | None:
     found = raw.condition(status, type_) if type_ else {}
     if found.get("status") != "True":
         return None
-    reason, message = (raw.text(found.get("reason")), raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS))
+    reason, message = (
+        raw.text(found.get("reason")),
+        raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS),
+    )
     return f"{reason}: {message}" if message else reason or None
 
 
 def _main_container(containers: object, role: str) -> raw.Object:
-    """The container named for the role, or the first: a sidecar that was injected is never taken for it."""
+    """The container named for the role, or the first: a sidecar that was injected is never taken
+    for it."""
     listed = list(raw.mappings(containers))
     name = main_container(role)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
@@ -188,8 +235,8 @@ def _termination(value: object) -> Termination | None:
 
 # The kubelet's events show how long a pod waited for its image:
 #
-# Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including waiting). Image size: ...
-# Container image "vllm/vllm-openai:v0.32.0" already present on machine
+# Successfully pulled image "vllm/vllm-openai:v0.32.0" in 1m2.5s (1m3.25s including waiting). Image
+# size: ... Container image "vllm/vllm-openai:v0.32.0" already present on machine
 
 _PULLED = re.compile(
     r"Successfully pulled image .{1,1024} in ([0-9.a-zµ]{2,40})(?: \(([0-9.a-zµ]{2,40}) including waiting\))?"
@@ -200,14 +247,21 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-
 
 
 def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float | None:
-    """The wait for the container's image, that for other pulls included; 0 where the node had it. None: no event shows it."""
+    """The wait for the container's image, that for other pulls included; 0 where the node had it.
+    None: no event shows it."""
     waits = []
     for event in events:
         path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
         if event.get("reason") == "Pulled" and path == f"spec.containers{{{container}}}":
             message = raw.text(event.get("message"), raw.MAX_MESSAGE_CHARS)
             pulled = _PULLED.match(message)
-            waits.append(0.0 if _PRESENT in message else _go_duration(pulled[2] or pulled[1]) if pulled else None)
+            waits.append(
+                0.0
+                if _PRESENT in message
+                else _go_duration(pulled[2] or pulled[1])
+                if pulled
+                else None
+            )
     # A container that was started again found its image there.
     return max((wait for wait in waits if wait is not None), default=None)
 

@@ -1,4 +1,5 @@
-"""The views that the watch indexes hold and that decisions read, and which object or run a body is."""
+"""The views that the watch indexes hold and that decisions read, and which object or run a body
+is."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,17 +18,25 @@ class Child:
     name: str
     uid: str
     role: str
-    owner_uid: str | None  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
+    owner_uid: (
+        str | None
+    )  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
     deleting: bool
     applied_hash: str | None  # Hash of the manifest that was applied last.
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    plan_digest: str | None = None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
-    ends_search: str | None = None  # ConfigMaps of stages: the workload whose search ended with this one.
+    plan_digest: str | None = (
+        None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
+    )
+    ends_search: str | None = (
+        None  # ConfigMaps of stages: the workload whose search ended with this one.
+    )
     stored_bytes: int = 0
     created_at: datetime | None = None
-    failure: str | None = None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
+    failure: str | None = (
+        None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,9 @@ class Pod:
     deleting: bool
     node: str | None
     scheduled_at: datetime | None  # When condition PodScheduled became True.
-    rank: int = 0  # Place among the pods of one server over several nodes, or of one client; 0 is the one that answers.
+    # Place among the pods of one server over several nodes, or of one client; 0 is the one that
+    # answers.
+    rank: int = 0
     created_at: datetime | None = None
     started_at: datetime | None = None  # When the main container last started.
     restarts: int = 0
@@ -62,10 +73,14 @@ class Pod:
     gpus: int = 0
     args: tuple[str, ...] = ()
     unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
-    waiting_reason: str | None = None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
+    waiting_reason: str | None = (
+        None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
+    )
     waiting_message: str | None = None
     terminated: Termination | None = None  # How the main container ended, if it is not running now.
-    last_terminated: Termination | None = None  # How the main container ended the time before (restarts > 0).
+    last_terminated: Termination | None = (
+        None  # How the main container ended the time before (restarts > 0).
+    )
     pod_reason: str | None = None  # Why the whole pod ended, for example Evicted.
     pod_message: str | None = None
 
@@ -97,7 +112,11 @@ class Children:
 
     def role_pods(self, role: str) -> tuple[Pod, ...]:
         """Pods of a role, oldest first."""
-        return tuple(sorted((p for p in self.pods if p.role == role), key=lambda p: (str(p.created_at), p.name)))
+        return tuple(
+            sorted(
+                (p for p in self.pods if p.role == role), key=lambda p: (str(p.created_at), p.name)
+            )
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +132,9 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
-    version: str = field(default="", compare=False)  # resourceVersion: what is decided on it is written over it alone
+    version: str = field(
+        default="", compare=False
+    )  # resourceVersion: what is decided on it is written over it alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +199,9 @@ def belongs_to(key: Key, body: raw.Object) -> Key | None:
     """The run or sweep to reconcile when the object changes; None: none."""
     if key.kind in (names.KIND, SWEEP_KIND):
         return key
-    name = raw.text(raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN))
+    name = raw.text(
+        raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN)
+    )
     return run_key(key.namespace, name) if name else None
 
 
@@ -187,4 +210,8 @@ def sweep_of_run(body: raw.Object) -> Key | None:
     meta = raw.mapping(body.get("metadata"))
     owner = raw.controller(meta)
     namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
-    return sweep_key(namespace, name) if owner.get("kind") == SWEEP_KIND and namespace and name else None
+    return (
+        sweep_key(namespace, name)
+        if owner.get("kind") == SWEEP_KIND and namespace and name
+        else None
+    )

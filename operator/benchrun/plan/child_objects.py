@@ -1,4 +1,5 @@
-"""What every child of a run has in common: its name, labels and owner, how its pod is placed and locked down, and how long it may live."""
+"""What every child of a run has in common: its name, labels and owner, how its pod is placed and
+locked down, and how long it may live."""
 
 import hashlib
 import hmac
@@ -10,10 +11,16 @@ from typing import Any
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, PodOverrides, Resources
 
-STAY = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false", "karpenter.sh/do-not-disrupt": "true"}
+STAY = {
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+    "karpenter.sh/do-not-disrupt": "true",
+}
 """Autoscalers that move a pod would void the measurement."""
 
-CONTAINER_SECURITY: dict[str, Any] = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+CONTAINER_SECURITY: dict[str, Any] = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +32,9 @@ class Mounted:
     env: tuple[dict[str, Any], ...] = ()
 
 
-def mounted_at(directory: str, name: str, volume: dict[str, Any], *, read_only: bool = True) -> Mounted:
+def mounted_at(
+    directory: str, name: str, volume: dict[str, Any], *, read_only: bool = True
+) -> Mounted:
     """One volume in this directory."""
     mount = {"name": name, "mountPath": directory, **({"readOnly": True} if read_only else {})}
     return Mounted(({"name": name, **volume},), (mount,))
@@ -35,22 +44,32 @@ TMP = mounted_at("/tmp", "tmp", {"emptyDir": {}}, read_only=False)
 
 
 def pod_spec(
-    container: dict[str, Any], mounted: Iterable[Mounted], pod: PodOverrides, *, user: int, grace_seconds: int = 5
+    container: dict[str, Any],
+    mounted: Iterable[Mounted],
+    pod: PodOverrides,
+    *,
+    user: int,
+    grace_seconds: int = 5,
 ) -> dict[str, Any]:
-    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says otherwise, placed as it says."""
+    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says
+    otherwise, placed as it says."""
     every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
     elsewhere = {"security_context", "volumes", "volume_mounts", "image_pull_secrets"}
     secrets = (
-        {"imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets]} if pod.image_pull_secrets else {}
+        {"imagePullSecrets": [{"name": name} for name in pod.image_pull_secrets]}
+        if pod.image_pull_secrets
+        else {}
     )
     return {
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": grace_seconds,
         "securityContext": restricted if pod.security_context is None else pod.security_context,
-        "containers": [{**container, "volumeMounts": [mount for each in every for mount in each.mounts]}],
+        "containers": [
+            {**container, "volumeMounts": [mount for each in every for mount in each.mounts]}
+        ],
         "volumes": [volume for each in every for volume in each.volumes],
         **pod.model_dump(by_alias=True, exclude=elsewhere, exclude_none=True),
         **secrets,
@@ -64,9 +83,13 @@ def resources(given: Resources, *, requests: dict[str, str] | None = None) -> di
     return {name: amounts for name, amounts in merged.items() if amounts}
 
 
-def environment(defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def environment(
+    defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]
+) -> list[dict[str, Any]]:
     """Variables by name; later lists win over earlier ones, all win over the defaults."""
-    merged: dict[str, dict[str, Any]] = {name: {"name": name, "value": value} for name, value in defaults.items()}
+    merged: dict[str, dict[str, Any]] = {
+        name: {"name": name, "value": value} for name, value in defaults.items()
+    }
     for variables in given:
         merged |= {v["name"]: v for v in variables}
     return list(merged.values())
@@ -74,7 +97,11 @@ def environment(defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]) -
 
 def http_port(port: int, *, health_path: str) -> dict[str, Any]:
     """Port and readiness probe of a container that serves HTTP."""
-    probe = {"httpGet": {"path": health_path, "port": "http"}, "periodSeconds": 2, "timeoutSeconds": 5}
+    probe = {
+        "httpGet": {"path": health_path, "port": "http"},
+        "periodSeconds": 2,
+        "timeoutSeconds": 5,
+    }
     return {"ports": [{"name": "http", "containerPort": port}], "readinessProbe": probe}
 
 
@@ -91,7 +118,8 @@ class Owner:
 
 
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
-    """Metadata of a child. The controller reference lets the garbage collector clean up, even while the operator is down."""
+    """Metadata of a child. The controller reference lets the garbage collector clean up, even while
+    the operator is down."""
     return {
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
@@ -102,12 +130,20 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
 
 def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
     """The one owner of an object, an object of our API."""
-    reference = {"apiVersion": names.API_VERSION, "kind": kind, "name": owner.name, "uid": owner.uid}
+    reference = {
+        "apiVersion": names.API_VERSION,
+        "kind": kind,
+        "name": owner.name,
+        "uid": owner.uid,
+    }
     return [{**reference, "controller": True, "blockOwnerDeletion": True}]
 
 
-def headless_service(owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]) -> Manifest:
-    """Gives pods of a role their addresses before they are ready. `selector`: labels that they have beside those of the role."""
+def headless_service(
+    owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]
+) -> Manifest:
+    """Gives pods of a role their addresses before they are ready. `selector`: labels that they have
+    beside those of the role."""
     return stamped(
         {
             "apiVersion": "v1",
@@ -132,14 +168,19 @@ def stamped(manifest: Manifest) -> Manifest:
 
 
 MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.
-MARGIN_SECONDS = 60  # The operator acts first: a release that comes at the same instant would only confuse.
-MAX_PENDING_SECONDS = 604_800  # In place of a pendingDeadlineSeconds of 0; the greatest that may be written.
+MARGIN_SECONDS = (
+    60  # The operator acts first: a release that comes at the same instant would only confuse.
+)
+MAX_PENDING_SECONDS = (
+    604_800  # In place of a pendingDeadlineSeconds of 0; the greatest that may be written.
+)
 LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) -> int:
-    """How long a server may be held once its first pod is scheduled: written at its creation, and never changed. `starts`: 2
-    where there are several pods, since the last may be scheduled when the deadline of the first is nearly over."""
+    """How long a server may be held once its first pod is scheduled: written at its creation, and
+    never changed. `starts`: 2 where there are several pods, since the last may be scheduled when
+    the deadline of the first is nearly over."""
     startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
@@ -147,7 +188,8 @@ def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) 
 
 
 def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
-    """The deadline of the client's Job: later than any of the run's, and there even where the run has none."""
+    """The deadline of the client's Job: later than any of the run's, and there even where the run
+    has none."""
     pending = 0 if spec.started is None else spec.pending_deadline_seconds or MAX_PENDING_SECONDS
     startup = spec.startup_deadline_seconds or max_hold_seconds
     run = spec.run_deadline_seconds or max_hold_seconds
@@ -158,6 +200,7 @@ _PURPOSE = b"benchrun.token/1\x1f"
 
 
 def token_of(key: bytes, run_uid: str) -> str:
-    """The run's token, hexadecimal: nobody can derive it without the operator's key, and a restarted operator finds the same.
-    The plan holds only its digest, so it stands in no spec, argument or log."""
+    """The run's token, hexadecimal: nobody can derive it without the operator's key, and a
+    restarted operator finds the same. The plan holds only its digest, so it stands in no spec,
+    argument or log."""
     return hmac.new(key, _PURPOSE + run_uid.encode(), hashlib.sha256).hexdigest()

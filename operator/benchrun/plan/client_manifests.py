@@ -11,14 +11,20 @@ from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
 from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at, stamped
-from benchrun.plan.mounted_files import TEMPLATE_KEY, data_files, endpoint_files, model_files, template_files
+from benchrun.plan.mounted_files import (
+    TEMPLATE_KEY,
+    data_files,
+    endpoint_files,
+    model_files,
+    template_files,
+)
 from benchrun.plan.stages import load_points, requests_of
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
-"""Answers under way, and requests a second, up to which vLLM's client was measured (vLLM 0.32, 64 tokens an answer, a server of
-known timing, cores of a shared virtual machine) to tell a median TTFT within a third of the true one; beyond it the error grows
-quickly."""
+"""Answers under way, and requests a second, up to which vLLM's client was measured (vLLM 0.32, 64
+tokens an answer, a server of known timing, cores of a shared virtual machine) to tell a median TTFT
+within a third of the true one; beyond it the error grows quickly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +44,27 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
     """A process takes a core; a pod holds as many processes as its container has whole cores."""
     shards = spec.client.parallelism
     if not isinstance(shards, int):
-        # For the highest load in the spec. That of an offline engine, or of a search, only one process can send.
-        is_shared = spec.offline is None and all(workload.load.search is None for workload in spec.workloads)
-        loads = [(each, value) for each in spec.workloads for value in load_points(each.load)[1] if is_shared]
+        # For the highest load in the spec. That of an offline engine, or of a search, only one
+        # process can send.
+        is_shared = spec.offline is None and all(
+            workload.load.search is None for workload in spec.workloads
+        )
+        loads = [
+            (each, value)
+            for each in spec.workloads
+            for value in load_points(each.load)[1]
+            if is_shared
+        ]
         most = max((_needed_at(workload, value) for workload, value in loads), default=1.0)
         shards = min(max(ceil(most), 1), MAX_PROCESSES)
-    return Division(shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1)))
+    return Division(
+        shards=shards, processes=min(shards, max(_whole_cores(spec.client.resources), 1))
+    )
 
 
 def _needed_at(workload: Workload, value: str) -> float:
-    """Processes for one load point, with fractions; one for a trace, whose rate only its file has."""
+    """Processes for one load point, with fractions; one for a trace, whose rate only its file
+    has."""
     load = workload.load
     if load.trace_speeds is not None:
         return 1.0
@@ -78,7 +95,9 @@ def plan_config_map(owner: Owner, plan: Plan, template: ChatTemplate | None = No
     data = {PLAN_FILE: plan.to_json()}
     if template is not None and template.inline is not None:
         data[TEMPLATE_KEY] = template.inline
-    return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data})
+    return stamped(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
+    )
 
 
 def client_job(
@@ -92,8 +111,8 @@ def client_job(
 ) -> Manifest:
     """One attempt, one completion a pod: a second client would measure a warmed server."""
     meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
-    # Were a Job of several pods over with the first that fails, its controller would end shard 0 before it has reported
-    # which was lost: each has an attempt of its own.
+    # Were a Job of several pods over with the first that fails, its controller would end shard 0
+    # before it has reported which was lost: each has an attempt of its own.
     of_several = {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
     return stamped(
         {
@@ -108,7 +127,12 @@ def client_job(
                 "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
                 "template": {
                     "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
-                    "spec": _pod_spec(owner, spec, image=spec.client.image or default_image, pull_policy=pull_policy),
+                    "spec": _pod_spec(
+                        owner,
+                        spec,
+                        image=spec.client.image or default_image,
+                        pull_policy=pull_policy,
+                    ),
                 },
             },
         }
@@ -116,24 +140,49 @@ def client_job(
 
 
 def client_service(owner: Owner) -> Manifest:
-    """Gives the client's pods their names, before they are ready: the others look for the first while it prepares."""
-    return child_objects.headless_service(owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={})
+    """Gives the client's pods their names, before they are ready: the others look for the first
+    while it prepares."""
+    return child_objects.headless_service(
+        owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={}
+    )
 
 
-def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str) -> dict[str, Any]:
-    division, model, endpoint = division_of(spec), model_files(spec.model), endpoint_files(spec.endpoint)
+def _pod_spec(
+    owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str
+) -> dict[str, Any]:
+    division, model, endpoint = (
+        division_of(spec),
+        model_files(spec.model),
+        endpoint_files(spec.endpoint),
+    )
     data = data_files(spec.workloads)
-    plan = mounted_at(PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}})
-    mounted = [plan, child_objects.TMP, model, template_files(owner, spec.chat_template), *data, endpoint]
+    plan = mounted_at(
+        PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}}
+    )
+    mounted = [
+        plan,
+        child_objects.TMP,
+        model,
+        template_files(owner, spec.chat_template),
+        *data,
+        endpoint,
+    ]
     gate = [{"name": "gate", "containerPort": GATE_PORT}] if division.pods > 1 else []
-    # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod has several.
+    # After import a process of vLLM's client takes about 1 GiB. The spec requests CPU where a pod
+    # has several.
     requests = {"cpu": "500m", "memory": f"{division.processes}Gi"}
     container = {
         "name": names.CLIENT_CONTAINER,
         "image": image,
         "imagePullPolicy": pull_policy,
-        "args": [f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}", f"--port={RECORD_PORT}", *_together(owner, division)],
-        "env": child_objects.environment(_HOME, model.env, endpoint.env, *(each.env for each in data)),
+        "args": [
+            f"--plan={PLAN_DIRECTORY}/{PLAN_FILE}",
+            f"--port={RECORD_PORT}",
+            *_together(owner, division),
+        ],
+        "env": child_objects.environment(
+            _HOME, model.env, endpoint.env, *(each.env for each in data)
+        ),
         "ports": [{"name": "records", "containerPort": RECORD_PORT}, *gate],
         "readinessProbe": {
             "httpGet": {"path": "/ready", "port": "records"},
@@ -145,7 +194,11 @@ def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: 
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    subdomain = {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)} if division.pods > 1 else {}
+    subdomain = (
+        {"subdomain": names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)}
+        if division.pods > 1
+        else {}
+    )
     pod = child_objects.pod_spec(container, mounted, spec.client.pod, user=CLIENT_USER)
     return {**pod, "restartPolicy": "Never", **subdomain}
 
@@ -155,5 +208,7 @@ def _together(owner: Owner, division: Division) -> list[str]:
     if division.shards == 1:
         return []
     name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)
-    first = [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
+    first = (
+        [] if division.pods == 1 else [f"--gate={name}-0.{name}.{owner.namespace}.svc:{GATE_PORT}"]
+    )
     return [f"--shards={division.shards}", f"--processes={division.processes}", *first]

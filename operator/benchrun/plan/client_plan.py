@@ -12,34 +12,56 @@ from pydantic import TypeAdapter
 from benchrun.api import BenchmarkRunSpec, Load, Search, Workload
 from benchrun.plan import stages
 from benchrun.plan.child_objects import Owner
-from benchrun.plan.mounted_files import CA_FILE, TEMPLATE_FILE, data_in_plan, model_path, served_name
-from benchrun.plan.server_manifests import answering_args, answering_servers, front_role, role_replicas, role_url
+from benchrun.plan.mounted_files import (
+    CA_FILE,
+    TEMPLATE_FILE,
+    data_in_plan,
+    model_path,
+    served_name,
+)
+from benchrun.plan.server_manifests import (
+    answering_args,
+    answering_servers,
+    front_role,
+    role_replicas,
+    role_url,
+)
 from benchrun.plan.stages import PlannedStage, axis_of, canonical, planned_stages, requests_of
 from benchrun.sizing import ServeArgs, UnreadableValue
 
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
 
 MIN_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap bound the requests in flight, at least, and where nothing is known of them."""
+"""Where neither users nor a cap bound the requests in flight, at least, and where nothing is known
+of them."""
 HELD_SECONDS = 10
-"""Of arrivals at a rate that are in flight together: more than most answers take, and a queue of some length."""
+"""Of arrivals at a rate that are in flight together: more than most answers take, and a queue of
+some length."""
 DEFAULT_MAX_NUM_SEQS = 256
-"""vLLM's least default (EngineArgs.get_batch_defaults); larger batches run the kernels of this one."""
+"""vLLM's least default (EngineArgs.get_batch_defaults); larger batches run the kernels of this
+one."""
 MAX_PROFILE_SECONDS = 300
-"""The server is held no longer for a profile. The most that may be traced is written in a minute or two."""
+"""The server is held no longer for a profile. The most that may be traced is written in a minute or
+two."""
 MAX_FURTHER_PROFILED = 256
-"""Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing prompts."""
+"""Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing
+prompts."""
 MAX_HELD = 1024  # One process warms up all servers.
 SECOND_ROUND = 32
-"""Requests of a warm-up beyond those that are in flight at once: they meet an engine that has compiled."""
+"""Requests of a warm-up beyond those that are in flight at once: they meet an engine that has
+compiled."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> contract.Data:
-    """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its parts."""
+    """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its
+    parts."""
     if workload.dataset.mix is None:
         return _DATA.validate_python(_fields(workload))
     named = {each.name: each for each in workloads}
-    parts = [{"weight": part.weight, "data": _fields(named[part.workload])} for part in workload.dataset.mix]
+    parts = [
+        {"weight": part.weight, "data": _fields(named[part.workload])}
+        for part in workload.dataset.mix
+    ]
     return contract.MixData.model_validate({"parts": parts})
 
 
@@ -50,15 +72,21 @@ def _fields(workload: Workload) -> dict[str, Any]:
 
 
 def client_sampling(workload: Workload) -> contract.Sampling:
-    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for anything else."""
+    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for
+    anything else."""
     asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
     return contract.Sampling.model_validate(asked)
 
 
 def plan_of_client(
-    owner: Owner, spec: BenchmarkRunSpec, *, token_digest: str, endpoint_addresses: tuple[str, ...] = ()
+    owner: Owner,
+    spec: BenchmarkRunSpec,
+    *,
+    token_digest: str,
+    endpoint_addresses: tuple[str, ...] = (),
 ) -> contract.Plan:
-    """The whole measurement as one document. `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port."""
+    """The whole measurement as one document. `endpoint_addresses`: pods behind
+    `endpoint.serviceRef`, as host:port."""
     auto = spec.measurement.warmup.auto
     return contract.Plan(
         run_uid=owner.uid,
@@ -74,17 +102,24 @@ def plan_of_client(
         profile=_profile(owner, spec),
         cache_policy=spec.measurement.cache_policy,
         percentiles=tuple(spec.measurement.percentiles),
-        # Only the client knows why an endpoint is not ready; the operator watches a server's loading itself.
+        # Only the client knows why an endpoint is not ready; the operator watches a server's
+        # loading itself.
         health_deadline_seconds=0 if spec.endpoint is None else spec.startup_deadline_seconds,
     )
 
 
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Search, ...]:
     """The searches of the plan, in order."""
-    return tuple(_search(owner, spec, w, search) for w in spec.workloads if (search := w.load.search) is not None)
+    return tuple(
+        _search(owner, spec, w, search)
+        for w in spec.workloads
+        if (search := w.load.search) is not None
+    )
 
 
-def _search(owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Search) -> contract.Search:
+def _search(
+    owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Search
+) -> contract.Search:
     return contract.Search(
         workload=workload.name,
         axis=axis_of(search),
@@ -99,7 +134,14 @@ def _search(owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Se
         requests=workload.requests,
         duration_seconds=workload.duration_seconds,
         seeds=tuple(
-            stages.seed_in(spec, workload.name, stages.probe_seed, run_uid=owner.uid, probe=probe, repeat=repeat)
+            stages.seed_in(
+                spec,
+                workload.name,
+                stages.probe_seed,
+                run_uid=owner.uid,
+                probe=probe,
+                repeat=repeat,
+            )
             for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
             for repeat in range(1, search.max_repeats + 1)
         ),
@@ -109,7 +151,9 @@ def _search(owner: Owner, spec: BenchmarkRunSpec, workload: Workload, search: Se
     )
 
 
-def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]) -> contract.Target:
+def _target(
+    owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str, ...]
+) -> contract.Target:
     model = spec.model
     common = {
         "served_model": served_name(model),
@@ -144,7 +188,8 @@ def _target(owner: Owner, spec: BenchmarkRunSpec, endpoint_addresses: tuple[str,
 
 
 def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
-    """A flag of the servers that write answers; None: not given, or in a form that only vLLM can read."""
+    """A flag of the servers that write answers; None: not given, or in a form that only vLLM can
+    read."""
     try:
         return ServeArgs.of(answering_args(spec)).whole(name)
     except UnreadableValue:
@@ -204,8 +249,9 @@ def _warmup(
 
 
 def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | None:
-    """The load of the last workload's warm-up, which is that of its highest load point as a closed loop: without a pause in which
-    the server has nothing to do. Rows of a file are sent by turns: what is measured keeps them all."""
+    """The load of the last workload's warm-up, which is that of its highest load point as a closed
+    loop: without a pause in which the server has nothing to do. Rows of a file are sent by turns:
+    what is measured keeps them all."""
     if (wanted := spec.measurement.profile) is None:
         return None
     workload = [workload for workload in spec.workloads if workload.is_measured][-1]
@@ -213,7 +259,9 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
     load = _warmup(owner, spec, workload, seed_of=seed_of, max_seconds=MAX_PROFILE_SECONDS)
     update = {
         "requests": load.concurrency + min(3 * load.concurrency, MAX_FURTHER_PROFILED),
-        "prompts": None if _is_written(workload) else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
+        "prompts": None
+        if _is_written(workload)
+        else min(load.concurrency, 2 * MIN_WARMUP_CONCURRENCY),
     }
     return contract.ProfilePlan(
         load=load.model_copy(update=update),
@@ -234,8 +282,13 @@ def _most_users(load: Load) -> int | None:
 
 
 def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
-    """The batch that a load without a bound may reach: kernels that a smaller warm-up compiles are not all that it needs."""
-    rates = [workload.load.search.to] if workload.load.search is not None else workload.load.request_rates or []
+    """The batch that a load without a bound may reach: kernels that a smaller warm-up compiles are
+    not all that it needs."""
+    rates = (
+        [workload.load.search.to]
+        if workload.load.search is not None
+        else workload.load.request_rates or []
+    )
     requests = [_held_at(workload, rate) for rate in rates]
     return max(MIN_WARMUP_CONCURRENCY, min(max(requests, default=0), _largest_batch(spec)))
 

@@ -1,4 +1,5 @@
-"""Where the files of models, datasets, chat templates and certificates are inside a pod, and what brings them there."""
+"""Where the files of models, datasets, chat templates and certificates are inside a pod, and what
+brings them there."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,7 +14,8 @@ from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"  # The same place in server and client.
 TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
-TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"  # The chat template, at the same place in server and client.
+# The chat template, at the same place in server and client.
+TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
 CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
@@ -40,33 +42,55 @@ def _s3_variables(workload: str) -> str:
 def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
     """The file of a workload as the client's plan has it."""
     if file.s3 is not None:
-        credentials = _s3_variables(workload) if file.s3.credentials_secret_ref is not None else None
-        return DataFile(s3=S3Object(**file.s3.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials))
-    mounted = file.config_map.key if file.config_map is not None else file.pvc.path if file.pvc is not None else None
-    return DataFile(path=f"{_data_directory(workload, file)}/{mounted}" if mounted else file.path, url=file.url)
+        credentials = (
+            _s3_variables(workload) if file.s3.credentials_secret_ref is not None else None
+        )
+        return DataFile(
+            s3=S3Object(
+                **file.s3.model_dump(exclude={"credentials_secret_ref"}), credentials=credentials
+            )
+        )
+    mounted = (
+        file.config_map.key
+        if file.config_map is not None
+        else file.pvc.path
+        if file.pvc is not None
+        else None
+    )
+    return DataFile(
+        path=f"{_data_directory(workload, file)}/{mounted}" if mounted else file.path, url=file.url
+    )
 
 
 def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
     """What gives the client the file of each workload that reads one."""
-    return tuple(_data_of(each.name, file) for each in workloads if (file := each.dataset.file) is not None)
+    return tuple(
+        _data_of(each.name, file) for each in workloads if (file := each.dataset.file) is not None
+    )
 
 
 def _data_of(workload: str, file: DatasetFile) -> Mounted:
-    """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't start does not."""
+    """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't
+    start does not."""
     name, directory = f"data-{workload}", _data_directory(workload, file)
     if file.config_map is not None:
-        return mounted_at(directory, name, {"configMap": {"name": file.config_map.name, "optional": True}})
+        return mounted_at(
+            directory, name, {"configMap": {"name": file.config_map.name, "optional": True}}
+        )
     if file.pvc is not None:
         return mounted_at(directory, name, _claim(file.pvc.claim_name))
     if file.s3 is None or file.s3.credentials_secret_ref is None:
         return Mounted()
     secret, prefix = file.s3.credentials_secret_ref.name, _s3_variables(workload)
     keys = {f"{prefix}_{name}": f"AWS_{name}" for name in _CREDENTIALS}
-    return Mounted(env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items()))
+    return Mounted(
+        env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items())
+    )
 
 
 def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
-    """The chat template: one text for server and client. An inline one lies beside the plan. Optional, as datasets are."""
+    """The chat template: one text for server and client. An inline one lies beside the plan.
+    Optional, as datasets are."""
     if template is None:
         return Mounted()
     given = template.config_map
@@ -77,8 +101,13 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
 
 
 def endpoint_files(endpoint: Endpoint | None) -> Mounted:
-    """The certificate of an endpoint's CA, and its key: OPENAI_API_KEY is the variable that vLLM's own client reads."""
-    ca, key = (endpoint.ca_config_map_ref, endpoint.api_key_secret_ref) if endpoint is not None else (None, None)
+    """The certificate of an endpoint's CA, and its key: OPENAI_API_KEY is the variable that vLLM's
+    own client reads."""
+    ca, key = (
+        (endpoint.ca_config_map_ref, endpoint.api_key_secret_ref)
+        if endpoint is not None
+        else (None, None)
+    )
     env = (_from_secret("OPENAI_API_KEY", name=key.name, key=key.key),) if key is not None else ()
     if ca is None:
         return Mounted(env=env)
@@ -101,9 +130,13 @@ def model_files(model: Model) -> Mounted:
     if source.pvc is not None:
         return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))
     if source.image_volume is not None:
-        return mounted_at(MODEL_DIRECTORY, "model", {"image": {"reference": source.image_volume.reference}})
+        return mounted_at(
+            MODEL_DIRECTORY, "model", {"image": {"reference": source.image_volume.reference}}
+        )
     token = source.hub.token_secret_ref if source.hub is not None else None
-    return Mounted(env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),) if token is not None else ())
+    return Mounted(
+        env=(_from_secret("HF_TOKEN", name=token.name, key=token.key),) if token is not None else ()
+    )
 
 
 def served_name(model: Model) -> str:

@@ -11,7 +11,10 @@ from benchrun.api import BenchmarkRunSpec
 from benchrun.plan.child_objects import Manifest, Owner, metadata, stamped
 from benchrun.plan.server_manifests import nodes, role_replicas
 
-OPERATOR_LABELS = {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
+OPERATOR_LABELS = {
+    "app.kubernetes.io/part-of": "benchrun",
+    "app.kubernetes.io/component": "operator",
+}
 """What the chart gives the operator's pod, whatever the release is called."""
 
 
@@ -23,36 +26,64 @@ def network_policy_manifests(
     extra_peers: Sequence[Manifest] = (),
     servers_only: bool = False,
 ) -> list[Manifest]:
-    """One for all pods of the run, or for its servers only. Servers admit the run's client, the operator, which scrapes, and
-    `extra_peers`; the client admits the operator to its records, and its own pods to the gate. Pods that serve reach each
-    other on every port: those of one server, and roles that hand over the KV cache, choose theirs."""
-    namespace = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}}
+    """One for all pods of the run, or for its servers only. Servers admit the run's client, the
+    operator, which scrapes, and `extra_peers`; the client admits the operator to its records, and
+    its own pods to the gate. Pods that serve reach each other on every port: those of one server,
+    and roles that hand over the KV cache, choose theirs."""
+    namespace = {
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
+    }
     # Without a namespace the operator reads through the API server.
-    operator = [{**namespace, "podSelector": {"matchLabels": OPERATOR_LABELS}}] if operator_namespace else []
+    operator = (
+        [{**namespace, "podSelector": {"matchLabels": OPERATOR_LABELS}}]
+        if operator_namespace
+        else []
+    )
     replicas = role_replicas(spec)
     servers = tuple(replicas)
     # A peer without a namespace is one of the run's own namespace.
     client = {"podSelector": _selector(owner, [names.ROLE_CLIENT])}
-    to_servers = [{"from": [client, *operator, *extra_peers], "ports": _tcp(ENGINE.port)}] if servers else []
+    to_servers = (
+        [{"from": [client, *operator, *extra_peers], "ports": _tcp(ENGINE.port)}] if servers else []
+    )
     if spec.measurement.profile is not None and servers:
         to_servers += [{"from": [client], "ports": _tcp(READER_PORT)}]
     between = (
-        [{"from": [{"podSelector": _selector(owner, servers)}]}] if sum(replicas.values()) * nodes(spec) > 1 else []
+        [{"from": [{"podSelector": _selector(owner, servers)}]}]
+        if sum(replicas.values()) * nodes(spec) > 1
+        else []
     )
     if servers_only:
         return [_ingress_policy(owner, names.ROLE_SERVER, servers, [*to_servers, *between])]
-    to_client = [{"from": operator, "ports": _tcp(RECORD_PORT)}, {"from": [client], "ports": _tcp(GATE_PORT)}]
-    of_all = _ingress_policy(owner, names.ROLE_CLIENT, (names.ROLE_CLIENT, *servers), [*to_servers, *to_client])
-    return [of_all, *([_ingress_policy(owner, names.ROLE_SERVER, servers, between)] if between else [])]
+    to_client = [
+        {"from": operator, "ports": _tcp(RECORD_PORT)},
+        {"from": [client], "ports": _tcp(GATE_PORT)},
+    ]
+    of_all = _ingress_policy(
+        owner, names.ROLE_CLIENT, (names.ROLE_CLIENT, *servers), [*to_servers, *to_client]
+    )
+    return [
+        of_all,
+        *([_ingress_policy(owner, names.ROLE_SERVER, servers, between)] if between else []),
+    ]
 
 
-def _ingress_policy(owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]) -> Manifest:
-    """Only peers of the rules may connect to pods of these roles; what those connect to is not limited. A rule whose
-    `from` is empty would admit everybody, so it is left out."""
+def _ingress_policy(
+    owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]
+) -> Manifest:
+    """Only peers of the rules may connect to pods of these roles; what those connect to is not
+    limited. A rule whose `from` is empty would admit everybody, so it is left out."""
     ingress = [rule for rule in rules if rule["from"]]
     spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
     meta = metadata(owner, role=role)
-    return stamped({"apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": meta, "spec": spec})
+    return stamped(
+        {
+            "apiVersion": "networking.k8s.io/v1",
+            "kind": "NetworkPolicy",
+            "metadata": meta,
+            "spec": spec,
+        }
+    )
 
 
 def _tcp(port: int) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
-"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`, `decode` and `proxy`; and what makes
-their pods: Deployment or LeaderWorkerSet, and the headless Service."""
+"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`,
+`decode` and `proxy`; and what makes their pods: Deployment or LeaderWorkerSet, and the headless
+Service."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,14 +24,27 @@ def role_url(owner: Owner, role: str) -> str:
 
 
 def proxy_pod(
-    owner: Owner, server: Server, split: Disaggregated, *, client: PodOverrides, client_image: str, pull_policy: str
+    owner: Owner,
+    server: Server,
+    split: Disaggregated,
+    *,
+    client: PodOverrides,
+    client_image: str,
+    pull_policy: str,
 ) -> dict[str, Any]:
-    """Pod of the proxy, placed as the client is: ours lies in the client's image, another's has an entry point of its own."""
+    """Pod of the proxy, placed as the client is: ours lies in the client's image, another's has an
+    entry point of its own."""
     proxy = split.proxy
     roles = {"PREFILL_URL": names.ROLE_PREFILL, "DECODE_URL": names.ROLE_DECODE}
     ours = ["--prefill=$(PREFILL_URL)", "--decode=$(DECODE_URL)", f"--port={ENGINE.port}"]
-    ours += [f"--prefill-replicas={split.prefill.replicas}", f"--decode-replicas={split.decode.replicas}"]
-    program: dict[str, Any] = {"command": ["python3", "-m", PROXY_MODULE], "args": [*ours, *proxy.args]}
+    ours += [
+        f"--prefill-replicas={split.prefill.replicas}",
+        f"--decode-replicas={split.decode.replicas}",
+    ]
+    program: dict[str, Any] = {
+        "command": ["python3", "-m", PROXY_MODULE],
+        "args": [*ours, *proxy.args],
+    }
     container = {
         "name": names.PROXY_CONTAINER,
         "image": proxy.image or client_image,
@@ -42,8 +56,12 @@ def proxy_pod(
         "securityContext": {**child_objects.CONTAINER_SECURITY, "readOnlyRootFilesystem": True},
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    secrets = dict.fromkeys((*(client.image_pull_secrets or ()), *(server.pod.image_pull_secrets or ())))
-    pod = client.model_copy(update={"volumes": None, "volume_mounts": None, "image_pull_secrets": [*secrets] or None})
+    secrets = dict.fromkeys(
+        (*(client.image_pull_secrets or ()), *(server.pod.image_pull_secrets or ()))
+    )
+    pod = client.model_copy(
+        update={"volumes": None, "volume_mounts": None, "image_pull_secrets": [*secrets] or None}
+    )
     return child_objects.pod_spec(container, [child_objects.TMP], pod, user=PROXY_USER)
 
 
@@ -67,16 +85,30 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
     if spec.server.disaggregated is None:
         return {names.ROLE_SERVER: spec.server.replicas}
     split = spec.server.disaggregated
-    return {names.ROLE_PREFILL: split.prefill.replicas, names.ROLE_DECODE: split.decode.replicas, names.ROLE_PROXY: 1}
+    return {
+        names.ROLE_PREFILL: split.prefill.replicas,
+        names.ROLE_DECODE: split.decode.replicas,
+        names.ROLE_PROXY: 1,
+    }
 
 
 def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
     """Where in the spec the CPU limit of vLLM's container is, of each role that has one."""
-    found = {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)} if spec.started is not None else {}
+    found = (
+        {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)}
+        if spec.started is not None
+        else {}
+    )
     if spec.server is not None and (split := spec.server.disaggregated) is not None:
         roles = (names.ROLE_PREFILL, names.ROLE_DECODE)
-        found = {role: (f"server.disaggregated.{role}", split.of_role(role).resources) for role in roles}
-    return {role: f"spec.{path}.resources.limits.cpu" for role, (path, given) in found.items() if "cpu" in given.limits}
+        found = {
+            role: (f"server.disaggregated.{role}", split.of_role(role).resources) for role in roles
+        }
+    return {
+        role: f"spec.{path}.resources.limits.cpu"
+        for role, (path, given) in found.items()
+        if "cpu" in given.limits
+    }
 
 
 def nodes(spec: BenchmarkRunSpec) -> int:
@@ -86,7 +118,9 @@ def nodes(spec: BenchmarkRunSpec) -> int:
 
 def answering_servers(spec: BenchmarkRunSpec) -> int:
     """Servers that write answers; 0 against an endpoint."""
-    return sum(count for role, count in role_replicas(spec).items() if role in names.ANSWERING_ROLES)
+    return sum(
+        count for role, count in role_replicas(spec).items() if role in names.ANSWERING_ROLES
+    )
 
 
 def front_role(spec: BenchmarkRunSpec) -> str:
@@ -102,36 +136,61 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """The roles to start; none against an endpoint. Proxy and offline engine take code from the client's image."""
+    """The roles to start; none against an endpoint. Proxy and offline engine take code from the
+    client's image."""
     starts = 1 if sum(role_replicas(spec).values()) * nodes(spec) == 1 else 2
     hold = child_objects.hold_seconds(spec, max_hold_seconds, starts=starts)
-    pods = {role: _pod_spec(owner, spec, role, client_image, pull_policy) for role in role_replicas(spec)}
-    return tuple(Role(role, count, pods[role], hold, nodes(spec)) for role, count in role_replicas(spec).items())
+    pods = {
+        role: _pod_spec(owner, spec, role, client_image, pull_policy)
+        for role in role_replicas(spec)
+    }
+    return tuple(
+        Role(role, count, pods[role], hold, nodes(spec))
+        for role, count in role_replicas(spec).items()
+    )
 
 
-def _pod_spec(owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str, pull_policy: str) -> dict[str, Any]:
+def _pod_spec(
+    owner: Owner, spec: BenchmarkRunSpec, role: str, client_image: str, pull_policy: str
+) -> dict[str, Any]:
     server = spec.server
     if spec.offline is not None:
         args = started_args(spec)
-        pod = server_pod.engine_pod(owner, spec, spec.offline, args=args, resources=spec.offline.resources)
-        return server_pod.without_api_server(pod, client_image=client_image, pull_policy=pull_policy)
+        pod = server_pod.engine_pod(
+            owner, spec, spec.offline, args=args, resources=spec.offline.resources
+        )
+        return server_pod.without_api_server(
+            pod, client_image=client_image, pull_policy=pull_policy
+        )
     assert server is not None, "an endpoint has no roles"
     if (split := server.disaggregated) is not None and role == names.ROLE_PROXY:
         placed = spec.client.pod
-        return proxy_pod(owner, server, split, client=placed, client_image=client_image, pull_policy=pull_policy)
-    address = ENGINE.transfer_address if split is not None else ENGINE.node_address if nodes(spec) > 1 else None
+        return proxy_pod(
+            owner, server, split, client=placed, client_image=client_image, pull_policy=pull_policy
+        )
+    address = (
+        ENGINE.transfer_address
+        if split is not None
+        else ENGINE.node_address
+        if nodes(spec) > 1
+        else None
+    )
     env: list[dict[str, Any]] = []
     if spec.measurement.cache_policy == "Reset":
         env.append({"name": ENGINE.development_mode, "value": "1"})
     if address is not None and all(each.name != address for each in server.env):
         env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    args, resources = started_args(spec, role), (split.of_role(role) if split is not None else server).resources
+    args, resources = (
+        started_args(spec, role),
+        (split.of_role(role) if split is not None else server).resources,
+    )
     pod = server_pod.engine_pod(owner, spec, server, args=args, resources=resources, own_env=env)
     return server_pod.with_profiler(owner, spec, pod)
 
 
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
-    """Whether the servers open the engine's development endpoints, for us or because the user wants it: never without a NetworkPolicy."""
+    """Whether the servers open the engine's development endpoints, for us or because the user wants
+    it: never without a NetworkPolicy."""
     if spec.server is None:
         return False
     by_user = any(v.name == ENGINE.development_mode and v.value != "0" for v in spec.server.env)
@@ -139,7 +198,8 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 
 
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
-    """Arguments of the server that the run starts in this role: ours first, so that the user's own flags win; none against an endpoint."""
+    """Arguments of the server that the run starts in this role: ours first, so that the user's own
+    flags win; none against an endpoint."""
     if spec.offline is not None:
         path, *flags = ENGINE.serve_args(server_pod.served_files(spec), ())
         return [f"--model={path}", *flags, *spec.offline.args]
@@ -156,7 +216,8 @@ def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[
 
 
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
-    """What starts the servers that write answers: their command and arguments. Of a script nothing is read."""
+    """What starts the servers that write answers: their command and arguments. Of a script nothing
+    is read."""
     return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE)]
 
 
@@ -164,7 +225,8 @@ _A_YEAR_SECONDS = 31_536_000
 
 
 def workload(owner: Owner, role: Role) -> Manifest:
-    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group of pods over several nodes."""
+    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group
+    of pods over several nodes."""
     labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
     pod = {"labels": labels, "annotations": child_objects.STAY}
     if role.nodes == 1:
@@ -186,7 +248,8 @@ def workload(owner: Owner, role: Role) -> Manifest:
             "startupPolicy": "LeaderCreated",
             "leaderWorkerTemplate": {
                 "size": role.nodes,
-                # A new group would be another server, and would take the log of the pod that failed with it.
+                # A new group would be another server, and would take the log of the pod that failed
+                # with it.
                 "restartPolicy": "None",
                 "leaderTemplate": {"metadata": pod, "spec": role.pod_spec},
                 "workerTemplate": {"metadata": pod, "spec": server_pod.worker_pod(role.pod_spec)},
@@ -198,7 +261,9 @@ def workload(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy answer itself. Of a server
-    over several nodes only the leader answers."""
+    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy
+    answer itself. Of a server over several nodes only the leader answers."""
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
-    return child_objects.headless_service(owner, role.name, port_name="http", port=ENGINE.port, selector=leaders)
+    return child_objects.headless_service(
+        owner, role.name, port_name="http", port=ENGINE.port, selector=leaders
+    )

@@ -1,4 +1,5 @@
-"""A pod whose main container is the server engine: its arguments, without its API server, over several nodes, and profiled."""
+"""A pod whose main container is the server engine: its arguments, without its API server, over
+several nodes, and profiled."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -12,17 +13,31 @@ from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started
 from benchrun.plan import child_objects
 from benchrun.plan.child_objects import Owner
-from benchrun.plan.mounted_files import TEMPLATE_FILE, model_files, model_path, served_name, template_files
+from benchrun.plan.mounted_files import (
+    TEMPLATE_FILE,
+    model_files,
+    model_path,
+    served_name,
+    template_files,
+)
 
 TERMINATION_GRACE_SECONDS = 10
-CODE_DIRECTORY = "/opt/benchrun-client"  # Where an engine without API server finds the client's code.
+CODE_DIRECTORY = (
+    "/opt/benchrun-client"  # Where an engine without API server finds the client's code.
+)
 IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
-    """The model as its pods are given it. An engine without API server gets the chat template with each load."""
-    model, template = spec.model, TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
-    return ServedFiles(model_path(model), served_name(model), model.revision, model.tokenizer, template)
+    """The model as its pods are given it. An engine without API server gets the chat template with
+    each load."""
+    model, template = (
+        spec.model,
+        TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None,
+    )
+    return ServedFiles(
+        model_path(model), served_name(model), model.revision, model.tokenizer, template
+    )
 
 
 def started_command(spec: BenchmarkRunSpec) -> list[str]:
@@ -40,7 +55,8 @@ def engine_pod(
     resources: Resources,
     own_env: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server, or of its role."""
+    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server,
+    or of its role."""
     model, command = model_files(spec.model), started_command(spec)
     template = template_files(owner, spec.chat_template if spec.offline is None else None)
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
@@ -53,18 +69,24 @@ def engine_pod(
         **({"command": command} if command else {}),
         "args": args,
         "env": child_objects.environment(ENGINE.environment, model.env, env, own_env),
-        # No liveness or start-up probe: a restart voids the measurement, and how long loading may take is the run's own deadline.
+        # No liveness or start-up probe: a restart voids the measurement, and how long loading may
+        # take is the run's own deadline.
         **child_objects.http_port(ENGINE.port, health_path=ENGINE.health_path),
         "resources": child_objects.resources(resources),
         "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
     mounted, grace = (shared, child_objects.TMP, model, template), TERMINATION_GRACE_SECONDS
-    return child_objects.pod_spec(container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace)
+    return child_objects.pod_spec(
+        container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace
+    )
 
 
-def without_api_server(pod: dict[str, Any], *, client_image: str, pull_policy: str) -> dict[str, Any]:
-    """The image is the user's, and has the engine; the few files that it lacks are copied from the client's image."""
+def without_api_server(
+    pod: dict[str, Any], *, client_image: str, pull_policy: str
+) -> dict[str, Any]:
+    """The image is the user's, and has the engine; the few files that it lacks are copied from the
+    client's image."""
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",
@@ -83,22 +105,31 @@ def without_api_server(pod: dict[str, Any], *, client_image: str, pull_policy: s
 
 
 def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
-    """The pod of a worker, in a server over several nodes: the leader's without an API server, and so with nothing to probe."""
+    """The pod of a worker, in a server over several nodes: the leader's without an API server, and
+    so with nothing to probe."""
     engine, *others = leader["containers"]
-    headless = {name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")}
-    return {**leader, "containers": [{**headless, "args": [*engine["args"], *ENGINE.worker_args]}, *others]}
+    headless = {
+        name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")
+    }
+    return {
+        **leader,
+        "containers": [{**headless, "args": [*engine["args"], *ENGINE.worker_args]}, *others],
+    }
 
 
 READER_CONTAINER = "trace-reader"
 TRACE_DIRECTORY = "/profile"
-TRACE_SIZE_LIMIT = "4Gi"  # Every worker writes one, packed; a pod that exceeds it is evicted, after the last stage.
+# Every worker writes one, packed; a pod that exceeds it is evicted, after the last stage.
+TRACE_SIZE_LIMIT = "4Gi"
 READER_RESOURCES = {"cpu": "250m", "memory": "1Gi"}
-"""Limits as requests: beside it a server with whole cores of its own keeps them (the pod stays Guaranteed)."""
+"""Limits as requests: beside it a server with whole cores of its own keeps them (the pod stays
+Guaranteed)."""
 
 
 @cache
 def reader_source() -> str:
-    """The reader, for the Python of the server's image: to pull the client's image there would hold the GPU meanwhile."""
+    """The reader, for the Python of the server's image: to pull the client's image there would hold
+    the GPU meanwhile."""
     return (files("benchrun_client.engines.vllm") / "trace_reader.py").read_text(encoding="utf-8")
 
 
@@ -114,7 +145,10 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
     engine = {
         **engine,
         "args": [*engine["args"], *args],
-        "env": [*engine["env"], *({"name": name, "value": value} for name, value in variables.items())],
+        "env": [
+            *engine["env"],
+            *({"name": name, "value": value} for name, value in variables.items()),
+        ],
         "volumeMounts": [*engine["volumeMounts"], mount],
     }
     reader = {
@@ -129,4 +163,8 @@ def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> 
     kept: dict[str, Any] = {"emptyDir": {"sizeLimit": TRACE_SIZE_LIMIT}}
     if profile.claim_name is not None:
         kept = {"persistentVolumeClaim": {"claimName": profile.claim_name}}
-    return {**pod, "containers": [engine, reader, *others], "volumes": [*pod["volumes"], {"name": "profile", **kept}]}
+    return {
+        **pod,
+        "containers": [engine, reader, *others],
+        "volumes": [*pod["volumes"], {"name": "profile", **kept}],
+    }

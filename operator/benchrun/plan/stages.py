@@ -1,5 +1,5 @@
-"""The order of measurement: a spec made into cells and stages, their seeds, and what they will cost; and searches for the highest load,
-whose cells and stages only their records tell."""
+"""The order of measurement: a spec made into cells and stages, their seeds, and what they will
+cost; and searches for the highest load, whose cells and stages only their records tell."""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -9,21 +9,37 @@ from typing import Any
 
 from benchrun_client import contract
 
-from benchrun.api import Axis, BenchmarkRunSpec, Cell, Estimate, Load, Resources, Search, Workload, is_gpu
+from benchrun.api import (
+    Axis,
+    BenchmarkRunSpec,
+    Cell,
+    Estimate,
+    Load,
+    Resources,
+    Search,
+    Workload,
+    is_gpu,
+)
 from benchrun.names import cell_id, confirmation_id, stage_id
 
 _VERSION = "benchrun.seed/1"
 _ORDER_VERSION = "benchrun.order/1"
 
 
-def stage_seed(*, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None) -> int:
-    """32-bit seed of one stage. `run_uid` goes in when the server's cache outlives the run, else equal specs send equal traffic."""
+def stage_seed(
+    *, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None
+) -> int:
+    """32-bit seed of one stage. `run_uid` goes in when the server's cache outlives the run, else
+    equal specs send equal traffic."""
     return _seed_of([_VERSION, str(base), workload, f"{axis}={value}", str(repeat), run_uid or ""])
 
 
 def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
-    """32-bit seed of one stage of a search: of its number, so that prompts can be written before its load is known."""
-    return _seed_of([_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""])
+    """32-bit seed of one stage of a search: of its number, so that prompts can be written before
+    its load is known."""
+    return _seed_of(
+        [_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""]
+    )
 
 
 def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
@@ -32,17 +48,20 @@ def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
 
 
 def shared_seed(*, base: int, workload: str) -> int:
-    """32-bit seed of every stage of a workload that sends the same prompts each time, in this run and in the next."""
+    """32-bit seed of every stage of a workload that sends the same prompts each time, in this run
+    and in the next."""
     return _seed_of([_VERSION, "shared", str(base), workload])
 
 
 def block_seed(*, base: int, block: int) -> int:
-    """31-bit seed of all traffic of a block of a sweep: the same for its variants. The first (1) is the template's own."""
+    """31-bit seed of all traffic of a block of a sweep: the same for its variants. The first (1) is
+    the template's own."""
     return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
 def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
-    """A number to sort a repeat's cells by: in an order that is as good as random, and the same for equal specs."""
+    """A number to sort a repeat's cells by: in an order that is as good as random, and the same for
+    equal specs."""
     return digest([_ORDER_VERSION, str(base), str(repeat), cell])
 
 
@@ -77,7 +96,8 @@ def canonical(value: str) -> str:
 
 
 def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
-    """The axis of a workload's load and its values, as listed, each once. Where a load is searched nothing is listed."""
+    """The axis of a workload's load and its values, as listed, each once. Where a load is searched
+    nothing is listed."""
     if load.concurrencies is not None:
         return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
     if load.batch_sizes is not None:
@@ -101,14 +121,22 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
     for workload in spec.workloads:
         axis, values = load_points(workload.load)
         for value in values:
-            stages = tuple(stage_id(workload.name, axis, value, r) for r in range(1, spec.repeats + 1))
-            found.append(Cell(cell_id(workload.name, axis, value), workload.name, axis, value, stages))
+            stages = tuple(
+                stage_id(workload.name, axis, value, r) for r in range(1, spec.repeats + 1)
+            )
+            found.append(
+                Cell(cell_id(workload.name, axis, value), workload.name, axis, value, stages)
+            )
     return tuple(found)
 
 
 def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
-    """All stages in order. Repeats are outermost: a drift over the run then shows between repeats, not between load points."""
-    workloads, in_order = {workload.name: workload for workload in spec.workloads}, list(cells(spec))
+    """All stages in order. Repeats are outermost: a drift over the run then shows between repeats,
+    not between load points."""
+    workloads, in_order = (
+        {workload.name: workload for workload in spec.workloads},
+        list(cells(spec)),
+    )
     base = spec.measurement.seed
     planned: list[PlannedStage] = []
     for repeat in range(1, spec.repeats + 1):
@@ -136,8 +164,16 @@ def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
     return (*(stage.id for stage in planned_stages(spec, run_uid=run_uid)), *profile)
 
 
-def seed_in(spec: BenchmarkRunSpec, workload: str, seed_of: Callable[..., int], *, run_uid: str, **place: Any) -> int:
-    """Seed of a stage of this spec: by `stage_seed` or `probe_seed` and its place, unless all stages of a workload share theirs."""
+def seed_in(
+    spec: BenchmarkRunSpec,
+    workload: str,
+    seed_of: Callable[..., int],
+    *,
+    run_uid: str,
+    **place: Any,
+) -> int:
+    """Seed of a stage of this spec: by `stage_seed` or `probe_seed` and its place, unless all
+    stages of a workload share theirs."""
     base = spec.measurement.seed
     if spec.measurement.cache_policy == "Share":
         return shared_seed(base=base, workload=workload)
@@ -146,11 +182,14 @@ def seed_in(spec: BenchmarkRunSpec, workload: str, seed_of: Callable[..., int], 
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
-    """GPUs that all servers ask for, whatever the vendor calls them: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`."""
+    """GPUs that all servers ask for, whatever the vendor calls them: `nvidia.com/gpu`,
+    `amd.com/gpu`, `gpu.intel.com/i915`."""
     if spec.started is None:
         return 0
     if spec.server is None or spec.server.disaggregated is None:
-        pods = spec.server.replicas * spec.server.nodes_per_replica if spec.server is not None else 1
+        pods = (
+            spec.server.replicas * spec.server.nodes_per_replica if spec.server is not None else 1
+        )
         return gpus_of(spec.started.resources) * pods
     split = spec.server.disaggregated
     return sum(gpus_of(role.resources) * role.replicas for role in (split.prefill, split.decode))
@@ -158,7 +197,9 @@ def gpus(spec: BenchmarkRunSpec) -> int:
 
 def gpus_of(resources: Resources) -> int:
     """GPUs of one pod."""
-    return sum(int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit())
+    return sum(
+        int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit()
+    )
 
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
@@ -167,23 +208,32 @@ def most_probe_stages(spec: BenchmarkRunSpec) -> int:
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
-    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least n / r. Of searches the most
-    stages and requests that they can take, and no time: what they come to depends on the server."""
+    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least
+    n / r. Of searches the most stages and requests that they can take, and no time: what they come
+    to depends on the server."""
     planned = planned_stages(spec, run_uid="")
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
     known = bool(open_loop) and gpus(spec) > 0
-    probe_requests = sum(s.most_stages * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search))
+    probe_requests = sum(
+        s.most_stages * requests_of(w, s.to) for w in spec.workloads if (s := w.load.search)
+    )
     return Estimate(
         stages=len(planned) + most_probe_stages(spec),
         requests=sum(s.requests for s in planned) + probe_requests,
-        gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec) if known else None,
+        gpu_seconds=int(seconds.to_integral_value(rounding=ROUND_CEILING)) * gpus(spec)
+        if known
+        else None,
     )
 
 
 def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
     """The searches for the highest load, by workload and in their order."""
-    return {workload.name: search for workload in spec.workloads if (search := workload.load.search) is not None}
+    return {
+        workload.name: search
+        for workload in spec.workloads
+        if (search := workload.load.search) is not None
+    }
 
 
 def axis_of(search: Search) -> Axis:
@@ -191,9 +241,11 @@ def axis_of(search: Search) -> Axis:
     return "rate" if search.axis == "RequestRate" else "concurrency"
 
 
-def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]) -> tuple[Cell, ...]:
-    """A cell for each load that a search measured, by rising load, with all repeats up to the last, also missing ones. A load
-    that was confirmed has two: what led there, and its confirmation."""
+def probed_cells(
+    spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
+) -> tuple[Cell, ...]:
+    """A cell for each load that a search measured, by rising load, with all repeats up to the last,
+    also missing ones. A load that was confirmed has two: what led there, and its confirmation."""
     probes: dict[str, dict[int, contract.Probe]] = {name: {} for name in searched(spec)}
     if not probes:
         return ()
@@ -209,7 +261,10 @@ def probed_cells(spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
     for name, search in searched(spec).items():
         axis = axis_of(search)
         for probe, of in sorted(probes[name].items(), key=lambda each: Decimal(each[1].value)):
-            stages = tuple(contract.open_stage_id(name, probe, repeat) for repeat in range(1, repeats[name, probe] + 1))
+            stages = tuple(
+                contract.open_stage_id(name, probe, repeat)
+                for repeat in range(1, repeats[name, probe] + 1)
+            )
             found.append(Cell(probed_id(name, axis, of), name, axis, of.value, stages, of.confirms))
     return tuple(found)
 
@@ -223,13 +278,18 @@ def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     """How often, at most, one look may call an objective Met at this cell although it is missed."""
     search = searched(spec).get(cell.workload)
-    return contract.confirmation_error(search.max_repeats) if search is not None and cell.confirms else contract.ERROR
+    return (
+        contract.confirmation_error(search.max_repeats)
+        if search is not None and cell.confirms
+        else contract.ERROR
+    )
 
 
 def problem_with(
     envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.Search]
 ) -> str | None:
-    """Why the record can't be of one of these stages, or of the searches that follow them; None: its envelope is valid."""
+    """Why the record can't be of one of these stages, or of the searches that follow them; None:
+    its envelope is valid."""
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
@@ -237,14 +297,21 @@ def problem_with(
         return None if envelope.ends_search is None else "it is of no search"
     most = listed + sum(search.most_stages for search in searches)
     if envelope.sequence >= most:
-        return f"the plan has {most} stages" if listed == most else f"the plan has at most {most} stages"
+        return (
+            f"the plan has {most} stages"
+            if listed == most
+            else f"the plan has at most {most} stages"
+        )
     place = contract.open_stage(envelope.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
     if place is None or search is None:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place
     if not 1 <= probe <= search.most_probes or repeat > search.max_repeats:
-        return f"stage {envelope.stage_id} is beyond {search.most_probes} probes of {search.max_repeats} stages"
+        return (
+            f"stage {envelope.stage_id} is beyond {search.most_probes} probes of "
+            f"{search.max_repeats} stages"
+        )
     if envelope.ends_search not in (None, search.workload):
         return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
     return None

@@ -1,4 +1,5 @@
-"""ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks within long stages."""
+"""ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks
+within long stages."""
 
 import base64
 from collections.abc import Mapping
@@ -16,7 +17,8 @@ TIMELINE_KEY = "timeline.json.gz"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record that came from the client, as packed by it. The operator checks its envelope and never opens it."""
+    """A record that came from the client, as packed by it. The operator checks its envelope and
+    never opens it."""
 
     sequence: int
     stage_id: str
@@ -35,8 +37,11 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record and the timeline since the last chunk, with the record's envelope in labels and annotations."""
-    meta = metadata(owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE)
+    """A stage's record and the timeline since the last chunk, with the record's envelope in labels
+    and annotations."""
+    meta = metadata(
+        owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE
+    )
     meta["labels"][names.LABEL_SEQUENCE] = str(record.sequence)
     meta["annotations"] = {
         names.ANNOTATION_DIGEST: record.digest,
@@ -50,19 +55,23 @@ def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | 
 
 def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> Manifest:
     """A piece of the timeline."""
-    meta = metadata(owner, name=names.timeline_name(owner.name, owner.uid, chunk), role=names.ROLE_TIMELINE)
+    meta = metadata(
+        owner, name=names.timeline_name(owner.name, owner.uid, chunk), role=names.ROLE_TIMELINE
+    )
     return _config_map(meta, {}, timeline)
 
 
 def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
-    """What a ConfigMap holds under the key, if anything. Raises ValueError where it can't be read."""
+    """What a ConfigMap holds under the key, if anything. Raises ValueError where it can't be
+    read."""
     held = body.get("binaryData")
     text = held.get(key) if isinstance(held, Mapping) else None
     return base64.b64decode(text) if isinstance(text, str) else None
 
 
 def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
-    """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or stage."""
+    """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or
+    stage."""
     if (packed := stored_part(body, RECORD_KEY)) is None:
         raise ValueError("holds no record")
     record = open_record(packed)
@@ -71,7 +80,9 @@ def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | N
     return record
 
 
-def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None) -> Manifest:
+def _config_map(
+    meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None
+) -> Manifest:
     """An annotation holds its size: these ConfigMaps are listed by their metadata alone."""
     annotations = meta.setdefault("annotations", {})
     if timeline is not None:
@@ -79,4 +90,12 @@ def _config_map(meta: dict[str, Any], data: dict[str, bytes], timeline: Timeline
         annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
     annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
     held = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    return stamped({"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "binaryData": held})
+    return stamped(
+        {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": meta,
+            "immutable": True,
+            "binaryData": held,
+        }
+    )

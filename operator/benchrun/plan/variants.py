@@ -1,4 +1,5 @@
-"""The matrix of a sweep laid over its template: variants, their order, and the manifest of each run."""
+"""The matrix of a sweep laid over its template: variants, their order, and the manifest of each
+run."""
 
 import re
 from collections import Counter
@@ -10,7 +11,13 @@ from pydantic import ValidationError
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Resources, Started, first_problem, json_name
-from benchrun.api.sweep import KIND as SWEEP_KIND, MAX_RETRIES, BenchmarkSweepSpec, Settings, combinations
+from benchrun.api.sweep import (
+    KIND as SWEEP_KIND,
+    MAX_RETRIES,
+    BenchmarkSweepSpec,
+    Settings,
+    combinations,
+)
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan.child_objects import Manifest, Owner, controlled_by
 from benchrun.plan.stages import block_seed, digest, gpus
@@ -33,14 +40,17 @@ class Variant:
 
 
 def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
-    """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two axes both set."""
+    """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two
+    axes both set."""
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
         for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
     )
 
 
-def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]) -> BenchmarkRunSpec:
+def _laid_over(
+    template: BenchmarkRunSpec, name: str, settings: Sequence[Settings]
+) -> BenchmarkRunSpec:
     # Two axes that set the same thing would make variants that are not what their name says.
     counted = Counter(what for each in settings for what in set(_set_by(each)))
     twice = next((what for what, times in counted.items() if times > 1), None)
@@ -51,14 +61,20 @@ def _laid_over(template: BenchmarkRunSpec, name: str, settings: Sequence[Setting
         many = next((what for what in _OF_A_SERVER if getattr(each, what) is not None), None)
         if many is not None and spec.server is None:
             what = f"variant {name}: {json_name(many)}"
-            raise ValueError(f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod")
-        server = {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
+            raise ValueError(
+                f"spec.matrix: {what} can't be set; with offline there is one engine, of one pod"
+            )
+        server = (
+            {spec.started_name: _started(spec.started, each)} if spec.started is not None else {}
+        )
         model = {"model": each.model} if each.model is not None else {}
         spec = spec.model_copy(update=server | model)
     try:
         return BenchmarkRunSpec.model_validate(spec_body(spec))
     except ValidationError as error:
-        raise ValueError(f"spec.matrix: variant {name}: its run's {first_problem(error)}") from error
+        raise ValueError(
+            f"spec.matrix: variant {name}: its run's {first_problem(error)}"
+        ) from error
 
 
 def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
@@ -68,16 +84,23 @@ def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
 
 def _started(started: Started, settings: Settings) -> Started:
     update: dict[str, Any] = {} if settings.image is None else {"image": settings.image}
-    update |= {what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None}
+    update |= {
+        what: given for what in _OF_A_SERVER if (given := getattr(settings, what)) is not None
+    }
     if settings.args:
         update["args"] = [*started.args, *settings.args]
     if settings.env:
-        update["env"] = list({variable.name: variable for variable in (*started.env, *settings.env)}.values())
+        update["env"] = list(
+            {variable.name: variable for variable in (*started.env, *settings.env)}.values()
+        )
     if settings.disaggregated is not None:
         # Those of the template are of another server: the roles have their own.
         update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
     elif (own := settings.resources) is not None:
-        limits, requests = started.resources.limits | own.limits, started.resources.requests | own.requests
+        limits, requests = (
+            started.resources.limits | own.limits,
+            started.resources.requests | own.requests,
+        )
         update["resources"] = Resources(limits=limits, requests=requests)
     return started.model_copy(update=update)
 
@@ -85,7 +108,11 @@ def _started(started: Started, settings: Settings) -> Started:
 def _set_by(settings: Settings) -> Iterator[str]:
     yield from (arg.partition("=")[0] for arg in settings.args if arg.startswith("-"))
     yield from (f"env {variable.name}" for variable in settings.env)
-    yield from (json_name(what) for what in ("image", "model", *_OF_A_SERVER) if getattr(settings, what) is not None)
+    yield from (
+        json_name(what)
+        for what in ("image", "model", *_OF_A_SERVER)
+        if getattr(settings, what) is not None
+    )
     if settings.resources is not None:
         yield from (f"resources.limits {key}" for key in settings.resources.limits)
         yield from (f"resources.requests {key}" for key in settings.resources.requests)
@@ -105,7 +132,8 @@ class PlannedRun:
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:
-    """`<sweep>-v<variant>-r<replication>`: deterministic, of one run only, and at most 40 characters."""
+    """`<sweep>-v<variant>-r<replication>`: deterministic, of one run only, and at most 40
+    characters."""
     return f"{sweep}-v{variant}-r{replication}"
 
 
@@ -129,22 +157,34 @@ def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
     """The run as planned, and its retries: `-a2` and so on at the end of the name."""
     numbers = range(2, MAX_RETRIES + 2)
-    return (planned, *(replace(planned, name=f"{planned.name}-a{number}", attempt=number) for number in numbers))
+    return (
+        planned,
+        *(replace(planned, name=f"{planned.name}-a{number}", attempt=number) for number in numbers),
+    )
 
 
-def planned_runs(sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]) -> tuple[PlannedRun, ...]:
-    """All runs in the order in which they are started. Equal specs give equal orders, whatever the sweep is called."""
+def planned_runs(
+    sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]
+) -> tuple[PlannedRun, ...]:
+    """All runs in the order in which they are started. Equal specs give equal orders, whatever the
+    sweep is called."""
     seed, in_order = spec.template.measurement.seed, list(variants)
     planned: list[PlannedRun] = []
     for replication in range(1, spec.replications + 1):
         if spec.order == "RandomisedBlocks":
-            in_order.sort(key=lambda each: digest([_VERSION, str(seed), str(replication), each.name]))
-        planned += [PlannedRun(run_name(sweep, each.number, replication), each, replication) for each in in_order]
+            in_order.sort(
+                key=lambda each: digest([_VERSION, str(seed), str(replication), each.name])
+            )
+        planned += [
+            PlannedRun(run_name(sweep, each.number, replication), each, replication)
+            for each in in_order
+        ]
     return tuple(planned)
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the reference counts."""
+    """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the
+    reference counts."""
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -1,4 +1,5 @@
-"""Whether the KV cache has room for the load, and whether a server's parallel processes fill its nodes and GPUs."""
+"""Whether the KV cache has room for the load, and whether a server's parallel processes fill its
+nodes and GPUs."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +14,8 @@ ARGS = "spec.server.args"
 
 
 def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
-    """About the cache as a whole, then about each workload. `unknown`: why its size is not known."""
+    """About the cache as a whole, then about each workload. `unknown`: why its size is not
+    known."""
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
     fit, longest = sizing.fit, sizing.engine.max_tokens
@@ -21,7 +23,10 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
     remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
     if fit.usable_blocks == 0:
         if (found := sizing.memory) is None:
-            return [*remarks, error(ARGS, "the KV cache is smaller than two blocks: vLLM will not start")]
+            return [
+                *remarks,
+                error(ARGS, "the KV cache is smaller than two blocks: vLLM will not start"),
+            ]
         usable = f"{memory(found.total)} x {found.utilization:g} = {memory(found.usable)} a GPU"
         parts = f"weights take {memory(found.weights)} and overhead {memory(found.overhead)}"
         text = f"nothing is left for the KV cache: of {usable}, {parts}"
@@ -31,7 +36,10 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
     size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)
     remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
     if longest is not None and (most := fit.longest(longest)) < longest:
-        text = f"one sequence of {longest:,} tokens does not fit; the longest that does has {most:,} (--max-model-len={most})"
+        text = (
+            f"one sequence of {longest:,} tokens does not fit; the longest that does has {most:,} "
+            f"(--max-model-len={most})"
+        )
         remarks.append(error(ARGS, f"vLLM will not start: {text}"))
     for place, workload in enumerate(spec.workloads):
         tokens = longest_request(workload, spec.workloads, max_tokens=longest)
@@ -39,7 +47,10 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
             continue
         fits = fit.sequences(tokens) * sizing.engine.data_parallel * max(1, answering_servers(spec))
         if which := ", ".join(f"{each:,}" for each in _at_once(workload) if each > fits):
-            text = f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that length fit the KV cache"
+            text = (
+                f"{which} requests at once of up to {tokens:,} tokens, but {fits:,} of that "
+                "length fit the KV cache"
+            )
             waiting = "beyond that requests wait or are preempted, which raises latencies"
             remarks.append(warning(f"spec.workloads[{place}].load", f"{text}: {waiting}"))
     return remarks
@@ -50,11 +61,14 @@ def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[R
     if sequences is None:
         return []
     servers = max(1, answering_servers(spec))
-    most_at_once = f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
+    most_at_once = (
+        f"{sequences:,}" if servers == 1 else f"{sequences:,} in each of {servers} servers"
+    )
     return [
         warning(
             f"spec.workloads[{place}].load",
-            f"{most:,} users at once, but --max-num-seqs lets {most_at_once} run: the others wait, which raises TTFT",
+            f"{most:,} users at once, but --max-num-seqs lets {most_at_once} run: the others "
+            "wait, which raises TTFT",
         )
         for place, workload in enumerate(spec.workloads)
         if (most := max(_users(workload), default=0)) > sequences * servers
@@ -62,7 +76,8 @@ def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[R
 
 
 def _at_once(workload: Workload) -> Sequence[int]:
-    """How many requests may be under way; at a finite rate without a cap that depends on the server."""
+    """How many requests may be under way; at a finite rate without a cap that depends on the
+    server."""
     load = workload.load
     if load.max_concurrency is not None:
         return (load.max_concurrency,)
@@ -77,7 +92,12 @@ def _users(workload: Workload) -> Sequence[int]:
     return workload.load.concurrencies or workload.load.batch_sizes or ()
 
 
-_SIZES = ("tensor-parallel-size", "pipeline-parallel-size", "prefill-context-parallel-size", "data-parallel-size")
+_SIZES = (
+    "tensor-parallel-size",
+    "pipeline-parallel-size",
+    "prefill-context-parallel-size",
+    "data-parallel-size",
+)
 
 
 def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
@@ -91,9 +111,25 @@ def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     if rest:
         text = f"{processes} parallel processes (the product of the parallel sizes)"
         remedy = "set --tensor-parallel-size and --pipeline-parallel-size"
-        return [error(ARGS, f"vLLM will not start: {text} do not divide evenly by {nodes} nodes; {remedy}")]
+        return [
+            error(
+                ARGS, f"vLLM will not start: {text} do not divide evenly by {nodes} nodes; {remedy}"
+            )
+        ]
     if gpus and each > gpus:
-        return [error(ARGS, f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in server.resources")]
+        return [
+            error(
+                ARGS,
+                f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in "
+                "server.resources",
+            )
+        ]
     if gpus and each < gpus:
-        return [warning(ARGS, f"{gpus} GPUs on each of {nodes} nodes, of which vLLM uses {each}; the others are idle")]
+        return [
+            warning(
+                ARGS,
+                f"{gpus} GPUs on each of {nodes} nodes, of which vLLM uses {each}; the others are "
+                "idle",
+            )
+        ]
     return []

@@ -14,7 +14,13 @@ from benchrun.names import GROUP, KIND
 from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
 from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
-from benchrun.preflight.request_volume import Volume, length_remarks, sample_remarks, volume_of, volume_remarks
+from benchrun.preflight.request_volume import (
+    Volume,
+    length_remarks,
+    sample_remarks,
+    volume_of,
+    volume_remarks,
+)
 from benchrun.preflight.schema import Object, spec_of
 from benchrun.preflight.server_flags import command_remarks, flag_remarks
 
@@ -61,7 +67,8 @@ def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[R
     """About a valid spec."""
     # Arguments are read alike whichever field has them.
     server = [
-        replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1)) for r in _server(spec, known)
+        replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1))
+        for r in _server(spec, known)
     ]
     throttled = [note(path, THROTTLED) for path in cpu_limits(spec).values()]
     return [*server, *throttled, *sample_remarks(spec), *volume_remarks(spec, volume)]
@@ -70,7 +77,10 @@ def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[R
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """Flags, lengths and the KV cache: all that depends on the server's arguments."""
     if (server := spec.started) is None:
-        words = "flags, longest sequence and KV cache of the endpoint's server, which benchrun does not start"
+        words = (
+            "flags, longest sequence and KV cache of the endpoint's server, which benchrun does "
+            "not start"
+        )
         return [not_checked("spec.endpoint", words)]
     command = spec.server.command if spec.server is not None else []
     remarks = command_remarks(command, image=server.image, version=known.vllm_version)
@@ -91,24 +101,38 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         source = "set --max-model-len, or run benchrun check with --model"
     remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
     is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
-    beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    beyond = (
+        sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
+    )
     if beyond is not None:
         is_meant, text = beyond
         remarks.append(note(ARGS, text) if is_meant else error(ARGS, text))
     wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
-    unknown = f"run benchrun check with {', '.join(name for name, value in wanted.items() if value is None)}"
-    return [*remarks, *concurrency_remarks(spec, sequences), *cache_remarks(spec, sized, unknown=unknown)]
+    unknown = (
+        "run benchrun check with "
+        f"{', '.join(name for name, value in wanted.items() if value is None)}"
+    )
+    return [
+        *remarks,
+        *concurrency_remarks(spec, sequences),
+        *cache_remarks(spec, sized, unknown=unknown),
+    ]
 
 
 def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
     if known.shape is None:
         return None
     engine = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes)
-    memory = sizing.memory_of(engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes)
+    memory = sizing.memory_of(
+        engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes
+    )
     return sizing.sizing_of(known.shape, engine, memory=memory)
 
 
-THROTTLED = "at this limit the kernel stops vLLM for up to 100 ms at a time: remove the limit, set only requests.cpu"
+THROTTLED = (
+    "at this limit the kernel stops vLLM for up to 100 ms at a time: remove the limit, set only "
+    "requests.cpu"
+)
 MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
@@ -125,10 +149,19 @@ def check_sweep(body: Object, known: Known) -> Checked:
     volumes = [volume_of(variant.spec) for variant in found]
     whole = _together(volumes, spec.replications)
     if spec.replications == 1:
-        text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
+        text = (
+            "1: variants are compared within one server each; 3 show how much servers differ by "
+            "chance"
+        )
         remarks.append(note("spec.replications", text))
-    elif questions := (len(found) - 1) * len(cells(spec.template)) * len(swept_metrics(spec.replications)):
-        remarks.append(note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS)))
+    elif (
+        questions := (len(found) - 1)
+        * len(cells(spec.template))
+        * len(swept_metrics(spec.replications))
+    ):
+        remarks.append(
+            note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS))
+        )
     budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
     if budget is not None and least is not None and least > budget:
         text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"
@@ -142,9 +175,15 @@ def _of_variants(
     """Each remark once, with the names of its variants where it does not hold for all."""
     named: dict[Remark, list[str]] = {}
     for variant, volume in zip(found, volumes, strict=True):
-        own = known if variant.spec.model == spec.template.model else replace(known, shape=None, weights_bytes=None)
+        own = (
+            known
+            if variant.spec.model == spec.template.model
+            else replace(known, shape=None, weights_bytes=None)
+        )
         for remark in spec_remarks(variant.spec, volume, own):
-            named.setdefault(replace(remark, path=_path(remark.path, spec)), []).append(variant.name)
+            named.setdefault(replace(remark, path=_path(remark.path, spec)), []).append(
+                variant.name
+            )
     for remark, names in named.items():
         more = f" and {len(names) - MAX_NAMED} more" if len(names) > MAX_NAMED else ""
         text = f"{', '.join(names[:MAX_NAMED])}{more}: {remark.text}"
@@ -152,7 +191,8 @@ def _of_variants(
 
 
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
-    """Where it is written: in the template, or, for arguments that a variant adds, in the matrix."""
+    """Where it is written: in the template, or, for arguments that a variant adds, in the
+    matrix."""
     argument = _ARGUMENT.match(path)
     template = spec.template.started
     if argument is not None and template is not None and int(argument[1]) >= len(template.args):
@@ -171,7 +211,10 @@ def _together(volumes: Sequence[Volume], replications: int) -> Volume:
     )
 
 
-CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {KIND: check_run, SWEEP_KIND: check_sweep}
+CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {
+    KIND: check_run,
+    SWEEP_KIND: check_sweep,
+}
 """How an object of each of our kinds is checked."""
 
 
@@ -179,7 +222,11 @@ def check_object(body: Object, known: Known) -> Checked:
     """Check an object of any kind; one that is not ours is only named."""
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
-    name = str(metadata.get("name") or metadata.get("generateName") or "") if isinstance(metadata, Mapping) else ""
+    name = (
+        str(metadata.get("name") or metadata.get("generateName") or "")
+        if isinstance(metadata, Mapping)
+        else ""
+    )
     if (check := CHECKS.get(kind)) is not None:
         return replace(check(body, known), kind=kind, name=name)
     if str(body.get("apiVersion") or "").startswith(f"{GROUP}/"):

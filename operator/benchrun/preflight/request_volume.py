@@ -1,4 +1,5 @@
-"""The volume of a run: its requests and their length, and whether they are enough for its percentiles."""
+"""The volume of a run: its requests and their length, and whether they are enough for its
+percentiles."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,9 +8,24 @@ from decimal import Decimal
 
 from benchrun_client import contract
 
-from benchrun.api import MIN_SERVERS_OF_PERCENTILES, AgentDataset, BenchmarkRunSpec, Dataset, Workload, datasets_of
+from benchrun.api import (
+    MIN_SERVERS_OF_PERCENTILES,
+    AgentDataset,
+    BenchmarkRunSpec,
+    Dataset,
+    Workload,
+    datasets_of,
+)
 from benchrun.measure import detectable_percent, power_sentence
-from benchrun.plan import cells, estimate, gpus, load_points, most_probe_stages, planned_stages, requests_of
+from benchrun.plan import (
+    cells,
+    estimate,
+    gpus,
+    load_points,
+    most_probe_stages,
+    planned_stages,
+    requests_of,
+)
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 
@@ -20,18 +36,25 @@ class Volume:
     runs: int = 1  # More than one for a sweep, whose figures are those of all its runs together.
     stages: int
     requests: int
-    probe_stages: int  # Of the stages, those that searches take at most: with their requests an upper bound.
+    probe_stages: (
+        int  # Of the stages, those that searches take at most: with their requests an upper bound.
+    )
     gpus: int  # Of one run; of a sweep the most that one has.
     open_stages: int  # Stages at a finite rate, whose length follows from the spec.
     least_seconds: int  # That these take together.
     warmup_seconds: int  # The most that warming up takes.
     gpu_seconds: int | None
-    """The least that the GPUs are held for measuring; None: not known from any load, or there is no GPU."""
+    """The least that the GPUs are held for measuring; None: not known from any load, or there is no
+    GPU."""
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
     estimated = estimate(spec)
-    timed = [stage for stage in planned_stages(spec, run_uid="") if stage.axis == "rate" and stage.value != "inf"]
+    timed = [
+        stage
+        for stage in planned_stages(spec, run_uid="")
+        if stage.axis == "rate" and stage.value != "inf"
+    ]
     warmup = spec.measurement.warmup.auto
     return Volume(
         stages=estimated.stages,
@@ -39,21 +62,38 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
         probe_stages=most_probe_stages(spec),
         gpus=gpus(spec),
         open_stages=len(timed),
-        least_seconds=math.ceil(sum(Decimal(stage.requests) / Decimal(stage.value) for stage in timed)),
-        warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads) if warmup is not None else 0,
+        least_seconds=math.ceil(
+            sum(Decimal(stage.requests) / Decimal(stage.value) for stage in timed)
+        ),
+        warmup_seconds=warmup.max_seconds * sum(w.is_measured for w in spec.workloads)
+        if warmup is not None
+        else 0,
         gpu_seconds=estimated.gpu_seconds,
     )
 
 
 def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     """Whether the run can end before its own deadline."""
-    deadline, least, field = spec.run_deadline_seconds, volume.least_seconds, "spec.runDeadlineSeconds"
+    deadline, least, field = (
+        spec.run_deadline_seconds,
+        volume.least_seconds,
+        "spec.runDeadlineSeconds",
+    )
     if deadline == 0 or least == 0:
         return []
     if least > deadline:
-        return [error(field, f"{deadline} s, but the stages take {least} s at least: the run would be ended before")]
+        return [
+            error(
+                field,
+                f"{deadline} s, but the stages take {least} s at least: the run would be ended "
+                "before",
+            )
+        ]
     if least + volume.warmup_seconds > deadline:
-        text = f"{deadline} s; stages take {least} s at least and warm-up up to {volume.warmup_seconds} s"
+        text = (
+            f"{deadline} s; stages take {least} s at least and warm-up up to "
+            f"{volume.warmup_seconds} s"
+        )
         return [warning(field, text)]
     return []
 
@@ -85,43 +125,69 @@ def lengths_of(dataset: Dataset) -> Lengths:
             prompt = repeated.prefix_tokens + repeated.suffix_tokens
             return Lengths(prompt, repeated.output_tokens, drops_long_rows=False)
         case contract.ShareGPTData() as rows:
-            rest = max(1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens)
+            rest = max(
+                1, (rows.max_total_tokens or SHARE_GPT_TOTAL_TOKENS) - rows.max_prompt_tokens
+            )
             return Lengths(rows.max_prompt_tokens, rows.output_tokens or rest, drops_long_rows=True)
         case contract.TextsData() as texts:
-            return Lengths(None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True)
+            return Lengths(
+                None, texts.output_tokens_per_text * texts.texts_per_prompt, drops_long_rows=True
+            )
         case AgentDataset():
             return Lengths(None, None, drops_long_rows=False)
     return Lengths(None, getattr(dataset.single, "output_tokens", None), drops_long_rows=True)
 
 
-def longest_request(workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None) -> int | None:
-    """Tokens of the longest request of a workload that the model takes; None where that depends on its data.
-    `workloads`: all of the spec, where a mix finds its parts."""
+def longest_request(
+    workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None
+) -> int | None:
+    """Tokens of the longest request of a workload that the model takes; None where that depends on
+    its data. `workloads`: all of the spec, where a mix finds its parts."""
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
     return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
 
 
 def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: str) -> list[Remark]:
-    """Whether every request fits the model's longest sequence. `source`: where that limit is from, or why it is not known."""
+    """Whether every request fits the model's longest sequence. `source`: where that limit is from,
+    or why it is not known."""
     remarks: list[Remark] = []
     for number, workload in enumerate(spec.workloads):
-        for place, part in enumerate(datasets_of(workload, spec.workloads) if workload.is_measured else ()):
-            field = f"spec.workloads[{number}].dataset" + (f".mix[{place}]" if workload.dataset.mix is not None else "")
+        for place, part in enumerate(
+            datasets_of(workload, spec.workloads) if workload.is_measured else ()
+        ):
+            field = f"spec.workloads[{number}].dataset" + (
+                f".mix[{place}]" if workload.dataset.mix is not None else ""
+            )
             if max_tokens is None:
                 remarks.append(not_checked(field, f"whether its requests fit the model: {source}"))
             else:
                 limit = f"a sequence has at most {max_tokens:,} ({source})"
-                remarks += _length_remarks(lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat")
+                remarks += _length_remarks(
+                    lengths_of(part), field, max_tokens, limit, is_chat=workload.api == "Chat"
+                )
     return remarks
 
 
-def _length_remarks(lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool) -> list[Remark]:
+def _length_remarks(
+    lengths: Lengths, field: str, max_tokens: int, limit: str, *, is_chat: bool
+) -> list[Remark]:
     if lengths.output is not None and lengths.output >= max_tokens:
-        return [error(field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}")]
+        return [
+            error(
+                field, f"answers of {lengths.output:,} tokens leave no room for a prompt: {limit}"
+            )
+        ]
     if lengths.total is None:
-        return [] if lengths.drops_long_rows else [not_checked(field, "the length of its prompts depends on the data")]
-    tokens = f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are {lengths.total:,}"
+        return (
+            []
+            if lengths.drops_long_rows
+            else [not_checked(field, "the length of its prompts depends on the data")]
+        )
+    tokens = (
+        f"{lengths.prompt:,} tokens of prompt and {lengths.output:,} of answer are "
+        f"{lengths.total:,}"
+    )
     if lengths.total > max_tokens and lengths.drops_long_rows:
         return [note(field, f"{tokens}, but {limit}: longer rows are left out and counted")]
     if lengths.total > max_tokens:
@@ -134,7 +200,11 @@ def _length_remarks(lengths: Lengths, field: str, max_tokens: int, limit: str, *
 
 def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     """About percentiles, objectives and repeats."""
-    remarks = [r for place, w in enumerate(spec.workloads) for r in _workload(spec, w, f"spec.workloads[{place}]")]
+    remarks = [
+        r
+        for place, w in enumerate(spec.workloads)
+        for r in _workload(spec, w, f"spec.workloads[{place}]")
+    ]
     if spec.repeats == 1 and any(workload.load.search is None for workload in spec.workloads):
         remarks.append(note("spec.repeats", "1: one repeat does not show the noise; 3 repeats do"))
     return [*remarks, *_power(spec)]
@@ -147,36 +217,61 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
         return []
     percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
     text = (
-        f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes {MIN_SERVERS_OF_PERCENTILES} servers a "
-        "side, a run is one; take means here, and `benchrun compare` with more runs a side for percentiles"
+        f"the gate cannot pass with {', '.join(percentiles)}: a percentile takes "
+        f"{MIN_SERVERS_OF_PERCENTILES} servers a "
+        "side, a run is one; take means here, and `benchrun compare` with more runs a side for "
+        "percentiles"
     )
     remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks
-    told, limit = power_sentence(spec.repeats, questions, unit="repeats"), float(baseline.max_regression_percent)
+    told, limit = (
+        power_sentence(spec.repeats, questions, unit="repeats"),
+        float(baseline.max_regression_percent),
+    )
     if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
-    text = f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer metrics and load points"
+    text = (
+        f"{told}; the gate of {limit:g} % can end Underpowered: take more repeats, or fewer "
+        "metrics and load points"
+    )
     return [*remarks, warning("spec.baseline.maxRegressionPercent", text)]
 
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
     # Repeats that send the same hold no chance of their own.
-    is_same = spec.measurement.cache_policy == "Share" or getattr(workload.dataset.single, "seed", None) is not None
+    is_same = (
+        spec.measurement.cache_policy == "Share"
+        or getattr(workload.dataset.single, "seed", None) is not None
+    )
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point, all repeats together.
-    counts = {value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]}
-    if not counts:  # a search: the schema refuses too few requests, and it repeats where it needs more
+    counts = {
+        value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]
+    }
+    if (
+        not counts
+    ):  # a search: the schema refuses too few requests, and it repeats where it needs more
         return []
     remarks: list[Remark] = []
-    if spec.objectives and "inf" in counts and workload.load.max_concurrency is None and repeats < contract.MIN_REPEATS:
-        told = f"{spec.repeats}{' that send the same' if is_same else ''}: where all requests are sent at once"
+    if (
+        spec.objectives
+        and "inf" in counts
+        and workload.load.max_concurrency is None
+        and repeats < contract.MIN_REPEATS
+    ):
+        told = (
+            f"{spec.repeats}{' that send the same' if is_same else ''}: where all requests are "
+            "sent at once"
+        )
         text = f"{told}, no objective can be Met with fewer than {contract.MIN_REPEATS}"
         remarks.append(warning("spec.repeats", text))
     limits: dict[str, list[str]] = {}
     for objective in spec.objectives:
-        limits.setdefault(objective.percentile, []).append(f"{objective.metric} p{objective.percentile}")
+        limits.setdefault(objective.percentile, []).append(
+            f"{objective.metric} p{objective.percentile}"
+        )
     fewest, wanted = min(counts.values()), {*spec.measurement.percentiles, *limits}
     short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
     if not short:
@@ -194,13 +289,28 @@ def _is_open(percentile: str, requests: int) -> bool:
 
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
-    needed, percentile = max(((contract.least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0])
+    needed, percentile = max(
+        ((contract.least_count(float(p)) or 0, p) for p in short), key=lambda each: each[0]
+    )
     fewest = min(counts.values())
-    where = "a load point" if len(set(counts.values())) == 1 else f"at {min(counts, key=lambda value: counts[value])}/s"
-    product = f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"
+    where = (
+        "a load point"
+        if len(set(counts.values())) == 1
+        else f"at {min(counts, key=lambda value: counts[value])}/s"
+    )
+    product = (
+        f"{fewest // repeats:,} x {repeats} repeats = {fewest:,}" if repeats > 1 else f"{fewest:,}"
+    )
     named = ", ".join(f"p{each}" for each in short)
     a_stage = f", {-(-needed // repeats):,} a stage" if repeats > 1 else ""
-    bounded = [p for p in ("99", "95", "90", "50") if not _is_open(p, fewest) and float(p) < float(short[0])]
+    bounded = [
+        p
+        for p in ("99", "95", "90", "50")
+        if not _is_open(p, fewest) and float(p) < float(short[0])
+    ]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    least = f"p{percentile} takes at least {needed:,}{a_stage}, if they are independent, and more in a queue"
+    least = (
+        f"p{percentile} takes at least {needed:,}{a_stage}, if they are independent, and more in "
+        "a queue"
+    )
     return f"{product} requests {where} are too few to bound {named}: {least}{best}"

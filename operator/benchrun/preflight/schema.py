@@ -16,32 +16,55 @@ Object = Mapping[str, Any]
 Spec = TypeVar("Spec", bound=BaseModel)
 
 _TOP = ("apiVersion", "kind", "metadata", "spec", "status")
-_METADATA = ("name", "generateName", "namespace", "labels", "annotations", "ownerReferences", "finalizers")
-_WRITTEN_BY_THE_SERVER = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields", "selfLink")
+_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+)
+_WRITTEN_BY_THE_SERVER = (
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "managedFields",
+    "selfLink",
+)
 
 
 def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | None, list[Remark]]:
-    """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of the whole object."""
+    """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of
+    the whole object."""
     remarks, spec = _object_remarks(body, schema), body.get("spec")
     if not isinstance(spec, Mapping):
         return None, [*remarks, error("spec", "is required")]
     try:
         return model.model_validate(dict(spec)), remarks
     except ValidationError as problem:
-        found = [_problem(each, schema["properties"]["spec"]) for each in problem.errors(include_url=False)]
+        found = [
+            _problem(each, schema["properties"]["spec"])
+            for each in problem.errors(include_url=False)
+        ]
         return None, [*remarks, *{each.path: each for each in found}.values()]
 
 
 def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
     remarks = []
     if body.get("apiVersion") != API_VERSION:
-        remarks.append(error("apiVersion", f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}"))
+        remarks.append(
+            error("apiVersion", f"{body.get('apiVersion')!r}: this benchrun knows {API_VERSION}")
+        )
     remarks += [_unknown(name, name, _TOP) for name in body if name not in _TOP]
     metadata = body.get("metadata")
     if not isinstance(metadata, Mapping):
         return [*remarks, error("metadata", "is required, with a name")]
     known = (*_METADATA, *_WRITTEN_BY_THE_SERVER)
-    remarks += [_unknown(f"metadata.{name}", str(name), known) for name in metadata if name not in known]
+    remarks += [
+        _unknown(f"metadata.{name}", str(name), known) for name in metadata if name not in known
+    ]
     return remarks + _name_remarks(metadata, schema)
 
 
@@ -62,20 +85,34 @@ def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
 
 def _problem(found: Any, schema: Schema) -> Remark:
     location = without_branch(found["loc"])
-    path = "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    path = "spec" + "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in location
+    )
     if found["type"] == "extra_forbidden":
         for part in location[:-1]:
-            schema = schema.get("items", {}) if isinstance(part, int) else schema.get("properties", {}).get(part, {})
+            schema = (
+                schema.get("items", {})
+                if isinstance(part, int)
+                else schema.get("properties", {}).get(part, {})
+            )
         return _unknown(path, str(location[-1]), tuple(schema.get("properties", ())))
     if found["type"] == "missing":
         return error(path, "is required")
     given = found["input"]
-    shown = f", not {given!r}" if isinstance(given, str | int | float) and found["type"] not in _OURS else ""
+    shown = (
+        f", not {given!r}"
+        if isinstance(given, str | int | float) and found["type"] not in _OURS
+        else ""
+    )
     # A rule is about a field below the object that has it.
     return error(path + found.get("ctx", {}).get("path", ""), f"{found['msg']}{shown}")
 
 
-_OURS = ("rule", "duplicate", "value_error")  # Types of problems whose messages name the value where it matters.
+_OURS = (
+    "rule",
+    "duplicate",
+    "value_error",
+)  # Types of problems whose messages name the value where it matters.
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:

@@ -1,8 +1,7 @@
 """`spec.server.args` checked against the flags that this version of vLLM has.
 
-vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of a version are in
-vllm_flags/, one file each, made by dev/vllm_flags.py.
-"""
+vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of
+a version are in vllm_flags/, one file each, made by dev/vllm_flags.py."""
 
 import json
 import re
@@ -21,7 +20,8 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing import is_flag
 
 Takes = Literal["nothing", "one", "maybe", "many"]
-"""nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of values."""
+"""nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of
+values."""
 
 _TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
 
@@ -30,7 +30,9 @@ _TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
 class Flag:
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
-    is_object: bool = False  # Whether the value is JSON, which may also be given by parts: --name.key value.
+    is_object: bool = (
+        False  # Whether the value is JSON, which may also be given by parts: --name.key value.
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,8 @@ def table_for(version: str) -> FlagTable | None:
 
 
 def version_of_image(image: str) -> str | None:
-    """The version that an image's tag names, as "0.32"; None where it names none, as `latest` or a digest."""
+    """The version that an image's tag names, as "0.32"; None where it names none, as `latest` or a
+    digest."""
     _, colon, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
     found = _TAG.match(tag) if colon else None
     return None if found is None else f"{found[1]}.{found[2]}"
@@ -70,11 +73,16 @@ def version_of_image(image: str) -> str | None:
 @cache
 def _tables() -> Mapping[str, Traversable]:
     listed = files(__package__).joinpath("vllm_flags").iterdir()
-    return {".".join(each.name.split(".")[:2]): each for each in listed if each.name.endswith(".json")}
+    return {
+        ".".join(each.name.split(".")[:2]): each for each in listed if each.name.endswith(".json")
+    }
 
 
-def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0) -> list[Remark]:
-    """About each argument at its place, from the `first` that may be a flag. `version`: where the image's tag names none."""
+def flag_remarks(
+    args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0
+) -> list[Remark]:
+    """About each argument at its place, from the `first` that may be a flag. `version`: where the
+    image's tag names none."""
     version = version or version_of_image(image)
     table = table_for(version) if version is not None else None
     remarks = [
@@ -87,19 +95,28 @@ def flag_remarks(args: Sequence[str], *, image: str, version: str | None, path: 
     which = f"{image}, whose tag has no version: use --vllm-version"
     if version is not None:
         which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
-    return [*remarks, not_checked(path, f"whether these flags exist in {which}")] if args[first:] else remarks
+    return (
+        [*remarks, not_checked(path, f"whether these flags exist in {which}")]
+        if args[first:]
+        else remarks
+    )
 
 
 def command_remarks(command: Sequence[str], *, image: str, version: str | None) -> list[Remark]:
-    """About the flags within a command: from the first of them on, behind the program and the model."""
+    """About the flags within a command: from the first of them on, behind the program and the
+    model."""
     path = "spec.server.command"
     if is_script(command):
         return [not_checked(path, "what a script starts: its flags are not read")]
-    first = next((place for place, word in enumerate(command) if word.startswith("--")), len(command))
+    first = next(
+        (place for place, word in enumerate(command) if word.startswith("--")), len(command)
+    )
     return flag_remarks(command, image=image, version=version, path=path, first=first)
 
 
-def table_remarks(args: Sequence[str], table: FlagTable, *, path: str, first: int = 0) -> list[Remark]:
+def table_remarks(
+    args: Sequence[str], table: FlagTable, *, path: str, first: int = 0
+) -> list[Remark]:
     """About what the flags of this version do not take, from the first word that may be one."""
     walk, place = _Walk(table, args, path), first
     while place < len(args):
@@ -121,7 +138,11 @@ class _Walk:
         """Look at one word; the place of the next."""
         word = self.args[place]
         if not is_flag(word):
-            self._say(error, place, f"{word!r} is neither a flag nor a flag's value; the operator sets the model")
+            self._say(
+                error,
+                place,
+                f"{word!r} is neither a flag nor a flag's value; the operator sets the model",
+            )
             return place + 1
         name, equals, value = _dashed(word).partition("=")
         flag, name = self._flag(place, name, by_parts="." in name)
@@ -140,14 +161,20 @@ class _Walk:
         if found is None and whole.startswith("--"):
             begins = sorted({each for each in self.table.flags if each.startswith(whole)})
             if len(begins) == 1:
-                self._say(note, place, f"{whole} is short for {begins[0]}; another version may have two that begin so")
+                self._say(
+                    note,
+                    place,
+                    f"{whole} is short for {begins[0]}; another version may have two that begin so",
+                )
                 return self.table.flags[begins[0]], begins[0]
         if found is None:
             near = self._near(whole)
             guess = f"; did you mean {near}?" if near else ""
             self._say(error, place, f"vLLM {self.table.version} has no flag {whole}{guess}")
         elif by_parts and not found.is_object:
-            self._say(error, place, f"{whole} does not take dotted keys: its value is not a JSON object")
+            self._say(
+                error, place, f"{whole} does not take dotted keys: its value is not a JSON object"
+            )
             return None, whole
         elif by_parts:
             return Flag("one", is_object=True), whole
@@ -177,7 +204,11 @@ class _Walk:
         for at, value in values.items():
             if flag.choices and value not in flag.choices:
                 near = get_close_matches(value, flag.choices, n=1)
-                guess = f"; did you mean {near[0]}?" if near else f"; it takes {', '.join(flag.choices)}"
+                guess = (
+                    f"; did you mean {near[0]}?"
+                    if near
+                    else f"; it takes {', '.join(flag.choices)}"
+                )
                 self._say(error, at, f"{name} does not take {value!r}{guess}")
         return following
 

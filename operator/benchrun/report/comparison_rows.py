@@ -3,7 +3,17 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from benchrun.api import KEYS, THROUGHPUTS, BenchmarkRunStatus, Change, Code, ComparedCell, Gate, Result, Verdict
+from benchrun.api import (
+    KEYS,
+    THROUGHPUTS,
+    BenchmarkRunStatus,
+    Change,
+    Code,
+    ComparedCell,
+    Gate,
+    Result,
+    Verdict,
+)
 from benchrun.judge.rules.all_rules import worst
 from benchrun.report.tables import ABSENT, Rows, figure
 
@@ -11,8 +21,12 @@ WORDS = {"NoDetectableDifference": "not detected"}  # Short enough for a column.
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
-    "Underpowered": "underpowered: noise can hide a regression beyond the limit; use more servers or repeats",
-    "Inconclusive": "inconclusive: a figure may have got worse by more than is allowed, but that is not certain",
+    "Underpowered": (
+        "underpowered: noise can hide a regression beyond the limit; use more servers or repeats"
+    ),
+    "Inconclusive": (
+        "inconclusive: a figure may have got worse by more than is allowed, but that is not certain"
+    ),
 }
 CHANGE_HEADERS = ("change", "interval", "word")
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value
@@ -20,13 +34,16 @@ LOG_RULE = Code.COMPILATION_IN_WINDOW.value
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
-    """One row a figure and load point. What is not comparable has one row for the load point, with the reason."""
+    """One row a figure and load point. What is not comparable has one row for the load point, with
+    the reason."""
     rows: list[tuple[str, ...]] = []
     for cell in cells:
         if cell.reason is not None:
             rows.append((cell.cell, *[ABSENT] * 5, "NotComparable"))
             continue
-        part = f" ({cell.throughput_of.lower()})" if cell.throughput_of is not None else ""  # Of the stage.
+        part = (
+            f" ({cell.throughput_of.lower()})" if cell.throughput_of is not None else ""
+        )  # Of the stage.
         for change in cell.changes:
             metric = change.metric + (part if KEYS[change.metric] in THROUGHPUTS else "")
             sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
@@ -36,7 +53,11 @@ def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
 
 def change_cells(change: Change) -> tuple[str, ...]:
     """Under CHANGE_HEADERS."""
-    return signed(change.change_percent, unit=" %"), interval(change), WORDS.get(change.word, change.word)
+    return (
+        signed(change.change_percent, unit=" %"),
+        interval(change),
+        WORDS.get(change.word, change.word),
+    )
 
 
 def unpaired(cells: Sequence[ComparedCell]) -> list[str]:
@@ -47,7 +68,9 @@ def unpaired(cells: Sequence[ComparedCell]) -> list[str]:
 def reasons(cells: Sequence[ComparedCell]) -> list[str]:
     """Why load points are not comparable, and why figures have no word; each reason once."""
     of_cells = [f"{cell.cell}: {cell.reason}" for cell in cells if cell.reason is not None]
-    of_figures = [change.reason for cell in cells for change in cell.changes if change.reason is not None]
+    of_figures = [
+        change.reason for cell in cells for change in cell.changes if change.reason is not None
+    ]
     return list(dict.fromkeys([*of_cells, *of_figures]))
 
 
@@ -77,23 +100,37 @@ class Difference:
     sentence: str
 
 
-def differences(stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool) -> tuple[Difference, ...]:
-    """Of the cells that have a row in both. `log_kept`: whether the server's log could be judged too."""
+def differences(
+    stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool
+) -> tuple[Difference, ...]:
+    """Of the cells that have a row in both. `log_kept`: whether the server's log could be judged
+    too."""
     before = {row.cell: row for row in stored.results}
     cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
     rows = [row for row in now.results if row.cell in before]
-    found = (_difference(before[row.cell], row, codes_known=not cut, log_kept=log_kept) for row in rows)
+    found = (
+        _difference(before[row.cell], row, codes_known=not cut, log_kept=log_kept) for row in rows
+    )
     return tuple(each for each in found if each is not None)
 
 
-def _difference(old: Result, new: Result, *, codes_known: bool, log_kept: bool) -> Difference | None:
+def _difference(
+    old: Result, new: Result, *, codes_known: bool, log_kept: bool
+) -> Difference | None:
     appeared = _only_in(new.findings, old.findings) if codes_known else ()
     gone = _only_in(old.findings, new.findings) if codes_known else ()
     if old.verdict == new.verdict and not appeared and not gone:
         return None
-    verdicts = f"still {new.verdict}" if old.verdict == new.verdict else f"was {old.verdict}, now {new.verdict}"
+    verdicts = (
+        f"still {new.verdict}"
+        if old.verdict == new.verdict
+        else f"was {old.verdict}, now {new.verdict}"
+    )
     moved = _moved(old, new, appeared, gone) if codes_known else []
-    absent = [f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}" for code in gone]
+    absent = [
+        f"{code} was not checked" if code == LOG_RULE and not log_kept else f"no {code}"
+        for code in gone
+    ]
     reasons = [*moved, *appeared, *absent]
     sentence = f"{new.cell}: {verdicts}{': ' if reasons else ''}{', '.join(reasons)}"
     return Difference(new.cell, old.verdict, new.verdict, appeared, gone, sentence)
@@ -105,9 +142,14 @@ def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
 
 
 def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]) -> list[str]:
-    """The code that decided the worse of two verdicts, where both have it: its severity changed. A row lists its worst code first."""
+    """The code that decided the worse of two verdicts, where both have it: its severity changed. A
+    row lists its worst code first."""
     if old.verdict == new.verdict:
         return []
     worse = worst((old.verdict, new.verdict)) == new.verdict
     decisive, explained = (new.findings[:1], appeared) if worse else (old.findings[:1], gone)
-    return [f"{code} is {'more' if worse else 'less'} severe" for code in decisive if code not in explained]
+    return [
+        f"{code} is {'more' if worse else 'less'} severe"
+        for code in decisive
+        if code not in explained
+    ]

@@ -20,8 +20,9 @@ def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some numbers invalid or none judged,
-    5 cancelled, 6 objectives or the gate of the baseline neither passed nor failed. None: it has not ended."""
+    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some
+    numbers invalid or none judged, 5 cancelled, 6 objectives or the gate of the baseline neither
+    passed nor failed. None: it has not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == "Cancelled" else FAILED
     if not is_true(status.conditions, "Complete"):
@@ -29,17 +30,27 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
     valid = find_condition(status.conditions, "Valid")
     if valid is not None and (valid.status == "False" or valid.reason == Reason.NOT_JUDGED):
         return INVALID
-    gates = (find_condition(status.conditions, "ObjectivesMet"), find_condition(status.conditions, "NotRegressed"))
+    gates = (
+        find_condition(status.conditions, "ObjectivesMet"),
+        find_condition(status.conditions, "NotRegressed"),
+    )
     if any(gate is not None and gate.status == "False" for gate in gates):
         return MISSED
-    return UNDECIDED if any(gate is not None and gate.status == "Unknown" for gate in gates) else PASSED
+    return (
+        UNDECIDED
+        if any(gate is not None and gate.status == "Unknown" for gate in gates)
+        else PASSED
+    )
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
-    """0 all measured and trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5 cancelled; None: not ended."""
+    """0 all measured and trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5
+    cancelled; None: not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == SweepReason.CANCELLED else FAILED
-    if (complete := find_condition(status.conditions, "Complete")) is None or complete.status != "True":
+    if (
+        complete := find_condition(status.conditions, "Complete")
+    ) is None or complete.status != "True":
         return None
     if complete.reason in (SweepReason.RUNS_FAILED, SweepReason.NOT_JUDGED):
         return FAILED
@@ -47,6 +58,9 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """The worst of several codes; one of another kind, such as 1 of a run that can't be read, is worse than all of them."""
+    """The worst of several codes; one of another kind, such as 1 of a run that can't be read, is
+    worse than all of them."""
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
-    return max(codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED)
+    return max(
+        codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED
+    )

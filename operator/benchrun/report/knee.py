@@ -1,8 +1,9 @@
-"""The knee of a load: the measured load point of the greatest power, throughput / mean response time.
+"""The knee of a load: the measured load point of the greatest power, throughput / mean response
+time.
 
-Below it one percent more throughput costs less than one percent more response time, above it more (L. Kleinrock, ICC 1979). Where
-the repeats of its neighbours reach as much power, they are not distinguishable from it, and the knee is a range.
-"""
+Below it one percent more throughput costs less than one percent more response time, above it more
+(L. Kleinrock, ICC 1979). Where the repeats of its neighbours reach as much power, they are not
+distinguishable from it, and the knee is a range."""
 
 import math
 from collections.abc import Sequence
@@ -29,9 +30,14 @@ class Knee(NamedTuple):
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     """`unit` follows the loads in the sentence: "requests/s", "users"."""
-    usable = sorted((p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load)
+    usable = sorted(
+        (p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load
+    )
     if len(usable) < LEAST_POINTS:
-        return Knee(f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers at least.")
+        return Knee(
+            f"No knee is marked: that takes {LEAST_POINTS} load points with trustworthy numbers "
+            "at least."
+        )
     powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
@@ -40,8 +46,14 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
         return Knee(f"The knee is at or below {low:g} {unit}, the lowest load measured.")
     if last == len(usable) - 1:
         return Knee(f"The knee is at or above {high:g} {unit}, the highest load measured.")
-    among = f", not distinguishable from the others between {low:g} and {high:g} {unit}" if first != last else ""
-    return Knee(f"The knee is at {usable[best].load:g} {unit}{among}.", usable[best].load, low, high)
+    among = (
+        f", not distinguishable from the others between {low:g} and {high:g} {unit}"
+        if first != last
+        else ""
+    )
+    return Knee(
+        f"The knee is at {usable[best].load:g} {unit}{among}.", usable[best].load, low, high
+    )
 
 
 def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:

@@ -66,7 +66,10 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
         return replace(
             view,
             unit="runs",
-            under_way=tuple(replace(live_view(run, now=now), name=run.title) for run in followed.under_way.values()),
+            under_way=tuple(
+                replace(live_view(run, now=now), name=run.title)
+                for run in followed.under_way.values()
+            ),
             ended=followed.ended,
         )
     return replace(
@@ -79,13 +82,18 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
 
 
 def _progress(followed: Followed) -> tuple[int, int]:
-    """Stages of a run that are done, or runs of a sweep that have ended or are no longer needed; and all there are."""
+    """Stages of a run that are done, or runs of a sweep that have ended or are no longer needed;
+    and all there are."""
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
         return (progress.stages_done, progress.stages_total) if progress is not None else (0, 0)
     runs, estimate = followed.status.runs, followed.status.estimate
     total = estimate.runs if estimate is not None else 0
-    return (runs.completed + runs.failed + runs.cancelled + runs.skipped, total) if runs is not None else (0, total)
+    return (
+        (runs.completed + runs.failed + runs.cancelled + runs.skipped, total)
+        if runs is not None
+        else (0, total)
+    )
 
 
 def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
@@ -98,7 +106,11 @@ def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
 def silence(followed: Followed, *, now: datetime) -> str | None:
     """A remark where no operator has processed it for a while."""
     processed = followed.status.observed_generation >= 0 or followed.status.phase is not None
-    return None if processed or seconds_since_begin(followed, now=now) < SILENT_SECONDS else NO_OPERATOR
+    return (
+        None
+        if processed or seconds_since_begin(followed, now=now) < SILENT_SECONDS
+        else NO_OPERATOR
+    )
 
 
 def _stage_under_way(run: FollowedRun) -> str | None:
@@ -106,22 +118,31 @@ def _stage_under_way(run: FollowedRun) -> str | None:
 
 
 def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
-    """As if stages or runs took equally long, those under way half done; None before one has ended, or while suspended."""
+    """As if stages or runs took equally long, those under way half done; None before one has ended,
+    or while suspended."""
     if isinstance(followed, FollowedRun):
         begun, under_way = followed.status.start_time, 1
         names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
         word = "at most" if any(SEARCH in (name or "") for name in names) else "about"
     else:
         begun = followed.status.accepted_time if followed.status.phase == "Running" else None
-        under_way, word = followed.status.runs.running if followed.status.runs is not None else 0, "about"
+        under_way, word = (
+            followed.status.runs.running if followed.status.runs is not None else 0,
+            "about",
+        )
     if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
     passed = done + under_way / 2
-    return f"{word} {format_seconds(max(0.0, (now - since).total_seconds()) * (total - passed) / passed)} left"
+    return (
+        f"{word} "
+        f"{format_seconds(max(0.0, (now - since).total_seconds()) * (total - passed) / passed)} "
+        "left"
+    )
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
-    """None before the first sample. Each has its own scale: a long queue must not flatten what is running."""
+    """None before the first sample. Each has its own scale: a long queue must not flatten what is
+    running."""
     if run.status.live is None or not run.samples:
         return ()
     rows = (
@@ -130,7 +151,10 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
         ("KV cache", [each.kv_cache_percent for each in run.samples], " %", 100.0),
         ("output", [each.generation_tokens_per_second for each in run.samples], " tok/s", None),
     )
-    return tuple(Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top) for label, seen, unit, top in rows)
+    return tuple(
+        Gauge(label, tuple(seen), figure(seen[-1], unit=unit), top)
+        for label, seen, unit, top in rows
+    )
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
@@ -138,11 +162,14 @@ def progress_line(status: BenchmarkRunStatus) -> str:
     servers = ""
     if (live := status.live) is not None:
         servers = (
-            f"running {figure(live.running)}, waiting {figure(live.waiting)}, KV {figure(live.kv_cache_percent, unit=' %')}, "
+            f"running {figure(live.running)}, waiting {figure(live.waiting)}, KV "
+            f"{figure(live.kv_cache_percent, unit=' %')}, "
             f"{figure(live.generation_tokens_per_second)} tok/s"
         )
     progress = status.progress.summary if status.progress is not None else None
-    return " · ".join(part for part in (status.phase or "Pending", progress, servers, status.message) if part)
+    return " · ".join(
+        part for part in (status.phase or "Pending", progress, servers, status.message) if part
+    )
 
 
 class Log:
@@ -165,10 +192,18 @@ class Log:
         trouble = followed.trouble or silence(followed, now=now)
         status = followed.status
         if isinstance(followed, FollowedRun):
-            lines = [_stage(followed, line) for line in followed.stages if line.sequence not in self._stages]
+            lines = [
+                _stage(followed, line)
+                for line in followed.stages
+                if line.sequence not in self._stages
+            ]
             self._stages.update(line.sequence for line in followed.stages)
-            # While stages are measured the message names the stage, as the line of a finished stage does.
-            state: tuple[str | None, ...] = (status.phase, None if status.phase == "Running" else status.message)
+            # While stages are measured the message names the stage, as the line of a finished stage
+            # does.
+            state: tuple[str | None, ...] = (
+                status.phase,
+                None if status.phase == "Running" else status.message,
+            )
             # Why a run ended is printed above its tables, which come next.
             unseen = {"message": None} if has_ended(status.conditions) else {}
             progress = progress_line(followed.status.model_copy(update=unseen))
@@ -178,10 +213,17 @@ class Log:
             for name, run in followed.under_way.items():
                 log = self._runs.setdefault(name, Log())
                 lines += [f"{run.title}: {line}" for line in log._new_lines(run, now)]
-            state = (status.phase, f"{runs.summary} runs" if runs and runs.summary else None, _message(followed))
+            state = (
+                status.phase,
+                f"{runs.summary} runs" if runs and runs.summary else None,
+                _message(followed),
+            )
             progress = " · ".join(part for part in state if part)
         state = (*state, trouble)
-        quiet = self._printed_at is not None and (now - self._printed_at).total_seconds() < MAX_QUIET_SECONDS
+        quiet = (
+            self._printed_at is not None
+            and (now - self._printed_at).total_seconds() < MAX_QUIET_SECONDS
+        )
         if state != self._state or (not quiet and not lines):
             lines.append(trouble or progress)
         self._state, self._printed_at = state, now if lines else self._printed_at
@@ -198,11 +240,14 @@ def _stage(run: FollowedRun, line: StageLine) -> str:
 def _end(run: FollowedRun) -> str:
     """With the reason where it ended early: its tables are not shown here."""
     word = state(run.status)
-    return f"{run.title}: {word}" + (f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else "")
+    return f"{run.title}: {word}" + (
+        f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else ""
+    )
 
 
 def _message(sweep: FollowedSweep) -> str | None:
-    """None while it measures, since its runs have their own lines, and at its end, since the tables begin with it."""
+    """None while it measures, since its runs have their own lines, and at its end, since the tables
+    begin with it."""
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING

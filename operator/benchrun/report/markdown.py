@@ -12,14 +12,24 @@ from benchrun.report.tables import NO_TEXTS, Rows, Texts
 
 _MARKUP = re.compile(r"([\\`*_\[\]~])")
 _LIVE = {
-    "&": "&amp;", "<": "&lt;", ">": "&gt;", "|": "&#124;", "@": "&#64;", "#": "&#35;", "://": "&#58;//", "www.": "www&#46;",
-}  # fmt: skip
-LATENCIES = "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
+    "&": "&amp;",
+    "<": "&lt;",
+    ">": "&gt;",
+    "|": "&#124;",
+    "@": "&#64;",
+    "#": "&#35;",
+    "://": "&#58;//",
+    "www.": "www&#46;",
+}
+LATENCIES = (
+    "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
+)
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Text of others, which reads the same and can't end a table, mention a person, refer to an issue or become a link or HTML."""
+    """Text of others, which reads the same and can't end a table, mention a person, refer to an
+    issue or become a link or HTML."""
     flat = " ".join(text.split())
     return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
 
@@ -31,12 +41,19 @@ def part(title: str, rows: Rows) -> str:
 
 def table(rows: Rows) -> str:
     """Nothing where there are no rows."""
-    lines = [map(escaped, rows.headers), ["---"] * len(rows.headers), *(map(escaped, row) for row in rows.rows)]
+    lines = [
+        map(escaped, rows.headers),
+        ["---"] * len(rows.headers),
+        *(map(escaped, row) for row in rows.rows),
+    ]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines) if rows.rows else ""
 
 
-def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> str:
-    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds the intervals of percentiles."""
+def markdown(
+    name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+) -> str:
+    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds
+    the intervals of percentiles."""
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
     # Indented and not fenced: the log could close a fence.
     log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
@@ -60,11 +77,17 @@ def markdown(name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts =
     )
 
 
-def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS) -> str:
+def sweep_markdown(
+    name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS
+) -> str:
     """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
     baseline = escaped(status.baseline or "")
-    changes = part(f"Against {baseline}", sweep_rows.change_rows(status)) if status.scope is not None else ""
+    changes = (
+        part(f"Against {baseline}", sweep_rows.change_rows(status))
+        if status.scope is not None
+        else ""
+    )
     return _page(
         name,
         outcome_word(status),
@@ -77,7 +100,10 @@ def sweep_markdown(name: str, status: BenchmarkSweepStatus, *, texts_per_prompt:
         escaped(sweep_rows.compared_text(status) or "") if changes else "",
         part("Best", sweep_rows.best_rows(status)),
         part("Pareto front", sweep_rows.front_rows(status)),
-        "\n".join(f"- {escaped(remark)}" for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))),
+        "\n".join(
+            f"- {escaped(remark)}"
+            for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))
+        ),
     )
 
 

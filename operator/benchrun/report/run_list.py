@@ -20,9 +20,11 @@ _Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, 
 """An object, its status, its figures, and with what it is measured."""
 
 
-def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False) -> Rows:
-    """One row a run, the youngest first. The figures are those of the best Valid load point; without one, those of the highest
-    Suspect one, marked `?`."""
+def run_list_rows(
+    bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
+) -> Rows:
+    """One row a run, the youngest first. The figures are those of the best Valid load point;
+    without one, those of the highest Suspect one, marked `?`."""
     found: list[_Listed] = []
     for run in map(run_of, bodies):
         status = _status(run, BenchmarkRunStatus)
@@ -49,7 +51,8 @@ def run_list_rows(bodies: Iterable[raw.Object], *, now: datetime, wide: bool = F
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
-    """One row a sweep, the youngest first. The best is that of the first workload, by throughput per GPU."""
+    """One row a sweep, the youngest first. The best is that of the first workload, by throughput
+    per GPU."""
     found: list[_Listed] = []
     for sweep in map(sweep_of, bodies):
         status, spec = _status(sweep, BenchmarkSweepStatus), template(sweep)
@@ -73,7 +76,9 @@ def _status(of: Run | Sweep, model: type[S]) -> S:
         return model(message="written by another version of benchrun")
 
 
-def _listed(kind: str, found: list[_Listed], *, now: datetime, wide: bool, namespaces: bool) -> Rows:
+def _listed(
+    kind: str, found: list[_Listed], *, now: datetime, wide: bool, namespaces: bool
+) -> Rows:
     found.sort(key=lambda each: (each[0].created_at or OLDEST, each[0].name), reverse=True)
     rows: list[_Cells] = [
         {
@@ -93,7 +98,9 @@ def _listed(kind: str, found: list[_Listed], *, now: datetime, wide: bool, names
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
     """The verdict of what was measured, the phase of any other."""
-    return status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
+    return (
+        status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
+    )
 
 
 def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
@@ -108,17 +115,26 @@ def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime
 
 
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
-    """The codes that cost a verdict, the worst first, `most` of them by name; notes are left to the report."""
-    codes = [f.code for severity in ("Invalid", "Suspect") for f in status.findings if f.severity == severity]
+    """The codes that cost a verdict, the worst first, `most` of them by name; notes are left to the
+    report."""
+    codes = [
+        f.code
+        for severity in ("Invalid", "Suspect")
+        for f in status.findings
+        if f.severity == severity
+    ]
     more = len(codes) - most
     return ", ".join(codes[:most]) + (f" +{more}" if more > 0 else "") or ABSENT
 
 
 def limit(status: BenchmarkRunStatus) -> str:
-    """What limits the load point of the headline; without one, the first load point that has a limit."""
+    """What limits the load point of the headline; without one, the first load point that has a
+    limit."""
     chosen = status.headline.cell if status.headline is not None else None
     limits = (
-        row.bottleneck.limit for row in status.results if row.bottleneck is not None and chosen in (None, row.cell)
+        row.bottleneck.limit
+        for row in status.results
+        if row.bottleneck is not None and chosen in (None, row.cell)
     )
     return next((each for each in limits if each != "None"), ABSENT)
 

@@ -1,4 +1,5 @@
-"""Which settings are the server's and which the client's, and the KV cache as the server reported it at its start."""
+"""Which settings are the server's and which the client's, and the KV cache as the server reported
+it at its start."""
 
 import json
 import re
@@ -12,9 +13,16 @@ from benchrun.report.tables import Rows, figure
 from benchrun.sizing import ServeArgs, serve_args
 
 _OF_SERVERS = (
-    "max-model-len", "max-num-seqs", "max-num-batched-tokens", "gpu-memory-utilization", "enable-prefix-caching",
-    "enable-chunked-prefill", "tensor-parallel-size", "block-size", "enable-log-requests",
-)  # fmt: skip
+    "max-model-len",
+    "max-num-seqs",
+    "max-num-batched-tokens",
+    "gpu-memory-utilization",
+    "enable-prefix-caching",
+    "enable-chunked-prefill",
+    "tensor-parallel-size",
+    "block-size",
+    "enable-log-requests",
+)
 _OF_WORKLOADS = ("requests", "load", "ignoreEOS", "sampling")
 _OF_MEASUREMENT = ("cachePolicy", "seed", "percentiles", "profile")
 MAX_CHARS = 300
@@ -22,21 +30,36 @@ MAX_CHARS = 300
 
 def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Rows:
     """One row a setting that people ask about. `spec`: as the API server holds it."""
-    rows = [row for server in status.servers if server.role != ROLE_PROXY for row in _of_server(server)]
+    rows = [
+        row for server in status.servers if server.role != ROLE_PROXY for row in _of_server(server)
+    ]
     for workload in raw.mappings(spec.get("workloads")):
         name = raw.text(workload.get("name"))
-        rows += [(each, _text(workload.get(each)), "client", f"workloads[{name}].{each}") for each in _OF_WORKLOADS]
+        rows += [
+            (each, _text(workload.get(each)), "client", f"workloads[{name}].{each}")
+            for each in _OF_WORKLOADS
+        ]
     rows.append(("repeats", _text(spec.get("repeats")), "client", "repeats"))
     measurement = raw.mapping(spec.get("measurement"))
-    rows += [(each, _text(measurement.get(each)), "client", f"measurement.{each}") for each in _OF_MEASUREMENT]
+    rows += [
+        (each, _text(measurement.get(each)), "client", f"measurement.{each}")
+        for each in _OF_MEASUREMENT
+    ]
     return Rows(("setting", "value", "side", "field"), tuple(rows))
 
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
     """As given; else as the server reports it of itself."""
-    given, side = ServeArgs.of(server.args), "server" if server.role == "server" else f"server ({server.role})"
+    given, side = (
+        ServeArgs.of(server.args),
+        "server" if server.role == "server" else f"server ({server.role})",
+    )
     for flag in _OF_SERVERS:
-        switch = str(given.switched(flag, default=True)).lower() if given.given.keys() & {flag, f"no-{flag}"} else None
+        switch = (
+            str(given.switched(flag, default=True)).lower()
+            if given.given.keys() & {flag, f"no-{flag}"}
+            else None
+        )
         reported = server.reported.get(flag.replace("-", "_"))
         known = given.text(flag) or switch or (f"{reported} (reported)" if reported else "default")
         yield flag, known, side, "server.args"
@@ -44,20 +67,30 @@ def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
 
 def _text(value: object) -> str:
     """As YAML writes it on one line: `{requestRates: [1, 4]}`."""
-    return "default" if value is None else json.dumps(value, ensure_ascii=False).replace('"', "")[:MAX_CHARS]
+    return (
+        "default"
+        if value is None
+        else json.dumps(value, ensure_ascii=False).replace('"', "")[:MAX_CHARS]
+    )
 
 
 def kv_cache_text(server: ServerStatus) -> str:
-    """`KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`; empty where the server does not report it. Beside it
-    stands what `benchrun kv-cache` computes: bytes a token = available memory / tokens of an engine."""
+    """`KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`; empty where the server
+    does not report it. Beside it stands what `benchrun kv-cache` computes: bytes a token =
+    available memory / tokens of an engine."""
     tokens = server.kv_cache_tokens
     if tokens is None:
         return ""
     engines = server_limits(server.args, server.reported).engines  # Whose caches are added up.
-    each_rank = re.findall(r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", ""))
+    each_rank = re.findall(
+        r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", "")
+    )
     # Where it was given, vLLM measures nothing: --kv-cache-memory-bytes, and always on CPUs.
     given = server.reported.get("kv_cache_memory_bytes", "")
-    gib = min(map(float, each_rank), default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0)
+    gib = min(
+        map(float, each_rank),
+        default=int(given) / serve_args.GIB if re.fullmatch("[0-9]{1,15}", given) else 0.0,
+    )
     each = serve_args.memory(gib * serve_args.GIB * engines / tokens) if tokens else ""
     size = f" in {figure(gib)} GiB a GPU, {each} a token and GPU" if gib and each else ""
     return f"KV cache {tokens} tokens{size}"

@@ -1,4 +1,5 @@
-"""One run or sweep on half a screen: what was measured, on what, how long each part took, what came out."""
+"""One run or sweep on half a screen: what was measured, on what, how long each part took, what came
+out."""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -15,16 +16,25 @@ from benchrun.report.sweep_rows import compared_text, remarks
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
 MAX_CODES = 6  # Findings named; the rest are counted.
-LEAST_OTHER_SECONDS = 0.5  # A shorter rest of a start is not shown: instants of pods are whole seconds.
+LEAST_OTHER_SECONDS = (
+    0.5  # A shorter rest of a start is not shown: instants of pods are whole seconds.
+)
 _Facts = Iterable[tuple[str, str]]
 
 
 def startup_text(server: ServerStatus) -> str:
-    """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`; empty where nothing is known.
-    Other is the rest of the time to ready: Python, imports, files of the model, the wait for the first healthy answer."""
+    """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`;
+    empty where nothing is known. Other is the rest of the time to ready: Python, imports, files of
+    the model, the wait for the first healthy answer."""
     if (startup := server.startup) is None:
         return ""
-    names = {"pod": "pod", "download": "download", "load": "load", "compile": "compile", "warm_up": "warm-up"}
+    names = {
+        "pod": "pod",
+        "download": "download",
+        "load": "load",
+        "compile": "compile",
+        "warm_up": "warm-up",
+    }
     parts = {text: getattr(startup, f"{name}_seconds") for name, text in names.items()}
     known = {name: seconds for name, seconds in parts.items() if seconds is not None}
     texts = {name: f"{name} {_seconds(seconds)}" for name, seconds in known.items()}
@@ -49,10 +59,14 @@ class Step(NamedTuple):
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
-    """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint needs no node."""
+    """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint
+    needs no node."""
     ends = _ends(status)
-    # What comes before a part that has ended has ended too, even where the status has no instant for it.
-    done = max((number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0)
+    # What comes before a part that has ended has ended too, even where the status has no instant
+    # for it.
+    done = max(
+        (number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0
+    )
     begun = raw.instant(status.accepted_time)
     found: list[Step] = []
     for name, ended in ends[:done]:
@@ -61,18 +75,33 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
     for name, _ in ends[done:]:
         under_way = len(found) == done and begun is not None
         found.append(
-            Step(name, "UnderWay", raw.seconds_between(begun, now)) if under_way else Step(name, "ToCome", None)
+            Step(name, "UnderWay", raw.seconds_between(begun, now))
+            if under_way
+            else Step(name, "ToCome", None)
         )
     return tuple(found)
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
-    """When each part ended, as far as the status says. The condition of the client counts only while it is ready."""
+    """When each part ended, as far as the status says. The condition of the client counts only
+    while it is ready."""
     found = find_condition(status.conditions, "ClientReady")
-    client = raw.instant(found.last_transition_time) if found and is_true(status.conditions, "ClientReady") else None
+    client = (
+        raw.instant(found.last_transition_time)
+        if found and is_true(status.conditions, "ClientReady")
+        else None
+    )
     node = raw.instant(status.scheduled_time)
-    ready, start, end = map(raw.instant, (status.server_ready_time, status.start_time, status.completion_time))
-    ends = [("client", client), ("node", node), ("server", ready), ("warm-up", start), ("stages", end)]
+    ready, start, end = map(
+        raw.instant, (status.server_ready_time, status.start_time, status.completion_time)
+    )
+    ends = [
+        ("client", client),
+        ("node", node),
+        ("server", ready),
+        ("warm-up", start),
+        ("stages", end),
+    ]
     return [each for each in ends if each[0] != "node" or node is not None or ready is None]
 
 
@@ -91,7 +120,10 @@ def run_summary(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> Summa
     if not has_ended(status.conditions):
         commands = ["watch {}", "logs {} -f"]
     else:
-        commands = [*(["report {}"] if status.results else []), *(["logs {}"] if status.log_tail else [])]
+        commands = [
+            *(["report {}"] if status.results else []),
+            *(["logs {}"] if status.log_tail else []),
+        ]
     return _summary(run, status, facts, commands)
 
 
@@ -101,7 +133,10 @@ def sweep_summary(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) 
 
 
 def _summary(
-    of: Run | Sweep, status: BenchmarkRunStatus | BenchmarkSweepStatus, facts: _Facts, commands: Iterable[str]
+    of: Run | Sweep,
+    status: BenchmarkRunStatus | BenchmarkSweepStatus,
+    facts: _Facts,
+    commands: Iterable[str],
 ) -> Summary:
     name = f"{of.name} -n {of.namespace}" if of.namespace else of.name
     return Summary(
@@ -124,7 +159,10 @@ def _spec(run: Run) -> _Facts:
         yield "arguments", " ".join(map(str, args)) if isinstance(args, list) else ""
     if endpoint:
         service = raw.mapping(endpoint.get("serviceRef"))
-        yield "endpoint", raw.text(endpoint.get("url"), 1024) or f"service {raw.text(service.get('name'))}"
+        yield (
+            "endpoint",
+            raw.text(endpoint.get("url"), 1024) or f"service {raw.text(service.get('name'))}",
+        )
     workloads = [raw.text(each.get("name")) for each in raw.mappings(spec.get("workloads"))]
     if workloads:
         repeats = raw.number(spec.get("repeats"), default=1)
@@ -140,7 +178,9 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
             gpus if server.gpus else "no GPU",
             f"node {server.node}" if server.node else "",
             kv_cache_text(server),
-            f"ready after {format_seconds(server.seconds_to_ready)}" if server.seconds_to_ready is not None else "",
+            f"ready after {format_seconds(server.seconds_to_ready)}"
+            if server.seconds_to_ready is not None
+            else "",
             f"{server.restarts} restarts" if server.restarts else "",
         ]
         yield server.role, ", ".join(part for part in parts if part)
@@ -154,22 +194,32 @@ def _servers(status: BenchmarkRunStatus) -> _Facts:
 
 
 def _created(of: Run | Sweep, now: datetime) -> tuple[str, str]:
-    return "created", "" if of.created_at is None else f"{age((now - of.created_at).total_seconds())} ago"
+    return (
+        "created",
+        "" if of.created_at is None else f"{age((now - of.created_at).total_seconds())} ago",
+    )
 
 
 def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
     yield _created(run, now)
     known = (
-        f"{each.name} {format_seconds(each.seconds)}" for each in steps(status, now=now) if each.seconds is not None
+        f"{each.name} {format_seconds(each.seconds)}"
+        for each in steps(status, now=now)
+        if each.seconds is not None
     )
     yield "time", ", ".join(known)
     if status.progress is not None:
         done = f"{status.progress.stages_done} of {status.progress.stages_total}"
-        yield "stages", f"{done} measured" + (f", {status.progress.stage} under way" if status.progress.stage else "")
+        yield (
+            "stages",
+            f"{done} measured"
+            + (f", {status.progress.stage} under way" if status.progress.stage else ""),
+        )
 
 
 def sampling_text(status: BenchmarkRunStatus) -> str:
-    """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where it is not known."""
+    """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where
+    it is not known."""
     known = {row.workload: row.sampling for row in status.results if row.sampling is not None}
     if len(set(known.values())) <= 1:
         return next(iter(known.values()), "")
@@ -180,8 +230,15 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
     yield "sampling", sampling_text(status)
     if (best := status.headline) is not None:
         yield "best", f"{best.cell}: {best.throughput} tok/s, TTFT p99 {best.p99_ttft}"
-    limits = (row for row in status.results if row.bottleneck is not None and row.bottleneck.limit != "None")
-    yield "limit", next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), "")
+    limits = (
+        row
+        for row in status.results
+        if row.bottleneck is not None and row.bottleneck.limit != "None"
+    )
+    yield (
+        "limit",
+        next((f"{row.cell}: {row.bottleneck.sentence}" for row in limits if row.bottleneck), ""),
+    )
     yield "profile", status.profile.sentence if status.profile is not None else ""
     if any(finding.severity != "Note" for finding in status.findings):
         yield "findings", run_list.finding_codes(status, most=MAX_CODES)
@@ -189,10 +246,22 @@ def _results(status: BenchmarkRunStatus) -> _Facts:
     counted = ((outcomes.count(word), word.lower()) for word in ("Met", "Missed", "Inconclusive"))
     yield "objectives", ", ".join(f"{count} {word}" for count, word in counted if count)
     if (found := status.comparison) is not None:
-        changes = [change for cell in found.cells for change in cell.changes if change.word in ("Better", "Worse")]
+        changes = [
+            change
+            for cell in found.cells
+            for change in cell.changes
+            if change.word in ("Better", "Worse")
+        ]
         largest = max(changes, key=lambda change: abs(change.change_percent or 0.0), default=None)
-        most = f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}" if largest is not None else ""
-        yield "compared", f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}"
+        most = (
+            f"; most: {largest.metric} {signed(largest.change_percent, unit=' %')}"
+            if largest is not None
+            else ""
+        )
+        yield (
+            "compared",
+            f"with {found.baseline.name}: {found.outcome}, {found.gate or 'no gate'}{most}",
+        )
         if (least := found.detectable_percent) is not None:
             yield "power", detected(least)
     elif (gate := find_condition(status.conditions, "NotRegressed")) is not None:
@@ -217,14 +286,18 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
         per_gpu = f"{figure(best.throughput_per_gpu)} tok/s per GPU"
         yield f"best, {best.objective}", f"{best.variant} at {best.cell}, {per_gpu}{tied}"
     yield "compared", compared_text(status) or ""
-    if status.completion_time is None and (awaited := find_condition(status.conditions, "Succeeded")) is not None:
+    if (
+        status.completion_time is None
+        and (awaited := find_condition(status.conditions, "Succeeded")) is not None
+    ):
         yield "power", awaited.message
     for remark in remarks(status):
         yield "note", remark
 
 
 def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
-    """What a finished run did not keep of its measurement. `missing`: records that were judged once and are gone, by cell."""
+    """What a finished run did not keep of its measurement. `missing`: records that were judged once
+    and are gone, by cell."""
     repeats = {row.cell: row.repeats for row in stored.results}
     sentences = []
     for cell, lost in missing.items():
@@ -233,7 +306,10 @@ def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) ->
         elif lost >= judged:
             kept = "not judged, since none of its records is kept"
         else:
-            kept = f"judged by {judged - lost} of its {judged} repeats, since the other records are not kept"
+            kept = (
+                f"judged by {judged - lost} of its {judged} repeats, since the other records are "
+                "not kept"
+            )
         sentences.append(f"{cell}: {kept}")
     lost_samples = "samples of the servers are missing, and findings that rest on them may differ"
     return sentences + [

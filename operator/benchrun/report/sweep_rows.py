@@ -11,28 +11,45 @@ from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
 from benchrun.report.tables import ABSENT, NO_TEXTS, Column, Rows, Texts, figure, metric, table_of
 
 LEGEND = (
-    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what the servers report: "
+    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what "
+    "the servers report: "
     "means over stages and runs; KV max: highest of any run"
 )
 MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
 _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
-    "req/s": "RequestThroughput", "tok/s": "OutputThroughput", "total tok/s": "TotalTokenThroughput",
-    "TTFT": "MeanTTFT", "TPOT": "MeanTPOT", "E2EL": "MeanE2EL", "p99 TTFT": "P99TTFT", "p99 TPOT": "P99TPOT",
-}  # fmt: skip
-_REQUESTS, _OUTPUT, _TOTAL = (KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput"))
+    "req/s": "RequestThroughput",
+    "tok/s": "OutputThroughput",
+    "total tok/s": "TotalTokenThroughput",
+    "TTFT": "MeanTTFT",
+    "TPOT": "MeanTPOT",
+    "E2EL": "MeanE2EL",
+    "p99 TTFT": "P99TTFT",
+    "p99 TPOT": "P99TPOT",
+}
+_REQUESTS, _OUTPUT, _TOTAL = (
+    KEYS[name] for name in ("RequestThroughput", "OutputThroughput", "TotalTokenThroughput")
+)
 _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", KEYS["MeanE2EL"]))
 
 
-def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
+def variant_rows(
+    status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+) -> Rows:
     """One row a variant and load point: what was measured, and what the servers did meanwhile.
 
-    A column in which nothing was measured is left out. Unless it may be `wide`, so is the throughput per GPU where it is that of
-    the server, and the total of tokens where there are latencies to show."""
+    A column in which nothing was measured is left out. Unless it may be `wide`, so is the
+    throughput per GPU where it is that of the server, and the total of tokens where there are
+    latencies to show."""
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
-    has_latencies = any(row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES)
-    latencies: list[Column[Row]] = [Column(name, metric(key), optional=True) for name, key in _LATENCIES]
+    has_latencies = any(
+        row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES
+    )
+    latencies: list[Column[Row]] = [
+        Column(name, metric(key), optional=True) for name, key in _LATENCIES
+    ]
     reported: list[Column[Row]] = [
-        Column(each.column, metric(name, unit=each.unit), optional=True) for name, each in SHOWN_FIGURES.items()
+        Column(each.column, metric(name, unit=each.unit), optional=True)
+        for name, each in SHOWN_FIGURES.items()
     ]
     columns: tuple[Column[Row], ...] = (
         Column("variant", lambda row: row.variant),
@@ -54,11 +71,19 @@ def variant_rows(status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_T
 
 
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a variant, load point and figure: the baseline's beside its own, by how much they differ, and whether that is noise."""
+    """One row a variant, load point and figure: the baseline's beside its own, by how much they
+    differ, and whether that is noise."""
     base = {row.cell: row for row in status.results if row.variant == status.baseline}
     others = dict.fromkeys(row.variant for row in status.results if row.changes)
     own = next(iter(others)) if len(others) == 1 else "its own"
-    headers = ("variant", "load point", "figure", status.baseline or "baseline", own, *CHANGE_HEADERS)
+    headers = (
+        "variant",
+        "load point",
+        "figure",
+        status.baseline or "baseline",
+        own,
+        *CHANGE_HEADERS,
+    )
     rows = tuple(
         (
             row.variant,
@@ -96,30 +121,47 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
     return _by_load_point(status, change)
 
 
-def _by_load_point(status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMetric], str]) -> Rows:
+def _by_load_point(
+    status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMetric], str]
+) -> Rows:
     """No rows with a single variant or load point, or too many of them: other tables have those."""
     at = {(row.variant, row.cell): row for row in status.results}
     variants, points = (list(dict.fromkeys(key[place] for key in at)) for place in (0, 1))
     rows = [
-        (title, variant, *(cell(at[variant, point], name) if (variant, point) in at else ABSENT for point in points))
+        (
+            title,
+            variant,
+            *(
+                cell(at[variant, point], name) if (variant, point) in at else ABSENT
+                for point in points
+            ),
+        )
         for title, name in _SIDE_BY_SIDE.items()
         for variant in variants
     ]
     shown = tuple(row for row in rows if any(value != ABSENT for value in row[2:]))
-    return Rows(("figure", "variant", *points), shown if len(variants) > 1 and 1 < len(points) <= MAX_POINTS else ())
+    return Rows(
+        ("figure", "variant", *points),
+        shown if len(variants) > 1 and 1 < len(points) <= MAX_POINTS else (),
+    )
 
 
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, what its tokens cost there, and who is tied with it."""
+    """One row a workload and objective: who did best, what its tokens cost there, and who is tied
+    with it."""
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
         Column("best", lambda best: best.variant),
         Column("load point", lambda best: best.cell),
         Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
-        Column(tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True),
+        Column(
+            tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True
+        ),
         Column("tied with", lambda best: ", ".join(best.tied_with) or ABSENT),
-        Column("selection bias", lambda best: figure(best.optimism_percent, unit="%"), optional=True),
+        Column(
+            "selection bias", lambda best: figure(best.optimism_percent, unit="%"), optional=True
+        ),
     )
     return table_of(columns, status.best)
 
@@ -131,9 +173,15 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("variant", lambda point: point.variant),
         Column("load point", lambda point: point.cell),
         Column("tok/s per GPU", lambda point: figure(point.throughput_per_gpu)),
-        Column(tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True),
+        Column(
+            tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True
+        ),
         Column("TPOT", lambda point: figure(point.mean_tpot_ms)),
-        Column("distinct", lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct], optional=True),
+        Column(
+            "distinct",
+            lambda point: {True: "yes", False: "no", None: ABSENT}[point.is_distinct],
+            optional=True,
+        ),
     )
     return table_of(columns, status.front)
 
@@ -147,18 +195,28 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
-    """Why variants failed, what was lost, why rows are not comparable, and what limits; each once."""
+    """Why variants failed, what was lost, why rows are not comparable, and what limits; each
+    once."""
     rows, variants = status.results, status.variants
     found = [
-        *(f"{variant.name}: {failure(variant)}" for variant in variants if variant.reason is not None),
         *(
-            f"{variant.name}: {variant.lost} {'run' if variant.lost == 1 else 'runs'} lost with a server or client, and measured anew"
+            f"{variant.name}: {failure(variant)}"
+            for variant in variants
+            if variant.reason is not None
+        ),
+        *(
+            f"{variant.name}: {variant.lost} {'run' if variant.lost == 1 else 'runs'} lost with a "
+            "server or client, and measured anew"
             for variant in variants
             if variant.lost
         ),
         *(f"{row.variant} at {row.cell}: {row.reason}" for row in rows if row.reason and row.runs),
         *left_out(status),
-        *(f"{row.variant} at {row.cell}: {row.limit.sentence}" for row in rows if row.limit is not None),
+        *(
+            f"{row.variant} at {row.cell}: {row.limit.sentence}"
+            for row in rows
+            if row.limit is not None
+        ),
         *(
             f"{variant.name}: highest {search.axis} of {search.workload}: {', '.join(search.loads)}"
             for variant in variants
@@ -176,7 +234,8 @@ def failure(variant: VariantStatus) -> str:
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
     """Rows for which some runs do not count."""
     return [
-        f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out: Invalid or missing at this load point"
+        f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out: "
+        "Invalid or missing at this load point"
         for row in status.results
         if row.left_out
     ]

@@ -18,12 +18,19 @@ from benchrun.observe import untrusted_json as raw
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
-"""Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a Suspect load point."""
-UNCERTAIN_NOTE = "? too few requests for this percentile: its 95 % interval is open at one end or both"
+"""Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a
+Suspect load point."""
+UNCERTAIN_NOTE = (
+    "? too few requests for this percentile: its 95 % interval is open at one end or both"
+)
 BARS = "▁▂▃▄▅▆▇█"
 GAP = " "  # For an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
-_QUESTIONS: Mapping[str, str] = {"TrueRun": "true run", "AnswerLength": "answers", "MaxModelLen": "max-model-len"}
+_QUESTIONS: Mapping[str, str] = {
+    "TrueRun": "true run",
+    "AnswerLength": "answers",
+    "MaxModelLen": "max-model-len",
+}
 
 
 class Rows(NamedTuple):
@@ -50,7 +57,10 @@ def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = Tr
         for cells in [[column.cell(row) for row in rows]]
         if not column.optional or any(cell != ABSENT for cell in cells)
     ]
-    return Rows(tuple(header for header, _ in shown), tuple(zip(*(cells for _, cells in shown), strict=True)))
+    return Rows(
+        tuple(header for header, _ in shown),
+        tuple(zip(*(cells for _, cells in shown), strict=True)),
+    )
 
 
 def has_uncertain(rows: Rows) -> bool:
@@ -102,24 +112,34 @@ def parse_seconds(text: str) -> float:
 
 
 def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
-    """The last `width` values, each a bar from 0 to `top`; without a top, to the largest of them. Always `width` wide."""
+    """The last `width` values, each a bar from 0 to `top`; without a top, to the largest of them.
+    Always `width` wide."""
     shown = list(values)[-width:] if width > 0 else []
-    highest = top if top is not None else max((value for value in shown if value is not None), default=0.0)
+    highest = (
+        top
+        if top is not None
+        else max((value for value in shown if value is not None), default=0.0)
+    )
     shares = (min(max(value or 0.0, 0.0) / highest, 1.0) if highest > 0 else 0.0 for value in shown)
     bars = (BARS[min(int(share * len(BARS)), len(BARS) - 1)] for share in shares)
-    return "".join(GAP if value is None else bar for value, bar in zip(shown, bars, strict=True)).ljust(width)
+    return "".join(
+        GAP if value is None else bar for value, bar in zip(shown, bars, strict=True)
+    ).ljust(width)
 
 
-# ---- result rows ------------------------------------------------------------------------------------------------------
+# ---- result rows
+# ------------------------------------------------------------------------------------------------------
 
 Texts = Mapping[str, int]
-"""How many texts a workload packs into a prompt, by its name; without the workloads that pack none."""
+"""How many texts a workload packs into a prompt, by its name; without the workloads that pack
+none."""
 NO_TEXTS: Texts = MappingProxyType({})
 R = TypeVar("R", bound=api.Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[api.Result | Row], str]:
-    """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the plateau, where there is one."""
+    """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the
+    plateau, where there is one."""
     return lambda row: figure(_figure_of(row, key), unit=unit)
 
 
@@ -128,18 +148,22 @@ def _figure_of(row: api.Result | Row, key: str) -> float | None:
 
 
 def throughput_of(row: api.Result | Row) -> str:
-    """For the column `tok/s of`: plateau, arrivals (at a rate that the server kept up with), or stage."""
+    """For the column `tok/s of`: plateau, arrivals (at a rate that the server kept up with), or
+    stage."""
     return row.throughput_of.lower() if row.throughput_of is not None else ABSENT
 
 
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
-    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it, whatever its version."""
+    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it,
+    whatever its version."""
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
         dataset = raw.mapping(workload.get("dataset"))
         if "texts" in dataset:
             texts = raw.mapping(dataset["texts"])
-            found[raw.text(workload.get("name"))] = raw.number(texts.get("textsPerPrompt"), default=1)
+            found[raw.text(workload.get("name"))] = raw.number(
+                texts.get("textsPerPrompt"), default=1
+            )
     return found
 
 
@@ -147,7 +171,10 @@ def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
     """The cell of a column."""
 
     def cell(row: api.Result | Row) -> str:
-        requests, each = _figure_of(row, "request_throughput"), texts.get(row.cell.partition("/")[0])
+        requests, each = (
+            _figure_of(row, "request_throughput"),
+            texts.get(row.cell.partition("/")[0]),
+        )
         return figure(requests * each if requests is not None and each is not None else None)
 
     return cell
@@ -159,7 +186,8 @@ def cost_header(currency: str | None) -> str:
 
 
 def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
-    """Where a price is known: of a million output tokens, and of a million of all tokens where the table is wide."""
+    """Where a price is known: of a million output tokens, and of a million of all tokens where the
+    table is wide."""
     total = f"{currency or 'cost'}/total Mtok"
     return (
         Column(cost_header(currency), metric(api.OUTPUT_COST), optional=True),
@@ -176,9 +204,12 @@ def price_text(cost: api.CostStatus) -> str:
     return f"{figure(cost.per_hour, digits=5)} {cost.currency} an hour"
 
 
-def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False) -> Rows:
-    """One row a load point: throughput, latencies in milliseconds, and what the server did meanwhile. Texts a second, costs and
-    throughput per GPU where the spec has packed texts, a price, or several GPUs; total tokens where it may be `wide`."""
+def result_rows(
+    status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
+) -> Rows:
+    """One row a load point: throughput, latencies in milliseconds, and what the server did
+    meanwhile. Texts a second, costs and throughput per GPU where the spec has packed texts, a
+    price, or several GPUs; total tokens where it may be `wide`."""
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),
@@ -191,7 +222,12 @@ def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
-        Column("GPU W", lambda row: figure(sum_of_known(r.gpu_power_mean_watts for r in row.roles)), True, True),
+        Column(
+            "GPU W",
+            lambda row: figure(sum_of_known(r.gpu_power_mean_watts for r in row.roles)),
+            True,
+            True,
+        ),
         Column("TTFT p50", lambda row: _latency(row, "ttft", "50")),
         Column("p99", lambda row: _latency(row, "ttft", "99")),
         Column("TPOT p50", lambda row: _latency(row, "tpot", "50")),
@@ -201,7 +237,11 @@ def result_rows(status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_
             for name, shown in api.SHOWN_FIGURES.items()
         ),
         # Share of the prompts that the decode servers fetched from the prefill servers.
-        Column("fetched", partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"), optional=True),
+        Column(
+            "fetched",
+            partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"),
+            optional=True,
+        ),
         Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
@@ -216,11 +256,14 @@ def _by_role(result: api.Result, *, name: str, unit: str) -> str:
 
 
 def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str:
-    return figure(next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit)
+    return figure(
+        next((getattr(each, name) for each in result.roles if each.role == role), None), unit=unit
+    )
 
 
 def _latency(result: api.Result, name: str, percentile: str) -> str:
-    """In milliseconds, marked where it is uncertain. The median stands in where the spec does not name the 50th percentile."""
+    """In milliseconds, marked where it is uncertain. The median stands in where the spec does not
+    name the 50th percentile."""
     key = f"p{percentile}_{name}_ms"
     value = result.metrics.get(key)
     if value is None and percentile == "50":
@@ -238,8 +281,9 @@ def _failed(result: api.Result) -> str:
 
 
 def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
-    """One row a number of texts in all and a figure, one column a packing: all in one prompt, so many to a prompt, one a prompt. Of
-    several load points the one with the most tokens a second. No rows with a single packing."""
+    """One row a number of texts in all and a figure, one column a packing: all in one prompt, so
+    many to a prompt, one a prompt. Of several load points the one with the most tokens a second. No
+    rows with a single packing."""
     best: dict[tuple[int, str], api.Result] = {}
     for row in status.results:
         sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
@@ -247,7 +291,14 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         if not each or not sent or not row.repeats:
             continue
         total = round(sent / row.repeats) * each
-        key = (total, "all in one prompt" if each == total else "one a prompt" if each == 1 else f"{each} a prompt")
+        key = (
+            total,
+            "all in one prompt"
+            if each == total
+            else "one a prompt"
+            if each == 1
+            else f"{each} a prompt",
+        )
         if key not in best or _tokens_a_second(row) > _tokens_a_second(best[key]):
             best[key] = row
     packings = list(dict.fromkeys(packing for _, packing in best))
@@ -258,7 +309,11 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         "verdict": lambda row: row.verdict,
     }
     rows = tuple(
-        (str(total), name, *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings))
+        (
+            str(total),
+            name,
+            *(cell(best[total, each]) if (total, each) in best else ABSENT for each in packings),
+        )
         for total in sorted({total for total, _ in best}, reverse=True)
         for name, cell in figures.items()
     )
@@ -270,7 +325,8 @@ def _tokens_a_second(row: api.Result) -> float:
 
 
 def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady state."""
+    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady
+    state."""
     rows = tuple(
         (
             result.cell,
@@ -285,7 +341,16 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
         if key in result.intervals or key in result.uncertain
     )
     return Rows(
-        ("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"), rows
+        (
+            "load point",
+            "percentile (ms)",
+            "measured",
+            "at least",
+            "at most",
+            "independent",
+            "steady state",
+        ),
+        rows,
     )
 
 
@@ -306,8 +371,9 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
-    """Why requests waited and what limits, of the load points where something does; and which repeats are true, why answers are
-    short, what max-model-len limits. That repeats differ by chance only where the table may be `wide`."""
+    """Why requests waited and what limits, of the load points where something does; and which
+    repeats are true, why answers are short, what max-model-len limits. That repeats differ by
+    chance only where the table may be `wide`."""
     found: list[tuple[str, ...]] = []
     for row in status.results:
         if row.waiting and row.waiting.reason != "None":
@@ -315,14 +381,19 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
         if row.bottleneck and row.bottleneck.limit != "None":
             found.append((row.cell, "limit", row.bottleneck.limit, row.bottleneck.sentence))
         answers = (each for each in row.explanations if wide or each.answer != "Noise")
-        found += [(row.cell, _QUESTIONS[each.question], each.answer, each.sentence) for each in answers]
+        found += [
+            (row.cell, _QUESTIONS[each.question], each.answer, each.sentence) for each in answers
+        ]
     if (profile := status.profile) is not None:
-        found.append((str(profile.evidence.get("workload", "")), "profile", profile.limit, profile.sentence))
+        found.append(
+            (str(profile.evidence.get("workload", "")), "profile", profile.limit, profile.sentence)
+        )
     return Rows(("load point", "", "", "explanation"), tuple(found))
 
 
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row a stage in the order of measurement: latencies, hits of the prefix cache, kernels that the server compiled."""
+    """One row a stage in the order of measurement: latencies, hits of the prefix cache, kernels
+    that the server compiled."""
     stages = [
         (int(order), row, place)
         for row in status.results
@@ -333,11 +404,15 @@ def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
         *(
             Column(header, partial(_of_repeat, name=name, digits=digits), optional=True)
             for header, name, digits in (
-                ("prompt tokens", "mean_input_tokens", 5), ("TTFT", "mean_ttft_ms", 3), ("E2EL", "mean_e2el_ms", 3),
-                ("hit tokens", "prefix_hit_tokens", 9), ("looked up", "prefix_query_tokens", 9), ("compiled", "compilations", 3),
+                ("prompt tokens", "mean_input_tokens", 5),
+                ("TTFT", "mean_ttft_ms", 3),
+                ("E2EL", "mean_e2el_ms", 3),
+                ("hit tokens", "prefix_hit_tokens", 9),
+                ("looked up", "prefix_query_tokens", 9),
+                ("compiled", "compilations", 3),
             )
         ),
-    )  # fmt: skip
+    )
     return table_of(columns, sorted(stages, key=lambda stage: stage[0]))
 
 
@@ -351,12 +426,15 @@ def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
     """The kernels of a profile, those with the most time first."""
     shares = status.profile.kernels.items() if status.profile is not None else ()
     ordered = sorted(shares, key=lambda item: -item[1])
-    return Rows(("kernel", "% of kernel time"), tuple((name, figure(share)) for name, share in ordered))
+    return Rows(
+        ("kernel", "% of kernel time"), tuple((name, figure(share)) for name, share in ordered)
+    )
 
 
 def finding_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row a finding: what it is, where it was worst, what to do."""
     rows = tuple(
-        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy) for f in status.findings
+        (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy)
+        for f in status.findings
     )
     return Rows(("severity", "finding", "worst stage", "evidence", "what to do"), rows)

@@ -13,11 +13,15 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.tables import figure, texts_per_prompt
 
-MAX_SAMPLES = 120  # Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide.
+# Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide.
+MAX_SAMPLES = 120
 MAX_STAGES = 64
 _FIGURES = {
-    "request_throughput": "{} req/s", "output_throughput": "{} tok/s", "median_ttft_ms": "TTFT p50 {} ms", "p99_ttft_ms": "p99 {} ms",
-}  # fmt: skip
+    "request_throughput": "{} req/s",
+    "output_throughput": "{} tok/s",
+    "median_ttft_ms": "TTFT p50 {} ms",
+    "p99_ttft_ms": "p99 {} ms",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +34,8 @@ class StageLine:
 
 
 def stage_line(record: StageRecord) -> StageLine:
-    """With the load engine's own figures that are known, not yet judged; failures only where there were some."""
+    """With the load engine's own figures that are known, not yet judged; failures only where there
+    were some."""
     ok = record.requests.ok
     known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
     figures = [text.format(figure(value)) for text, value in known if value is not None]
@@ -45,11 +50,14 @@ class FollowedRun:
     name: str
     status: BenchmarkRunStatus
     created_at: datetime | None = None
-    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)  # Of workloads that pack texts, by name.
+    texts_per_prompt: Mapping[str, int] = field(
+        default_factory=dict
+    )  # Of workloads that pack texts, by name.
     trouble: str | None = None  # Why the cluster can't be read at the moment; None: all is well.
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
-    """Finished stages, in order; those that were done long before it was followed are not among them."""
+    """Finished stages, in order; those that were done long before it was followed are not among
+    them."""
     variant: str = ""  # Of a sweep's run.
 
     @property
@@ -68,7 +76,8 @@ class FollowedSweep:
     under_way: Mapping[str, FollowedRun] = field(default_factory=dict)
     """Runs by name, in the order in which they were first seen."""
     ended: tuple[FollowedRun, ...] = ()
-    """In the order in which they ended; those that had ended before the sweep was followed are not among them."""
+    """In the order in which they ended; those that had ended before the sweep was followed are not
+    among them."""
 
 
 Followed = FollowedRun | FollowedSweep
@@ -77,7 +86,8 @@ Followed = FollowedRun | FollowedSweep
 def updated_run(
     before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
 ) -> FollowedRun:
-    """A run first seen (`before` is None) or changed, with the stages that finished since. ValueError: the status is not valid."""
+    """A run first seen (`before` is None) or changed, with the stages that finished since.
+    ValueError: the status is not valid."""
     metadata = raw.mapping(body.get("metadata"))
     status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
     known = before or FollowedRun(
@@ -88,7 +98,9 @@ def updated_run(
         variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
     )
     samples, live = known.samples, status.live
-    if live is not None and not (samples and samples[-1].at == live.at):  # the status repeats the last one
+    if live is not None and not (
+        samples and samples[-1].at == live.at
+    ):  # the status repeats the last one
         samples = (*samples, live)[-MAX_SAMPLES:]
     stages = {line.sequence: line for line in (*known.stages, *finished)}
     in_order = tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:]
@@ -96,7 +108,8 @@ def updated_run(
 
 
 def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> FollowedSweep:
-    """A sweep first seen (`before` is None) or changed. Raises ValueError where the status is not one."""
+    """A sweep first seen (`before` is None) or changed. Raises ValueError where the status is not
+    one."""
     status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
     if before is not None:
         return replace(before, status=status, trouble=None)
@@ -109,7 +122,9 @@ def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> F
     )
 
 
-def with_run(sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False) -> FollowedSweep:
+def with_run(
+    sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False
+) -> FollowedSweep:
     """After a change of one of its runs. Raises ValueError where the run's status is not one."""
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
     others = {other: run for other, run in sweep.under_way.items() if other != name}

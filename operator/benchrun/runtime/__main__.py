@@ -6,7 +6,8 @@ from importlib.util import module_from_spec
 
 
 def main() -> int:
-    """The operator, or `release`: each is imported alone, so that neither can be broken by the other."""
+    """The operator, or `release`: each is imported alone, so that neither can be broken by the
+    other."""
     if sys.argv[1:2] == ["release"]:
         from benchrun.release.main import main as release
 
@@ -18,7 +19,8 @@ def main() -> int:
 
 
 def _import_only_used_modules_of_kubernetes() -> None:
-    """With the bare package in place each module is imported alone: its top level imports 7 MiB more."""
+    """With the bare package in place each module is imported alone: its top level imports 7 MiB
+    more."""
     if (found := PathFinder.find_spec("kubernetes")) is not None:
         sys.modules["kubernetes"] = module_from_spec(found)
 

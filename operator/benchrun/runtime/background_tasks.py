@@ -12,19 +12,25 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
-ENDS_WITHIN_SECONDS = 60.0  # a task that ends so often within that time is not kept alive by a restart
+ENDS_WITHIN_SECONDS = (
+    60.0  # a task that ends so often within that time is not kept alive by a restart
+)
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
-    """Pauses, each twice as long as the one before, until they are as long as they may be; without end."""
+    """Pauses, each twice as long as the one before, until they are as long as they may be; without
+    end."""
     pause = first_seconds
     while True:
         yield pause
         pause = min(2 * pause, longest_seconds)
 
 
-def keep_doing(name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]) -> asyncio.Task[None]:
-    """Do this until the task is cancelled; work that ends before is begun anew after a pause, and `restarted` is called."""
+def keep_doing(
+    name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]
+) -> asyncio.Task[None]:
+    """Do this until the task is cancelled; work that ends before is begun anew after a pause, and
+    `restarted` is called."""
 
     async def restarted_for_ever() -> None:
         while True:
@@ -53,12 +59,18 @@ class ProcessTasks:
     def start(self, name: str, work: Work) -> None:
         """Do this from now on, until `close`."""
         pauses = repeat(RESTART_SECONDS)
-        self._tasks.append(keep_doing(name, work, pauses=pauses, restarted=lambda: self._note_end(name)))
+        self._tasks.append(
+            keep_doing(name, work, pauses=pauses, restarted=lambda: self._note_end(name))
+        )
 
     def problems(self) -> list[str]:
         """The tasks that end whenever they are started."""
         earliest = asyncio.get_running_loop().time() - ENDS_WITHIN_SECONDS
-        ends_often = [name for name, at in self._ends.items() if len(at) == ENDS_REMEMBERED and at[0] > earliest]
+        ends_often = [
+            name
+            for name, at in self._ends.items()
+            if len(at) == ENDS_REMEMBERED and at[0] > earliest
+        ]
         return [f"{name} keeps ending" for name in ends_often]
 
     async def close(self) -> None:

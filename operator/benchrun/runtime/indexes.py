@@ -1,11 +1,13 @@
-"""What the cluster holds, as far as the operator knows: sweeps, runs, and everything that carries a run's label. Small views only.
+"""What the cluster holds, as far as the operator knows: sweeps, runs, and everything that carries a
+run's label. Small views only.
 
-It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers to our own writes (`learnt`).
-The newest resourceVersion wins whatever order they come in; a uid that was seen deleted stays dead.
+It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers
+to our own writes (`learnt`). The newest resourceVersion wins whatever order they come in; a uid
+that was seen deleted stays dead.
 
-What we learnt and a watch has not confirmed is remembered with its time, and listed once more when it is `overdue`. An object that
-can't be read is kept by its metadata, so that it can still be deleted; nothing that an object holds raises here.
-"""
+What we learnt and a watch has not confirmed is remembered with its time, and listed once more when
+it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
+deleted; nothing that an object holds raises here."""
 
 import logging
 import time
@@ -50,14 +52,18 @@ class Listing:
 class Indexes:
     """Everything known, by run."""
 
-    def __init__(self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0) -> None:
+    def __init__(
+        self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0
+    ) -> None:
         self.results = LatestResults(most=result_runs)
         self._seconds = seconds
         self._seen: dict[views.Key, Seen] = {}
         self._by_run: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
-        self.unreadable: set[views.Key] = set()  # known by their metadata only: the rest can't be read
+        self.unreadable: set[views.Key] = (
+            set()
+        )  # known by their metadata only: the rest can't be read
 
     def run(self, key: views.Key) -> views.Run | None:
         seen = self._seen.get(key)
@@ -76,7 +82,10 @@ class Indexes:
     def holds_server(self, key: views.Key) -> bool:
         """Whether a server of the run is there that nobody has deleted yet."""
         found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
-        return any(isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting for v in found)
+        return any(
+            isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting
+            for v in found
+        )
 
     def runs(self) -> list[views.Key]:
         return [key for key in self._seen if key.kind == names.KIND]
@@ -86,21 +95,33 @@ class Indexes:
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
         found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
-        return tuple(view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid)
+        return tuple(
+            view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid
+        )
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere, but for `unreadable` namespaces."""
-        owed = (since for key, (_, since) in self._unconfirmed.items() if key.namespace not in unreadable)
+        """How long the watches have owed us the oldest thing that we know from elsewhere, but for
+        `unreadable` namespaces."""
+        owed = (
+            since
+            for key, (_, since) in self._unconfirmed.items()
+            if key.namespace not in unreadable
+        )
         oldest = min(owed, default=None)
         return 0.0 if oldest is None else self._seconds() - oldest
 
     def overdue(self, seconds: float) -> set[tuple[str, str]]:
         """Kinds and namespaces of what the watches have owed us for so long."""
         latest = self._seconds() - seconds
-        return {(key.kind, key.namespace) for key, (_, since) in self._unconfirmed.items() if since <= latest}
+        return {
+            (key.kind, key.namespace)
+            for key, (_, since) in self._unconfirmed.items()
+            if since <= latest
+        }
 
     def owed_from_now(self, namespace: str | None) -> None:
-        """The watches of a namespace (None: of all) could not deliver anything; their time begins anew."""
+        """The watches of a namespace (None: of all) could not deliver anything; their time begins
+        anew."""
         for key, (version, _) in self._unconfirmed.items():
             if namespace in (None, key.namespace):
                 self._unconfirmed[key] = (version, self._seconds())
@@ -112,7 +133,9 @@ class Indexes:
         key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
-        if (waited_for := self._unconfirmed.get(key)) is not None and (deleted or version >= waited_for[0]):
+        if (waited_for := self._unconfirmed.get(key)) is not None and (
+            deleted or version >= waited_for[0]
+        ):
             del self._unconfirmed[key]
         if deleted:
             return self._remove(key, uid)
@@ -126,7 +149,11 @@ class Indexes:
     def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
-        if (before := self._seen.get(key)) is not None and before.uid == uid and before.version >= version:
+        if (
+            (before := self._seen.get(key)) is not None
+            and before.uid == uid
+            and before.version >= version
+        ):
             return None
         changed = self._put(key, uid, version, body)
         if key in self._seen and _watched(self._seen[key].view):
@@ -147,7 +174,8 @@ class Indexes:
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """While a list is read, events take precedence over it. What it did not hold, and nobody spoke of, is then gone."""
+        """While a list is read, events take precedence over it. What it did not hold, and nobody
+        spoke of, is then gone."""
         listing = Listing(kind)
         self._listings.append(listing)
         try:
@@ -169,7 +197,11 @@ class Indexes:
             self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
-        if (before := self._seen.get(key)) is not None and before.uid == uid and before.version >= version:
+        if (
+            (before := self._seen.get(key)) is not None
+            and before.uid == uid
+            and before.version >= version
+        ):
             return None
         owner = views.belongs_to(key, body)
         view = self._view(key, body) if owner is not None else None
@@ -181,17 +213,25 @@ class Indexes:
         self._note_result(key, uid, body)
         if key.kind not in _DECLARED:
             self._by_run.setdefault(owner, set()).add(key)
-        if before is not None and before.uid == uid and before.view == view and before.belongs_to == owner:
+        if (
+            before is not None
+            and before.uid == uid
+            and before.view == view
+            and before.belongs_to == owner
+        ):
             return None  # something changed that no decision looks at
         return owner
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
-            logger.warning("a %s does not say which object it is, or which version: passed over", kind)
+            logger.warning(
+                "a %s does not say which object it is, or which version: passed over", kind
+            )
         return found
 
     def _view(self, key: views.Key, body: Body) -> views.View | None:
-        """The whole object's, or that of its metadata alone; None where not even these can be read."""
+        """The whole object's, or that of its metadata alone; None where not even these can be
+        read."""
         try:
             view = view_of(key.kind, body)
         except Exception:
@@ -216,7 +256,9 @@ class Indexes:
         if key.kind == names.KIND:
             self.results.drop(key)
             # They are not watched, so that no event will come.
-            for child in [k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)]:
+            for child in [
+                k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)
+            ]:
                 self._leave(child, seen.belongs_to)
                 del self._seen[child]
         return seen.belongs_to
@@ -235,5 +277,8 @@ class Indexes:
 
 
 def _watched(view: views.View) -> bool:
-    """What was measured is listed by its metadata, never watched, since every event would carry the data."""
-    return not isinstance(view, views.Child) or (view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES)
+    """What was measured is listed by its metadata, never watched, since every event would carry the
+    data."""
+    return not isinstance(view, views.Child) or (
+        view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES
+    )

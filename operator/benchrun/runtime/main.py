@@ -20,7 +20,12 @@ from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 from benchrun.runtime.wiring import Operator
 
 _PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
-_NOISY = ("aiohttp.access", "asyncio", "kopf._core.engines", "kopf.objects")  # log every request or event
+_NOISY = (
+    "aiohttp.access",
+    "asyncio",
+    "kopf._core.engines",
+    "kopf.objects",
+)  # log every request or event
 _REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
@@ -73,23 +78,28 @@ RECURSION_LIMIT = 25_000
 
 
 def main() -> int:
-    """Run until stopped, or until another operator leads (1). Exits 2 when a setting can't be used."""
+    """Run until stopped, or until another operator leads (1). Exits 2 when a setting can't be
+    used."""
     try:
         settings = Settings.from_environment(os.environ)
     except BadSetting as error:
         print(f"benchrun-operator: {error}", file=sys.stderr)
         return 2
     configure(level=settings.log_level, log_format=settings.log_format)
-    # Anybody who may write a run can nest its free fields (affinity, extraConfig) as deep as the API server allows, 10,000
-    # levels. At the usual limit neither lists nor watches could be read any more, for anybody.
+    # Anybody who may write a run can nest its free fields (affinity, extraConfig) as deep as the
+    # API server allows, 10,000 levels. At the usual limit neither lists nor watches could be read
+    # any more, for anybody.
     sys.setrecursionlimit(RECURSION_LIMIT)
     return 1 if asyncio.run(operate(settings, decide=decide)) else 0
 
 
 async def operate(settings: Settings, *, decide: Decide) -> bool:
-    """Whether it ended because another operator leads. What is ours starts before Kopf watches, and stops after."""
+    """Whether it ended because another operator leads. What is ours starts before Kopf watches, and
+    stops after."""
     operator = Operator(settings, decide=decide)
-    registry = watching.registry(operator.indexes, enqueue=operator.enqueue, telemetry=operator.telemetry)
+    registry = watching.registry(
+        operator.indexes, enqueue=operator.enqueue, telemetry=operator.telemetry
+    )
 
     @kopf.on.startup(registry=registry)
     async def start(**_: Any) -> None:

@@ -1,7 +1,8 @@
-"""What memory holds: of runs and sweeps that go on, and the headline figures of the newest that have ended.
+"""What memory holds: of runs and sweeps that go on, and the headline figures of the newest that
+have ended.
 
-All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is stored is let go.
-"""
+All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is
+stored is let go."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -31,10 +32,14 @@ class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
     acknowledged: int = 0  # records below this the client knows to be stored
     written_at: float = -inf  # when the status was written last, in the loop's time
-    outdated_since: float | None = None  # since when the status in the cluster lacks something, in the loop's time
+    outdated_since: float | None = (
+        None  # since when the status in the cluster lacks something, in the loop's time
+    )
 
     def let_go_of_stored(self, children: Children) -> None:
-        stages = [c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE]
+        stages = [
+            c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
+        ]
         stored, arrivals = {(c.sequence, c.record_digest) for c in stages}, self.collected.arrivals
         self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
 
@@ -43,7 +48,8 @@ class RunMemory(Memory):
 class SweepMemory(Memory):
     collected: SweepCollected = field(default_factory=SweepCollected)
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
-    """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news of runs are live figures."""
+    """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news
+    of runs are live figures."""
 
 
 M = TypeVar("M", bound=Memory)
@@ -67,7 +73,8 @@ class Memories(dict[Key, M]):
             memory.making.cancel()
 
 
-MAX_RUNS = 100  # most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
+# most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
+MAX_RUNS = 100
 
 
 class LatestResults:
@@ -78,14 +85,18 @@ class LatestResults:
         self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid, and how it ended
 
     def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
-        return iter([(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])])
+        return iter(
+            [(key, run) for key, (_, run) in sorted(self._kept.items(), key=lambda item: item[0])]
+        )
 
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
         """How a run ended; None of a run that goes on, which may be a new one of an old name."""
         if run is not None:
             self._kept[key] = uid, run
             if len(self._kept) > self._most:
-                del self._kept[min(self._kept, key=lambda key: (self._kept[key][1].ended_at.timestamp(), key))]
+                del self._kept[
+                    min(self._kept, key=lambda key: (self._kept[key][1].ended_at.timestamp(), key))
+                ]
         elif key in self._kept and self._kept[key][0] != uid:
             del self._kept[key]
 
@@ -96,28 +107,42 @@ class LatestResults:
 
 @dataclass(eq=False)
 class ResultMetrics(Collector):
-    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more than a known number."""
+    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more
+    than a known number."""
 
     results: LatestResults
 
     def collect(self) -> Iterator[Metric]:
         """Every family, also those without a series."""
-        info = _gauge("run_info", "A finished run: how it ended and its verdict. Always 1.", "phase", "verdict")
+        info = _gauge(
+            "run_info",
+            "A finished run: how it ended and its verdict. Always 1.",
+            "phase",
+            "verdict",
+        )
         ended = _gauge("run_completion_timestamp_seconds", "When the run ended.")
-        left_out = _gauge("run_cells_left_out", f"Load points of the run beyond the {MAX_CELLS} that are shown here.")
+        left_out = _gauge(
+            "run_cells_left_out",
+            f"Load points of the run beyond the {MAX_CELLS} that are shown here.",
+        )
         cell_info = _gauge(
             "result_info", "A load point of a finished run and its verdict. Always 1.",
             "cell", "workload", "axis", "value", "verdict",
         )  # fmt: skip
         result = _gauge(
-            "result", "A headline figure of a load point, under its name in status.results[].metrics.", "cell", "metric"
+            "result",
+            "A headline figure of a load point, under its name in status.results[].metrics.",
+            "cell",
+            "metric",
         )
         for (_, *where), run in self.results:
             info.add_metric((*where, run.phase, run.verdict), 1)
             ended.add_metric(where, run.ended_at.timestamp())
             left_out.add_metric(where, run.cells_left_out)
             for cell in run.cells:
-                cell_info.add_metric((*where, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1)
+                cell_info.add_metric(
+                    (*where, cell.cell, cell.workload, cell.axis, cell.value, cell.verdict), 1
+                )
                 for name, value in zip(HEADLINE_FIGURES, cell.figures, strict=True):
                     if value is not None:
                         result.add_metric((*where, cell.cell, name), value)

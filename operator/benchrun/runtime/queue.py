@@ -1,15 +1,19 @@
 """The work queue: over which runs to make passes, and when.
 
     add(key)  -->  ready (each key once)  -->  worker  -->  handle(key)
-                                                  |  returned seconds: handle it then, unless something happens before
-                                                  |  raised: handle it after a back-off that doubles with each failure
-                                                  |  added meanwhile: handle it at once, exactly once
+                                                  |  returned seconds: handle it then, unless
+                                                  something happens before
+                                                  |  raised: handle it after a back-off that doubles
+                                                  with each failure
+                                                  |  added meanwhile: handle it at once, exactly
+                                                  once
 
-A key is never handled twice at the same time. A pass returns when the next is due, which replaces what an earlier pass returned.
+A key is never handled twice at the same time. A pass returns when the next is due, which replaces
+what an earlier pass returned.
 
-Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick in `PICKS_IN_A_ROW + 1`
-is left to the others. One spare worker takes urgent keys only, so that slow passes over the others never hold them up.
-"""
+Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick
+in `PICKS_IN_A_ROW + 1` is left to the others. One spare worker takes urgent keys only, so that slow
+passes over the others never hold them up."""
 
 import asyncio
 import logging
@@ -73,7 +77,8 @@ class Lane:
 
 @dataclass(eq=False)
 class WorkQueue:
-    """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between namespaces."""
+    """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between
+    namespaces."""
 
     handle: Callable[[Key], Awaitable[float | None]]
     _: KW_ONLY
@@ -122,7 +127,11 @@ class WorkQueue:
             return
         loop, timer = asyncio.get_running_loop(), self._timers.get(key)
         due = loop.time() + seconds
-        if key in self._urgent or key in self._others or (timer is not None and timer.when() <= due):
+        if (
+            key in self._urgent
+            or key in self._others
+            or (timer is not None and timer.when() <= due)
+        ):
             return
         self._cancel_timer(key)
         self._timers[key] = loop.call_at(due, self._due, key)
@@ -132,10 +141,14 @@ class WorkQueue:
         if self._tasks or self._stopping:
             return
         takes = [*[self._next] * self.workers, self._urgent.take]
-        self._tasks = [asyncio.create_task(self._work(t), name=f"queue worker {n}") for n, t in enumerate(takes)]
+        self._tasks = [
+            asyncio.create_task(self._work(t), name=f"queue worker {n}")
+            for n, t in enumerate(takes)
+        ]
 
     async def stop(self) -> None:
-        """Let passes under way end, for a little while; then end them. Nothing that waits is started."""
+        """Let passes under way end, for a little while; then end them. Nothing that waits is
+        started."""
         self._stopping = True
         for key in tuple(self._timers):
             self._cancel_timer(key)
@@ -189,7 +202,9 @@ class WorkQueue:
         return delay
 
     def _back_off(self, key: Key) -> float:
-        pause = next(self._pauses.setdefault(key, doubling(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS)))
+        pause = next(
+            self._pauses.setdefault(key, doubling(FIRST_RETRY_SECONDS, LONGEST_RETRY_SECONDS))
+        )
         longest = min(pause, LONGEST_URGENT_RETRY_SECONDS) if self.urgent(key) else pause
         return longest * (0.5 + self.jitter() / 2)
 

@@ -1,7 +1,7 @@
 """What passes over runs and sweeps have in common.
 
-What the API server refused is raised to the queue, which retries. What it did is put into the index at once.
-"""
+What the API server refused is raised to the queue, which retries. What it did is put into the index
+at once."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
@@ -30,8 +30,11 @@ class Reconciler:
     now: Callable[[], datetime]
     telemetry: Telemetry
 
-    async def guard(self, key: Key, make_pass: Callable[[], Awaitable[float | None]]) -> float | None:
-        """What the pass returned: seconds until the next one without an event, or None. Raises Later to be retried."""
+    async def guard(
+        self, key: Key, make_pass: Callable[[], Awaitable[float | None]]
+    ) -> float | None:
+        """What the pass returned: seconds until the next one without an event, or None. Raises
+        Later to be retried."""
         with self.telemetry.a_pass() as outcome:
             try:
                 return await make_pass()
@@ -58,8 +61,11 @@ class Reconciler:
         return failed
 
     async def change_status(self, declared: Declared, changes: dict[str, Any]) -> None:
-        """Write it over the version that was decided on, not over what was heard of since. Raises ClusterError."""
-        body = await self.cluster.patch_status(declared, resource_version=declared.version, changes=changes)
+        """Write it over the version that was decided on, not over what was heard of since. Raises
+        ClusterError."""
+        body = await self.cluster.patch_status(
+            declared, resource_version=declared.version, changes=changes
+        )
         self.indexes.learnt(declared.kind, body)
 
     async def post(self, about: Declared, events: Iterable[Event]) -> None:
@@ -68,7 +74,13 @@ class Reconciler:
             try:
                 await self.cluster.create_event(about, event, now=self.now())
             except ClusterError as error:
-                logger.warning("%s/%s: event %s was not posted: %s", about.namespace, about.name, event.reason, error)
+                logger.warning(
+                    "%s/%s: event %s was not posted: %s",
+                    about.namespace,
+                    about.name,
+                    event.reason,
+                    error,
+                )
 
     async def _refresh(self, key: Key) -> None:
         """Read what is there now from the API server, in case a watch is behind."""

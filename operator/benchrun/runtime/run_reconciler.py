@@ -1,8 +1,8 @@
 """One pass over one run: look, decide, delete servers, then everything else.
 
-The servers of a run that ends are deleted before anything else is tried. What fails is raised at the pass's end, so that it is
-retried: everything here can be repeated. A run over which no pass succeeds is ended without reading what could be spoilt.
-"""
+The servers of a run that ends are deleted before anything else is tried. What fails is raised at
+the pass's end, so that it is retried: everything here can be repeated. A run over which no pass
+succeeds is ended without reading what could be spoilt."""
 
 import asyncio
 import logging
@@ -12,7 +12,17 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import Reason, has_only_progress, status_changes, timestamp
-from benchrun.decide import RESULT_ROLES, SERVER_KINDS, Context, Decision, Event, Facts, Judging, Ref, RefusedObject
+from benchrun.decide import (
+    RESULT_ROLES,
+    SERVER_KINDS,
+    Context,
+    Decision,
+    Event,
+    Facts,
+    Judging,
+    Ref,
+    RefusedObject,
+)
 from benchrun.decide.condition_table import ended_early
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
@@ -28,12 +38,17 @@ logger = logging.getLogger(__name__)
 Decide = Callable[[Facts], Decision]
 MOST_FAILURES = 5
 LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
-RUNS_A_SECOND = 20  # statuses without anything urgent are written about this often a second, over all runs
-REFUSED_RETRY_SECONDS = 15.0  # how often an object that the API server refused is retried, without an event
-SETTLE_SECONDS = 1.0  # how long a change of the status waits for others that follow it closely, at least; ends do not
+RUNS_A_SECOND = (
+    20  # statuses without anything urgent are written about this often a second, over all runs
+)
+REFUSED_RETRY_SECONDS = (
+    15.0  # how often an object that the API server refused is retried, without an event
+)
+# how long a change of the status waits for others that follow it closely, at least; ends do not
+SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
-# What is measured is soon stored, judged (one run at a time) and written with its results; where either takes longer, the status
-# says that it is measured.
+# What is measured is soon stored, judged (one run at a time) and written with its results; where
+# either takes longer, the status says that it is measured.
 STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
 LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
@@ -47,7 +62,9 @@ class RunReconciler(Reconciler):
 
     def __post_init__(self) -> None:
         self.memories = Memories(RunMemory)
-        self._failures: dict[Key, tuple[int, float]] = {}  # failed passes in a row, and since when (loop's time)
+        self._failures: dict[
+            Key, tuple[int, float]
+        ] = {}  # failed passes in a row, and since when (loop's time)
 
     async def __call__(self, key: Key) -> float | None:
         try:
@@ -63,7 +80,8 @@ class RunReconciler(Reconciler):
 
     async def _pass(self, key: Key) -> float | None:
         if (run := self.indexes.run(key)) is None or run.deleting:
-            # The garbage collector removes the children, with or without us, but not before somebody's finalizer lets the run go.
+            # The garbage collector removes the children, with or without us, but not before
+            # somebody's finalizer lets the run go.
             self._forget(key)
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
         children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
@@ -74,15 +92,27 @@ class RunReconciler(Reconciler):
             decision = self.decide(facts)
         return await self._carry_out(key, facts, decision, memory)
 
-    async def _carry_out(self, key: Key, facts: Facts, decision: Decision, memory: RunMemory) -> float | None:
+    async def _carry_out(
+        self, key: Key, facts: Facts, decision: Decision, memory: RunMemory
+    ) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
-        about = About(run, facts.children, tuple(collected.arrivals.values()), tuple(collected.samples.unstored))
+        about = About(
+            run,
+            facts.children,
+            tuple(collected.arrivals.values()),
+            tuple(collected.samples.unstored),
+        )
         if decision.last_words is not None:
-            await self.lookups.within(LAST_WORDS_SECONDS, about, decision.last_words, collected.answers)
-        # Some read what goes with the server, so they begin before it does; nothing of it is waited for.
+            await self.lookups.within(
+                LAST_WORDS_SECONDS, about, decision.last_words, collected.answers
+            )
+        # Some read what goes with the server, so they begin before it does; nothing of it is waited
+        # for.
         self.lookups.ask(key, about, decision.lookups, collected.answers)
-        if collected.released_at is None and any(ref.kind in SERVER_KINDS for ref in decision.delete):
+        if collected.released_at is None and any(
+            ref.kind in SERVER_KINDS for ref in decision.delete
+        ):
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
@@ -126,7 +156,8 @@ class RunReconciler(Reconciler):
     async def _apply(
         self, key: Key, run: Run, decision: Decision, memory: RunMemory
     ) -> ClusterError | RefusedObject | None:
-        """Why not everything is there now: an error that may be gone in a moment, or a refusal. Both are noted for the status."""
+        """Why not everything is there now: an error that may be gone in a moment, or a refusal.
+        Both are noted for the status."""
         collected, refused = memory.collected, None
         for manifest in decision.apply:
             try:
@@ -140,10 +171,15 @@ class RunReconciler(Reconciler):
                 found = _refused(manifest, error)
                 refused = refused or (found, error)
                 if found.is_transient or found.role not in RESULT_ROLES:
-                    break  # the client before the server; of records each is refused by itself; none where nothing answers
+                    # the client before the server; of records each is refused by itself; none where
+                    # nothing answers
+                    break
         if not decision.apply:
             return None
-        before, collected.refused_object = collected.refused_object, refused[0] if refused is not None else None
+        before, collected.refused_object = (
+            collected.refused_object,
+            refused[0] if refused is not None else None,
+        )
         if refused is None:
             return None
         if refused[0].is_transient:
@@ -153,7 +189,9 @@ class RunReconciler(Reconciler):
             await self.post(run, (Event(why.reason, why.message, warning=True),))
         return refused[0]
 
-    async def _apply_one(self, key: Key, run: Run, manifest: dict[str, Any], memory: RunMemory) -> None:
+    async def _apply_one(
+        self, key: Key, run: Run, manifest: dict[str, Any], memory: RunMemory
+    ) -> None:
         kind, meta = manifest["kind"], manifest["metadata"]
         wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
         known = self.indexes.children(key).named(kind, meta["name"])
@@ -167,15 +205,20 @@ class RunReconciler(Reconciler):
         if stored.get(names.ANNOTATION_APPLIED) != wanted_hash:
             return  # ours, of an earlier attempt whose answer was lost: with fewer samples
         if TIMELINE_KEY in manifest.get("binaryData", {}):
-            memory.collected.samples.stored(through=float(meta["annotations"][names.ANNOTATION_THROUGH]))
+            memory.collected.samples.stored(
+                through=float(meta["annotations"][names.ANNOTATION_THROUGH])
+            )
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
-        """Write what changed, if it is time; else in how many seconds it will be. Changes close to each other are one write."""
+        """Write what changed, if it is time; else in how many seconds it will be. Changes close to
+        each other are one write."""
         if not (changes := status_changes(run.status, decision.status)):
             memory.outdated_since = None
             return None
         now = asyncio.get_running_loop().time()
-        since = memory.outdated_since = now if memory.outdated_since is None else memory.outdated_since
+        since = memory.outdated_since = (
+            now if memory.outdated_since is None else memory.outdated_since
+        )
         due = since + max(SETTLE_SECONDS, self._turn_seconds())
         if changes.get("phase") == JUDGED_NEXT:
             is_judged = any(isinstance(question, Judging) for question in decision.lookups)
@@ -184,7 +227,9 @@ class RunReconciler(Reconciler):
             due = since + STORED_WITHIN_SECONDS  # what they are is soon written with what they do
         elif has_only_progress(run.status, changes):
             due = max(due, memory.written_at + self._live_interval_seconds())
-        is_edited = bool(run.status) and "observedGeneration" in changes  # the first words are soon others
+        is_edited = (
+            bool(run.status) and "observedGeneration" in changes
+        )  # the first words are soon others
         is_urgent = decision.forget or decision.ending is not None or is_edited
         # What the servers were is known only for as long as their pods are there.
         is_urgent |= bool(decision.delete) and "servers" in changes
@@ -201,7 +246,8 @@ class RunReconciler(Reconciler):
         self.telemetry.forget(key)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failed pass; True when the run is ended for it. Only what will never work, and our errors, count."""
+        """Count a failed pass; True when the run is ended for it. Only what will never work, and
+        our errors, count."""
         cause = error.__cause__ if isinstance(error, Later) else error
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False
@@ -217,7 +263,11 @@ class RunReconciler(Reconciler):
         """Whether the deletion of everything that the run holds was requested."""
         if (run := self.indexes.run(key)) is None:
             return True
-        ours = (c for c in self.indexes.children(key).objects if c.owner_uid == run.uid and not c.deleting)
+        ours = (
+            c
+            for c in self.indexes.children(key).objects
+            if c.owner_uid == run.uid and not c.deleting
+        )
         held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job"))
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
@@ -226,18 +276,33 @@ class RunReconciler(Reconciler):
         return not failed
 
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
-        """Whether the status says that the run has failed, and only that. One that has ended already is left as it is."""
+        """Whether the status says that the run has failed, and only that. One that has ended
+        already is left as it is."""
         if (run := self.indexes.run(key)) is None or is_finished(run.status):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
-        message = f"the operator failed repeatedly on this run ({kind}) and deleted its servers; see the operator's log"
+        message = (
+            f"the operator failed repeatedly on this run ({kind}) and deleted its servers; see "
+            "the operator's log"
+        )
         same = {"lastTransitionTime": now, "observedGeneration": run.generation}
         rows = ended_early("run", Reason.INTERNAL_ERROR, message)
         conditions = [
-            {"type": t, "status": status, "reason": r, "message": text, **same} for t, status, r, text in rows
+            {"type": t, "status": status, "reason": r, "message": text, **same}
+            for t, status, r, text in rows
         ]
-        ended = {"phase": "Failed", "message": message, "verdict": "Unknown", "conditions": conditions}
-        left = {"observedGeneration": run.generation, "completionTime": now, "live": None, "ending": None}
+        ended = {
+            "phase": "Failed",
+            "message": message,
+            "verdict": "Unknown",
+            "conditions": conditions,
+        }
+        left = {
+            "observedGeneration": run.generation,
+            "completionTime": now,
+            "live": None,
+            "ending": None,
+        }
         try:
             await self.change_status(run, {**ended, **left})
         except ClusterError as refused:

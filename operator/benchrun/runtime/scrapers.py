@@ -1,4 +1,5 @@
-"""Reading a run's pods: its servers' metrics (and those of exporters) are scraped, its client is polled for records and progress."""
+"""Reading a run's pods: its servers' metrics (and those of exporters) are scraped, its client is
+polled for records and progress."""
 
 import asyncio
 import json
@@ -15,7 +16,14 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import plain_text
 from benchrun.decide import Collected, ExporterEndpoint, ExporterKind, PullTarget, ScrapeTarget
 from benchrun.effects import ClientRecords, Fetcher, FetchError, Pulled, Refused
-from benchrun.measure import ServerFacts, UnreadableMetrics, cpu_values, gpu_values, parse_facts, parse_sample
+from benchrun.measure import (
+    ServerFacts,
+    UnreadableMetrics,
+    cpu_values,
+    gpu_values,
+    parse_facts,
+    parse_sample,
+)
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -23,12 +31,21 @@ logger = logging.getLogger(__name__)
 PAGE_BYTES = 2 * 1024 * 1024  # of a server: of 80 engines; one has some 25 kB
 MAX_BYTES = 4 * 1024 * 1024  # of an exporter
 SCRAPE_SECONDS = 10.0
-CHEAP_SECONDS = 0.002  # of CPU for a page, which no server has to wait for: one engine's takes 0.0005
-SECONDS_A_CPU_SECOND = 20  # between scrapes, of CPU beyond that: pages of a run take a twentieth of the loop
+CHEAP_SECONDS = (
+    0.002  # of CPU for a page, which no server has to wait for: one engine's takes 0.0005
+)
+SECONDS_A_CPU_SECOND = (
+    20  # between scrapes, of CPU beyond that: pages of a run take a twentieth of the loop
+)
 VERSION_SECONDS = 3.0
-EXPORTER_INTERVAL_SECONDS = 5.0  # an exporter renews its metrics every second at best, and for a whole node
+EXPORTER_INTERVAL_SECONDS = (
+    5.0  # an exporter renews its metrics every second at best, and for a whole node
+)
 EXPORTER_SECONDS = 4.0
-VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {"gpu": gpu_values, "cpu": cpu_values}
+VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
+    "gpu": gpu_values,
+    "cpu": cpu_values,
+}
 
 
 def _facts(text: str) -> ServerFacts | None:
@@ -41,7 +58,8 @@ def _facts(text: str) -> ServerFacts | None:
 
 @dataclass(eq=False)
 class Scraper:
-    """Scrapes one server. Calls `news` when something changed that a decision may depend on, not at every scrape."""
+    """Scrapes one server. Calls `news` when something changed that a decision may depend on, not at
+    every scrape."""
 
     target: ScrapeTarget
     collected: Collected
@@ -54,7 +72,10 @@ class Scraper:
 
     def __post_init__(self) -> None:
         pod, troubles = self.target.pod, self.collected.exporter_troubles
-        self._exporters = [ExporterScraper(e, pod, troubles, self.fetcher, self.news) for e in self.target.exporters]
+        self._exporters = [
+            ExporterScraper(e, pod, troubles, self.fetcher, self.news)
+            for e in self.target.exporters
+        ]
         self._readable: bool | None = None
         self._start_time: float | None = None
         self._cost_seconds = 0.0  # of reading the latest page
@@ -67,7 +88,8 @@ class Scraper:
                 tasks.create_task(exporter.run())
 
     async def _scrape_on(self) -> None:
-        """Scrape at every tick; a scrape that takes longer than a tick, or costs much, skips those that it missed."""
+        """Scrape at every tick; a scrape that takes longer than a tick, or costs much, skips those
+        that it missed."""
         loop = asyncio.get_running_loop()
         interval = self.target.interval_seconds
         # Scrapes of many runs are spread over the interval, always at the same place.
@@ -76,14 +98,18 @@ class Scraper:
         while True:
             await asyncio.sleep(first + tick * interval - loop.time())
             await self._scrape()
-            await asyncio.sleep((self._cost_seconds - CHEAP_SECONDS) * SECONDS_A_CPU_SECOND * self.servers)
+            await asyncio.sleep(
+                (self._cost_seconds - CHEAP_SECONDS) * SECONDS_A_CPU_SECOND * self.servers
+            )
             tick = max(tick, int((loop.time() - first) // interval)) + 1
 
     async def _scrape(self) -> None:
         with self.telemetry.a_scrape() as outcome:
             try:
                 url = self.target.url
-                text = await self.fetcher.fetch(url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS)
+                text = await self.fetcher.fetch(
+                    url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS
+                )
                 at, began = self.now().timestamp(), thread_time()
                 try:
                     sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
@@ -95,12 +121,17 @@ class Scraper:
                 self._turned(readable=False, why=str(error))
                 return
         # With the exporters' figures since the scrape before: they change slowly.
-        beside: dict[str, Any] = {name: value for each in self._exporters for name, value in each.take().items()}
+        beside: dict[str, Any] = {
+            name: value for each in self._exporters for name, value in each.take().items()
+        }
         self.collected.samples.add(replace(sample, **beside))
         if facts is not None:
             self.collected.server_facts[self.target.pod] = await self._with_version(facts)
         self._turned(readable=True, why="")
-        if None not in (self._start_time, sample.start_time) and sample.start_time != self._start_time:
+        if (
+            None not in (self._start_time, sample.start_time)
+            and sample.start_time != self._start_time
+        ):
             self.news()  # it has restarted
         self._start_time = sample.start_time
 
@@ -115,7 +146,9 @@ class Scraper:
     async def _with_version(self, facts: ServerFacts) -> ServerFacts:
         url = self.target.url.removesuffix(ENGINE.metrics_path) + ENGINE.version_path
         try:
-            answer = json.loads(await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS))
+            answer = json.loads(
+                await self.fetcher.fetch(url, limit_bytes=4096, timeout_seconds=VERSION_SECONDS)
+            )
             return replace(facts, version=plain_text(str(answer["version"]))[:100])
         except (FetchError, ValueError, KeyError, TypeError, RecursionError) as error:
             logger.info("version of %s is not known: %s", self.target.pod, error)
@@ -140,15 +173,20 @@ class ExporterScraper:
             await asyncio.sleep(EXPORTER_INTERVAL_SECONDS)
 
     def take(self) -> dict[str, float | None]:
-        """The latest figures, once: they count for one instant. Empty where there are no new ones."""
+        """The latest figures, once: they count for one instant. Empty where there are no new
+        ones."""
         latest, self._latest = self._latest, None
         return latest or {}
 
     async def _scrape(self) -> str | None:
         """Why it did not succeed; None: it did."""
         try:
-            text = await self.fetcher.fetch(self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS)
-            self._latest = VALUES[self.endpoint.kind](text, namespace=self.endpoint.namespace, pod=self.pod)
+            text = await self.fetcher.fetch(
+                self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS
+            )
+            self._latest = VALUES[self.endpoint.kind](
+                text, namespace=self.endpoint.namespace, pod=self.pod
+            )
         except FetchError as error:
             return f"the exporter's metrics can't be read: {error}"[:253]
         except UnreadableMetrics as error:
@@ -169,11 +207,21 @@ class ExporterScraper:
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
-SILENT_AFTER_SECONDS = 15.0  # without a good answer for so long: deadlines no longer wait for the client
-MISMATCHED_AFTER = 3  # answers in a row that can't be used, until the run ends for it: 10 s at least
-NO_NEWS_SECONDS = 1.0  # pause after an answer without news or with old records, as no honest client gives
-BETWEEN_ANSWERS_SECONDS = 0.1  # least pause between two questions: a client may have news all the time
-NEXT_STAGE_SECONDS = 1.0  # how late a new stage is shown: with the record of the one before, in one status write
+SILENT_AFTER_SECONDS = (
+    15.0  # without a good answer for so long: deadlines no longer wait for the client
+)
+MISMATCHED_AFTER = (
+    3  # answers in a row that can't be used, until the run ends for it: 10 s at least
+)
+NO_NEWS_SECONDS = (
+    1.0  # pause after an answer without news or with old records, as no honest client gives
+)
+BETWEEN_ANSWERS_SECONDS = (
+    0.1  # least pause between two questions: a client may have news all the time
+)
+NEXT_STAGE_SECONDS = (
+    1.0  # how late a new stage is shown: with the record of the one before, in one status write
+)
 
 
 @dataclass(eq=False)
@@ -214,8 +262,15 @@ class ClientPoller:
             pulled = await self.records.pull(from_sequence=wanted, seen_version=seen)
         except FetchError as error:
             self._failures += 1
-            logger.log(logging.INFO if self._failures == 1 else logging.DEBUG, "client %s: %s", self.target.pod, error)
-            return min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10))
+            logger.log(
+                logging.INFO if self._failures == 1 else logging.DEBUG,
+                "client %s: %s",
+                self.target.pod,
+                error,
+            )
+            return min(
+                LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10)
+            )
         except Refused as error:
             self._refuse(str(error))
             return LONGEST_RETRY_SECONDS
@@ -232,7 +287,9 @@ class ClientPoller:
         changed = before is None or before.version != pulled.progress.version
         moving = {"version": 0, "stage": None, "requests_done": 0}
         # Small news are those of nothing but the stage and its requests.
-        is_small = before is not None and before.model_copy(update=moving) == pulled.progress.model_copy(update=moving)
+        is_small = before is not None and before.model_copy(
+            update=moving
+        ) == pulled.progress.model_copy(update=moving)
         if new or (changed and not is_small):
             self.news()
         elif changed:
@@ -245,7 +302,9 @@ class ClientPoller:
         if pulled.progress.records > wanted and wanted not in self.collected.sequences:
             client.lost_record = wanted
             self.news()
-        return BETWEEN_ANSWERS_SECONDS if new or (changed and not pulled.arrivals) else NO_NEWS_SECONDS
+        return (
+            BETWEEN_ANSWERS_SECONDS if new or (changed and not pulled.arrivals) else NO_NEWS_SECONDS
+        )
 
     async def _watch_silence(self) -> None:
         while True:
@@ -265,7 +324,12 @@ class ClientPoller:
     def _refuse(self, reason: str, *, count: int = 1) -> None:
         """Something in an answer can't be used. If that goes on, the run ends for it."""
         self._unusable += 1
-        logger.log(logging.WARNING if self._unusable == 1 else logging.DEBUG, "client %s: %s", self.target.pod, reason)
+        logger.log(
+            logging.WARNING if self._unusable == 1 else logging.DEBUG,
+            "client %s: %s",
+            self.target.pod,
+            reason,
+        )
         self.telemetry.records_refused(count)
         if self._unusable >= MISMATCHED_AFTER:
             self.collected.client.mismatch = reason

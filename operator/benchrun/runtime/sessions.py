@@ -1,4 +1,5 @@
-"""What goes on in the background for each run: servers being scraped, a client being followed. As decided, no more and no less."""
+"""What goes on in the background for each run: servers being scraped, a client being followed. As
+decided, no more and no less."""
 
 import asyncio
 import logging
@@ -21,7 +22,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
-GROUP_SECONDS = 5.0  # how often a LeaderWorkerSet is read: a cluster may lack the kind, so it can't be watched
+GROUP_SECONDS = (
+    5.0  # how often a LeaderWorkerSet is read: a cluster may lack the kind, so it can't be watched
+)
 
 
 @dataclass(slots=True)
@@ -52,7 +55,13 @@ class Sessions:
         return len(self._sessions)
 
     def follow(
-        self, key: Key, run: Run, memory: RunMemory, *, scrape: tuple[ScrapeTarget, ...], pull: PullTarget | None
+        self,
+        key: Key,
+        run: Run,
+        memory: RunMemory,
+        *,
+        scrape: tuple[ScrapeTarget, ...],
+        pull: PullTarget | None,
     ) -> None:
         """From now on do exactly this for the run."""
         if (session := self._sessions.get(key)) is not None and session.memory is not memory:
@@ -70,7 +79,8 @@ class Sessions:
             self.stop(key)
 
     async def acknowledge(self, key: Key, through: int) -> bool:
-        """Tell the run's client that records below `through` are stored; False where it did not answer."""
+        """Tell the run's client that records below `through` are stored; False where it did not
+        answer."""
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
         return poller is not None and await poller.records.acknowledge(through)
@@ -85,16 +95,31 @@ class Sessions:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
-        collected, fetcher, news = session.memory.collected, self.fetcher, partial(self.enqueue, key)
+        collected, fetcher, news = (
+            session.memory.collected,
+            self.fetcher,
+            partial(self.enqueue, key),
+        )
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
         for target in (t for t in wanted if t not in session.scrapers):
-            scraper = Scraper(target, collected, fetcher=fetcher, now=self.now, telemetry=self.telemetry, news=news)
+            scraper = Scraper(
+                target,
+                collected,
+                fetcher=fetcher,
+                now=self.now,
+                telemetry=self.telemetry,
+                news=news,
+            )
             scraper.servers = len(wanted)
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
-        current, collected, news = session.poller, session.memory.collected, partial(self.enqueue, key)
+        current, collected, news = (
+            session.poller,
+            session.memory.collected,
+            partial(self.enqueue, key),
+        )
         if current is not None and wanted is not None:
             old = current.target
             if (old.pod, old.url, old.token) == (wanted.pod, wanted.url, wanted.token):
@@ -103,7 +128,9 @@ class Sessions:
         self._end(session.polling)
         session.polling, session.poller = None, None
         if wanted is not None:
-            poller = ClientPoller(wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news)
+            poller = ClientPoller(
+                wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news
+            )
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
     async def _read_group(self, key: Key, run: Run) -> None:

@@ -23,7 +23,11 @@ def _parsed(given: object) -> object:
 
 def _listed(given: object) -> object:
     """Without repeats."""
-    return tuple(dict.fromkeys(filter(None, map(str.strip, given.split(","))))) if isinstance(given, str) else given
+    return (
+        tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
+        if isinstance(given, str)
+        else given
+    )
 
 
 def _json(given: object) -> object:
@@ -45,8 +49,13 @@ LogLevel = Literal["DEBUG", "INFO", "WARNING", "ERROR"]
 Whole = Annotated[int, Strict(), BeforeValidator(_parsed)]
 Flag = Annotated[bool, Strict(), BeforeValidator(_parsed), Field(description="true or false")]
 Namespace = Annotated[str, Field(pattern=f"^{_NAMESPACE}$")]
-ExporterNamespace = Annotated[str, Field(pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty")]
-Labels = Annotated[str, Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels key=value, separated by commas")]
+ExporterNamespace = Annotated[
+    str, Field(pattern=f"^({_NAMESPACE})?$", description="the name of a namespace, or empty")
+]
+Labels = Annotated[
+    str,
+    Field(pattern=f"^{_LABEL}(,{_LABEL})*$", description="labels key=value, separated by commas"),
+]
 _NAMED_OTHERWISE = {"operator_namespace": "BENCHRUN_NAMESPACE", "lease_name": "BENCHRUN_LEASE"}
 
 
@@ -55,7 +64,8 @@ class BadSetting(ValueError):
 
 
 class Settings(BaseModel):
-    """How this operator runs. A field's description says what its variable must be, where its type does not."""
+    """How this operator runs. A field's description says what its variable must be, where its type
+    does not."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -69,7 +79,9 @@ class Settings(BaseModel):
     cpu_exporter_namespace: ExporterNamespace = ""
     cpu_exporter_selector: Labels = "app=cadvisor"
     cpu_exporter_port: Whole = Field(8080, ge=1, le=65_535)
-    client_image: str = Field(pattern=r"^\S+$", description="the image of the client that ships with this operator")
+    client_image: str = Field(
+        pattern=r"^\S+$", description="the image of the client that ships with this operator"
+    )
     client_image_pull_policy: PullPolicy = "IfNotPresent"
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
         (), description="names of namespaces, separated by commas"
@@ -78,41 +90,66 @@ class Settings(BaseModel):
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
     workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
-    resync_seconds: Whole = Field(300, ge=10, le=86_400)  # how often everything is listed and looked at
+    resync_seconds: Whole = Field(
+        300, ge=10, le=86_400
+    )  # how often everything is listed and looked at
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
-    """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up on a node after 15
-    minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL), so waiting longer is in vain."""
-    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)  # the newest finished runs, with figures on /metrics
-    pod_road: PodRoad = "Direct"  # by proxy where pods' addresses are not reachable: an operator outside the cluster
-    network_policies: Flag = False  # whether every run gets NetworkPolicies; servers in development mode always do
+    """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up
+    on a node after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's
+    registration TTL), so waiting longer is in vain."""
+    result_runs: Whole = Field(
+        20, ge=0, le=MAX_RUNS
+    )  # the newest finished runs, with figures on /metrics
+    # by proxy where pods' addresses are not reachable: an operator outside the cluster
+    pod_road: PodRoad = "Direct"
+    network_policies: Flag = (
+        False  # whether every run gets NetworkPolicies; servers in development mode always do
+    )
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
     )  # who else may connect to servers
-    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)  # of a scheduled server, whatever its deadlines say
-    run_metrics: Flag = False  # whether /metrics, which anybody may read who reaches it, has single runs and figures
-    operator_namespace: Namespace = Field("benchrun-system", description="the name of the operator's own namespace")
+    max_hold_seconds: Whole = Field(
+        86_400, ge=60, le=31_536_000
+    )  # of a scheduled server, whatever its deadlines say
+    # whether /metrics, which anybody may read who reaches it, has single runs and figures
+    run_metrics: Flag = False
+    operator_namespace: Namespace = Field(
+        "benchrun-system", description="the name of the operator's own namespace"
+    )
     """Where the operator's key and its Lease are."""
     leader_election: Flag = False  # whether passes are made by the holder of a Lease only
-    lease_name: str = Field("benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease")
+    lease_name: str = Field(
+        "benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease"
+    )
     pod_name: str = ""  # names the holder of the Lease; the host's name if empty
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:
         """Read `BENCHRUN_*`. Raises BadSetting."""
-        variables = {name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}") for name in cls.model_fields}
+        variables = {
+            name: _NAMED_OTHERWISE.get(name, f"BENCHRUN_{name.upper()}")
+            for name in cls.model_fields
+        }
         given = {name: environment[v].strip() for name, v in variables.items() if v in environment}
         try:
             return cls.model_validate(given)
         except ValidationError as error:
             name = str(error.errors()[0]["loc"][0])
             wanted = _wanted(cls.model_fields[name])
-            raise BadSetting(f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}") from error
+            raise BadSetting(
+                f"{variables[name]} is {given.get(name, '')!r}: must be {wanted}"
+            ) from error
 
     @property
     def exporters(self) -> Mapping[ExporterKind, Exporters]:
-        """Pods with metrics of the GPUs, and of the containers, of their node. Of a kind without a namespace none are read."""
-        gpu = Exporters(self.gpu_exporter_namespace, self.gpu_exporter_selector, self.gpu_exporter_port)
-        cpu = Exporters(self.cpu_exporter_namespace, self.cpu_exporter_selector, self.cpu_exporter_port)
+        """Pods with metrics of the GPUs, and of the containers, of their node. Of a kind without a
+        namespace none are read."""
+        gpu = Exporters(
+            self.gpu_exporter_namespace, self.gpu_exporter_selector, self.gpu_exporter_port
+        )
+        cpu = Exporters(
+            self.cpu_exporter_namespace, self.cpu_exporter_selector, self.cpu_exporter_port
+        )
         kinds: Mapping[ExporterKind, Exporters] = {"gpu": gpu, "cpu": cpu}
         return {kind: exporters for kind, exporters in kinds.items() if exporters.namespace}
 
@@ -122,5 +159,7 @@ def _wanted(field: FieldInfo) -> str:
         return field.description
     if choices := get_args(field.annotation):
         return f"one of {', '.join(choices)}"
-    least, most = (next(getattr(m, end) for m in field.metadata if hasattr(m, end)) for end in ("ge", "le"))
+    least, most = (
+        next(getattr(m, end) for m in field.metadata if hasattr(m, end)) for end in ("ge", "le")
+    )
     return f"a whole number from {least} to {most}"

@@ -1,4 +1,5 @@
-"""One pass over one sweep: look, decide, cancel and create runs, write the status once, post events. All can be repeated."""
+"""One pass over one sweep: look, decide, cancel and create runs, write the status once, post
+events. All can be repeated."""
 
 import asyncio
 import logging
@@ -12,8 +13,22 @@ from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
 from benchrun.decide.refusals import QUOTA
 from benchrun.decide.sweep.decide_sweep import decide
-from benchrun.decide.sweep.sweep_state import NotCreated, SweepDecision, SweepFacts, TableMade, TableWanted
-from benchrun.effects import ClusterError, Forbidden, Invalid, JudgeChild, NotFound, NotJudged, Occupied
+from benchrun.decide.sweep.sweep_state import (
+    NotCreated,
+    SweepDecision,
+    SweepFacts,
+    TableMade,
+    TableWanted,
+)
+from benchrun.effects import (
+    ClusterError,
+    Forbidden,
+    Invalid,
+    JudgeChild,
+    NotFound,
+    NotJudged,
+    Occupied,
+)
 from benchrun.judge_process.messages import Part, SweepJob
 from benchrun.names import KIND
 from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
@@ -24,9 +39,12 @@ from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
 logger = logging.getLogger(__name__)
 
 NOT_CREATED_RETRY_SECONDS = 15.0  # how often a run that was refused is retried, without an event
-LEFTOVER_SECONDS = 2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
+LEFTOVER_SECONDS = (
+    2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
+)
 TABLE_SECONDS = 1.0  # how long a pass waits for its table
-READS = 3  # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
+# how often in a pass figures are read: a run may vanish in between, and then others may be wanted
+READS = 3
 
 
 @dataclass(kw_only=True, eq=False)
@@ -42,14 +60,19 @@ class SweepReconciler(Reconciler):
 
     async def _pass(self, key: Key) -> float | None:
         if (sweep := self.indexes.sweep(key)) is None or sweep.deleting:
-            # The garbage collector removes the runs, with or without us, but not before somebody's finalizer lets the sweep go.
+            # The garbage collector removes the runs, with or without us, but not before somebody's
+            # finalizer lets the sweep go.
             self.memories.drop(key)
             if sweep is not None:
                 with suppress(NotFound):
-                    body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
+                    body = await self.cluster.get(
+                        sweep.kind, namespace=sweep.namespace, name=sweep.name
+                    )
                     is_orphaning = "orphan" in (body["metadata"].get("finalizers") or ())
                     await self._cancel(
-                        () if is_orphaning else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel
+                        ()
+                        if is_orphaning
+                        else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel
                     )
             return None
         memory = self.memories.of(key, sweep.uid)
@@ -63,7 +86,8 @@ class SweepReconciler(Reconciler):
                 await self._read(sweep, name, memory)
             decision = decide(self._facts(sweep, memory)) if decision.read else decision
         if decision.table is not None:
-            # A pass waits a moment for the table, not for the judge: the next pass comes when it is there.
+            # A pass waits a moment for the table, not for the judge: the next pass comes when it is
+            # there.
             if memory.making is None:
                 making = self._table(key, sweep, decision.table, memory)
                 memory.making = asyncio.create_task(making, name="table of a sweep")
@@ -88,7 +112,9 @@ class SweepReconciler(Reconciler):
         return retry
 
     def _facts(self, sweep: Sweep, memory: SweepMemory) -> SweepFacts:
-        return SweepFacts(sweep, swept_runs(self.indexes.runs_of(sweep.uid)), memory.collected, self.now())
+        return SweepFacts(
+            sweep, swept_runs(self.indexes.runs_of(sweep.uid)), memory.collected, self.now()
+        )
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
@@ -104,11 +130,20 @@ class SweepReconciler(Reconciler):
         try:
             figures = essence(BenchmarkRunStatus.model_validate(run.status))
         except ValueError:
-            figures = BenchmarkRunStatus()  # written by another version of the API: there, but not to be compared
+            figures = (
+                BenchmarkRunStatus()
+            )  # written by another version of the API: there, but not to be compared
         memory.collected.measured[run.uid] = figures
 
-    async def _table(self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory) -> None:
-        job = SweepJob(spec=sweep.spec, baseline=wanted.baseline, runs=wanted.runs, missing=dict(wanted.missing))
+    async def _table(
+        self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory
+    ) -> None:
+        job = SweepJob(
+            spec=sweep.spec,
+            baseline=wanted.baseline,
+            runs=wanted.runs,
+            missing=dict(wanted.missing),
+        )
         table, problem = None, ""
         try:
             table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
@@ -150,14 +185,17 @@ class SweepReconciler(Reconciler):
                 collected.not_created = NotCreated(name, message, curable=True, leftover=True)
                 break
             except (Forbidden, Invalid) as error:
-                message = f"run {name} is refused by the API server: {bounded(str(error)).rstrip('. ')}"
+                message = (
+                    f"run {name} is refused by the API server: {bounded(str(error)).rstrip('. ')}"
+                )
                 curable, quota = isinstance(error, Forbidden), QUOTA in str(error)
                 collected.not_created = NotCreated(name, message, curable, quota)
                 break
         return collected.not_created is not None and collected.not_created != before
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
-        """A run as it came back. Its watch event will be no news to the index, so that it is put on the queue here."""
+        """A run as it came back. Its watch event will be no news to the index, so that it is put on
+        the queue here."""
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self.enqueue(key)
@@ -166,11 +204,14 @@ class SweepReconciler(Reconciler):
 async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Part, None]:
     for run in wanted.runs:
         status = memory.collected.measured[run.uid]
-        yield Part.of("run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid)
+        yield Part.of(
+            "run", status.model_dump_json(by_alias=True, exclude_none=True).encode(), name=run.uid
+        )
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
-    """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted, and goes with it."""
+    """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted,
+    and goes with it."""
     owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
     same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
     return same and owner.get("uid") != ours.get("uid")

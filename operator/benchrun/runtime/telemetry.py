@@ -42,19 +42,44 @@ class Telemetry:
         prometheus_client.PlatformCollector(registry=self.registry)
         prometheus_client.GCCollector(registry=self.registry)
         self._passes = self._count("reconcile", "Passes over runs and sweeps, by result.", "result")
-        self._pass_seconds = self._histogram("reconcile_seconds", "Duration of passes over runs and sweeps.")
-        self._decision_seconds = self._histogram("decision_cpu_seconds", "CPU time to decide on a run, in a pass.")
-        self.run_poisoned = self._counter("runs_let_go", "Runs that were ended: no pass over them succeeded.").inc
-        self.count_write = self._count("api_writes", "Requests that change something.", "verb", "resource", "code")
-        self._scrapes = self._count("scrapes", "Scrapes of servers' metrics endpoints, by result.", "result")
-        self._scrape_seconds = self._histogram("scrape_seconds", "Duration of scrapes of servers' metrics endpoints.")
+        self._pass_seconds = self._histogram(
+            "reconcile_seconds", "Duration of passes over runs and sweeps."
+        )
+        self._decision_seconds = self._histogram(
+            "decision_cpu_seconds", "CPU time to decide on a run, in a pass."
+        )
+        self.run_poisoned = self._counter(
+            "runs_let_go", "Runs that were ended: no pass over them succeeded."
+        ).inc
+        self.count_write = self._count(
+            "api_writes", "Requests that change something.", "verb", "resource", "code"
+        )
+        self._scrapes = self._count(
+            "scrapes", "Scrapes of servers' metrics endpoints, by result.", "result"
+        )
+        self._scrape_seconds = self._histogram(
+            "scrape_seconds", "Duration of scrapes of servers' metrics endpoints."
+        )
         self.records_taken = self._counter("records", "Stage records taken from clients.").inc
-        self.records_refused = self._counter("records_refused", "Answers and records of clients that were refused.").inc
-        self.watch_event = self._count("watch_events", "Watch events, by kind and type.", "kind", "type")
-        self.task_restarted = self._count("tasks_restarted", "Background tasks that ended and were restarted.", "task")
-        self._unreadable = self._gauge("namespace_unreadable", "Whether it could not be read, last time.", "namespace")
-        self.loop_lag_seconds = self._gauge("event_loop_lag_seconds", "How late the event loop ran its last tick.")
-        self._live = {figure: self._gauge(name, meaning, "namespace", "run") for figure, name, meaning in _LIVE}
+        self.records_refused = self._counter(
+            "records_refused", "Answers and records of clients that were refused."
+        ).inc
+        self.watch_event = self._count(
+            "watch_events", "Watch events, by kind and type.", "kind", "type"
+        )
+        self.task_restarted = self._count(
+            "tasks_restarted", "Background tasks that ended and were restarted.", "task"
+        )
+        self._unreadable = self._gauge(
+            "namespace_unreadable", "Whether it could not be read, last time.", "namespace"
+        )
+        self.loop_lag_seconds = self._gauge(
+            "event_loop_lag_seconds", "How late the event loop ran its last tick."
+        )
+        self._live = {
+            figure: self._gauge(name, meaning, "namespace", "run")
+            for figure, name, meaning in _LIVE
+        }
         self._live_runs: set[Key] = set()
 
     def page(self) -> bytes:
@@ -114,7 +139,8 @@ class Telemetry:
             count(outcome.result)
 
     def _count(self, name: str, meaning: str, *labels: str) -> Callable[..., None]:
-        """A new counter: to be called with the values of its labels, once for each that is counted."""
+        """A new counter: to be called with the values of its labels, once for each that is
+        counted."""
         counter = self._counter(name, meaning, *labels)
         return lambda *values: counter.labels(*values).inc()
 
@@ -125,12 +151,16 @@ class Telemetry:
         return prometheus_client.Gauge(_PREFIX + name, meaning, labels, registry=self.registry)
 
     def _histogram(self, name: str, meaning: str) -> prometheus_client.Histogram:
-        return prometheus_client.Histogram(_PREFIX + name, meaning, buckets=_FAST, registry=self.registry)
+        return prometheus_client.Histogram(
+            _PREFIX + name, meaning, buckets=_FAST, registry=self.registry
+        )
 
 
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
-MAX_SILENCE_SECONDS = 180.0  # of a watch about what we know exists; Kopf renews a quiet stream after 70 s
+MAX_SILENCE_SECONDS = (
+    180.0  # of a watch about what we know exists; Kopf renews a quiet stream after 70 s
+)
 
 
 class Pulse:
@@ -167,7 +197,11 @@ class Health:
     async def start(self, host: str, port: int) -> None:
         """Listen; port 0 takes any free one."""
         app = web.Application()
-        for path, handler in (("/healthz", self._healthz), ("/readyz", self._readyz), ("/metrics", self._metrics)):
+        for path, handler in (
+            ("/healthz", self._healthz),
+            ("/readyz", self._readyz),
+            ("/metrics", self._metrics),
+        ):
             app.router.add_get(path, handler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
@@ -180,7 +214,9 @@ class Health:
 
     async def _healthz(self, _: web.Request) -> web.Response:
         problems = self.problems()
-        return web.Response(status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n")
+        return web.Response(
+            status=503 if problems else 200, text="\n".join(problems or ["ok"]) + "\n"
+        )
 
     async def _readyz(self, _: web.Request) -> web.Response:
         ready = self.ready()

@@ -1,7 +1,8 @@
-"""Kopf as the watch, and the lists that stand behind it: every event updates the indexes and puts a key on the queue.
+"""Kopf as the watch, and the lists that stand behind it: every event updates the indexes and puts a
+key on the queue.
 
-`on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer and no annotation.
-"""
+`on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer
+and no annotation."""
 
 import logging
 import secrets
@@ -15,7 +16,15 @@ import kopf
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import RESULT_ROLES
-from benchrun.effects import CHILD_KINDS, EXTENSION_KINDS, RESOURCES, ClusterError, Forbidden, KubernetesApi, NotFound
+from benchrun.effects import (
+    CHILD_KINDS,
+    EXTENSION_KINDS,
+    RESOURCES,
+    ClusterError,
+    Forbidden,
+    KubernetesApi,
+    NotFound,
+)
 from benchrun.observe import Key, sweep_of_run
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import Indexes
@@ -27,15 +36,17 @@ LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
 class Patience:
-    """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest. Kopf ends the whole process
-    when it runs out of them, and one namespace that may not be read would do that to all others."""
+    """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest.
+    Kopf ends the whole process when it runs out of them, and one namespace that may not be read
+    would do that to all others."""
 
     def __iter__(self) -> Iterator[float]:
         return doubling(1.0, LONGEST_PAUSE_SECONDS)
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
-    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event` never needs it."""
+    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event`
+    never needs it."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()
@@ -45,22 +56,31 @@ class NothingToCompare(kopf.DiffBaseStorage):
     def store(self, **_: Any) -> None: ...
 
 
-def registry(indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry) -> kopf.OperatorRegistry:
+def registry(
+    indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry
+) -> kopf.OperatorRegistry:
     """Handlers for sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
 
     async def heard(kind: str, /, event: Any, **_: Any) -> None:
-        telemetry.watch_event(kind, event["type"] or "LISTED")  # by the list that a watch begins with
-        if (key := indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")) is not None:
+        telemetry.watch_event(
+            kind, event["type"] or "LISTED"
+        )  # by the list that a watch begins with
+        if (
+            key := indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
+        ) is not None:
             enqueue(key)
-        # Known already where it was our own pass that changed the run: the sweep has not seen it yet.
+        # Known already where it was our own pass that changed the run: the sweep has not seen it
+        # yet.
         sweep = sweep_of_run(event["object"]) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
 
     for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
         resource = RESOURCES[kind]
-        watch = kopf.on.event(resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers)
+        watch = kopf.on.event(
+            resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers
+        )
         watch(partial(heard, kind))
     kopf.on.login(registry=handlers)(login)
     return handlers
@@ -80,39 +100,54 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    settings.watching.chunk_size = 3  # whole objects, of any size: of 1,000 it costs 1 or 2 s at the start
+    settings.watching.chunk_size = (
+        3  # whole objects, of any size: of 1,000 it costs 1 or 2 s at the start
+    )
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.worker_limit = None
-    settings.queueing.idle_timeout = 0.5  # for so long Kopf keeps the last body of an object in memory
+    settings.queueing.idle_timeout = (
+        0.5  # for so long Kopf keeps the last body of an object in memory
+    )
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    # Kopf takes it off whatever has it, without the right to and without end: so nobody may know it.
+    # Kopf takes it off whatever has it, without the right to and without end: so nobody may know
+    # it.
     settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
-        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = label_selector(kind)
+        settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (
+            label_selector(kind)
+        )
     return settings
 
 
 def label_selector(kind: str) -> str:
-    """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what was measured."""
+    """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what
+    was measured."""
     small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(RESULT_ROLES)})"
     return small if kind == "ConfigMap" else names.LABEL_RUN
 
 
-# A namespace that can't be read stops none of the others. Kinds that the cluster may lack (`EXTENSION_KINDS`) are listed with
-# the others, and one by one where a run needs one.
+# A namespace that can't be read stops none of the others. Kinds that the cluster may lack
+# (`EXTENSION_KINDS`) are listed with the others, and one by one where a run needs one.
 
 logger = logging.getLogger(__name__)
 
-KINDS = (*CHILD_KINDS, *EXTENSION_KINDS, names.KIND, SWEEP_KIND)  # no run is known before its children are
+KINDS = (
+    *CHILD_KINDS,
+    *EXTENSION_KINDS,
+    names.KIND,
+    SWEEP_KIND,
+)  # no run is known before its children are
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = 60.0  # what the watches have owed us for so long is looked for in the cluster itself
+VERIFIED_AFTER_SECONDS = (
+    60.0  # what the watches have owed us for so long is looked for in the cluster itself
+)
 MAX_VERIFIED = 50  # lists made for that at a time
 Scope = str | None  # a namespace, or None: all of them at once
 
@@ -125,7 +160,9 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda *_: None  # called with every namespace that was tried
+    turned: Callable[[str, bool], None] = lambda *_: (
+        None
+    )  # called with every namespace that was tried
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
@@ -146,7 +183,8 @@ class Lister:
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
-        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever report it."""
+        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever
+        report it."""
         for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
             try:
                 await self._list_kind(kind, namespace)
@@ -161,21 +199,28 @@ class Lister:
                 self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
-        """List every kind there; what went wrong, in words, or nothing. A kind that can't be read stops none of the others."""
+        """List every kind there; what went wrong, in words, or nothing. A kind that can't be read
+        stops none of the others."""
         problems = []
         for kind in KINDS:
             try:
                 await self._list_kind(kind, scope)
             except ClusterError as error:
-                # Of a kind that is not there, or not ours to read where the others (listed before) are, we have made none.
+                # Of a kind that is not there, or not ours to read where the others (listed before)
+                # are, we have made none.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        selector, lean = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None, kind == "ConfigMap"
+        selector, lean = (
+            names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None,
+            kind == "ConfigMap",
+        )
         with self.indexes.listing(kind, namespace) as listing:
-            async for body in self.cluster.list(kind, namespace=namespace, selector=selector, metadata_only=lean):
+            async for body in self.cluster.list(
+                kind, namespace=namespace, selector=selector, metadata_only=lean
+            ):
                 self.indexes.listed(listing, body)
 
     def _note(self, scope: Scope, problems: str) -> None:

@@ -20,7 +20,14 @@ from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
 from benchrun.runtime.settings import Settings
 from benchrun.runtime.sweep_reconciler import SweepReconciler
-from benchrun.runtime.telemetry import MAX_LAG_SECONDS, MAX_LIVE_RUNS, MAX_SILENCE_SECONDS, Health, Pulse, Telemetry
+from benchrun.runtime.telemetry import (
+    MAX_LAG_SECONDS,
+    MAX_LIVE_RUNS,
+    MAX_SILENCE_SECONDS,
+    Health,
+    Pulse,
+    Telemetry,
+)
 from benchrun.runtime.watching import ALL_NAMESPACES, Lister
 
 logger = logging.getLogger(__name__)
@@ -39,7 +46,9 @@ class Operator:
         self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
         self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
-        self.health = Health(self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks)
+        self.health = Health(
+            self.telemetry, problems=self.problems, ready=self._is_ready, remarks=self.remarks
+        )
         self._pulse = Pulse(self.telemetry)
         self._tasks = ProcessTasks(self.telemetry.task_restarted)
         self._lister: Lister | None = None
@@ -49,30 +58,39 @@ class Operator:
         self._makes_passes = False
         self._elector: effects.Elector | None = None
         self.is_superseded = False  # whether another process leads, so that this one is to end
-        self.ends = asyncio.Event()  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
+        self.ends = (
+            asyncio.Event()
+        )  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
-        """Look at a run or a sweep soon, if passes are made here and all of its namespace is known."""
+        """Look at a run or a sweep soon, if passes are made here and all of its namespace is
+        known."""
         knows = self._lister is not None and self._lister.knows(key.namespace)
         if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
     async def start(self) -> None:
-        """Answer probes, read the whole cluster, as long as that takes, then begin to make passes, or to wait until we lead.
+        """Answer probes, read the whole cluster, as long as that takes, then begin to make passes,
+        or to wait until we lead.
 
-        No pass is made over a run before all of its namespace was listed: it would make children anew that it does not know.
-        Kopf starts to watch after this returns, and begins with a list of its own, so nothing falls in between."""
+        No pass is made over a run before all of its namespace was listed: it would make children
+        anew that it does not know. Kopf starts to watch after this returns, and begins with a list
+        of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
         # On connections of its own: long polls would take all that passes need.
         by_proxy = self._settings.pod_road == "Proxy"
-        fetcher = effects.Fetcher(await self._connection(effects.PROXY_CONNECTIONS) if by_proxy else None)
+        fetcher = effects.Fetcher(
+            await self._connection(effects.PROXY_CONNECTIONS) if by_proxy else None
+        )
         self._cleanup.push_async_callback(fetcher.close)
         cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
         namespaces = self._settings.namespaces
-        lister = self._lister = Lister(cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read)
+        lister = self._lister = Lister(
+            cluster, self.indexes, namespaces, turned=self.telemetry.namespace_read
+        )
         queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
         while not lister.known:  # what can't be read stands in nobody else's way
@@ -88,7 +106,8 @@ class Operator:
         logger.info("ready, with %d runs", len(self.indexes.runs()))
 
     async def stop(self) -> None:
-        """Let passes under way end, leave everything else, let another lead; within some 6 seconds."""
+        """Let passes under way end, leave everything else, let another lead; within some 6
+        seconds."""
         self._opened = self._makes_passes = False
         await self._tasks.close()
         if self._queue is not None:
@@ -108,35 +127,50 @@ class Operator:
         if self._pulse.lag_seconds() > MAX_LAG_SECONDS:
             problems.append(f"the event loop is {self._pulse.lag_seconds():.0f} s late")
         if self._silent_seconds() > MAX_SILENCE_SECONDS:
-            problems.append(f"a watch is silent about a change that is {self._silent_seconds():.0f} s old")
+            problems.append(
+                f"a watch is silent about a change that is {self._silent_seconds():.0f} s old"
+            )
         return problems
 
     def remarks(self) -> list[str]:
         """What /readyz adds to its answer."""
         unreadable = {} if self._lister is None else self._lister.unreadable
-        remarks = [f"namespace {namespace} can't be read: {why}" for namespace, why in sorted(unreadable.items())]
+        remarks = [
+            f"namespace {namespace} can't be read: {why}"
+            for namespace, why in sorted(unreadable.items())
+        ]
         if self._elector is not None and self._elector.trouble is not None:
             remarks.append(f"the Lease can't be read or written: {self._elector.trouble}")
         return remarks
 
     def _is_ready(self) -> bool:
         """A standby is ready, too; one that could never lead is not."""
-        return self._opened and (self._elector is None or self._leads() or self._elector.trouble is None)
+        return self._opened and (
+            self._elector is None or self._leads() or self._elector.trouble is None
+        )
 
     def _leads(self) -> bool:
         return self._elector is None or self._elector.leads
 
     def _silent_seconds(self) -> float:
         unreadable = () if self._lister is None else self._lister.unreadable.keys()
-        return 0.0 if ALL_NAMESPACES in unreadable else self.indexes.silent_seconds(unreadable=unreadable)
+        return (
+            0.0
+            if ALL_NAMESPACES in unreadable
+            else self.indexes.silent_seconds(unreadable=unreadable)
+        )
 
     async def _channel_key(self, connection: effects.Connection) -> bytes:
         """Without it no client can be talked to, so it is waited for."""
         while True:
             try:
-                return await effects.channel_key(connection, namespace=self._settings.operator_namespace)
+                return await effects.channel_key(
+                    connection, namespace=self._settings.operator_namespace
+                )
             except effects.ClusterError as error:
-                logger.warning("the operator's key can't be read yet: %s: %s", type(error).__name__, error)
+                logger.warning(
+                    "the operator's key can't be read yet: %s: %s", type(error).__name__, error
+                )
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _connection(self, connections: int = effects.CONNECTIONS) -> effects.Connection:
@@ -144,19 +178,33 @@ class Operator:
         self._cleanup.push_async_callback(connection.close)
         return connection
 
-    def assemble(self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes) -> WorkQueue:
-        """The queue with everything that works on it, counted in the telemetry; nothing of it runs yet."""
+    def assemble(
+        self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes
+    ) -> WorkQueue:
+        """The queue with everything that works on it, counted in the telemetry; nothing of it runs
+        yet."""
         indexes, telemetry = self.indexes, self.telemetry
-        common: dict[str, Any] = {"cluster": cluster, "indexes": indexes, "now": utc_now, "telemetry": telemetry}
+        common: dict[str, Any] = {
+            "cluster": cluster,
+            "indexes": indexes,
+            "now": utc_now,
+            "telemetry": telemetry,
+        }
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.exporters)
         lookups = effects.LookUps(tools, news=self.enqueue)
         for part in (sessions, judge, lookups):
             self._cleanup.push_async_callback(part.close)
-        shared = {f.name: getattr(self._settings, f.name) for f in fields(Context) if hasattr(self._settings, f.name)}
+        shared = {
+            f.name: getattr(self._settings, f.name)
+            for f in fields(Context)
+            if hasattr(self._settings, f.name)
+        }
         context = Context(channel_key=key, **shared)
-        runs = RunReconciler(sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common)
+        runs = RunReconciler(
+            sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common
+        )
         sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
 
         async def handle(key: Key) -> float | None:
@@ -168,9 +216,21 @@ class Operator:
         for name, meaning, value in (
             ("queue_depth", "Runs and sweeps waiting for a pass.", lambda: queue.depth),
             ("active_runs", "Runs that something goes on for.", lambda: len(sessions)),
-            ("watch_silence_seconds", "Age of the oldest change that no watch has reported.", self._silent_seconds),
-            ("leader", "Whether this process makes passes.", lambda: self._makes_passes and self._leads()),
-            ("objects_unreadable", "Objects of which only the metadata can be read.", lambda: len(indexes.unreadable)),
+            (
+                "watch_silence_seconds",
+                "Age of the oldest change that no watch has reported.",
+                self._silent_seconds,
+            ),
+            (
+                "leader",
+                "Whether this process makes passes.",
+                lambda: self._makes_passes and self._leads(),
+            ),
+            (
+                "objects_unreadable",
+                "Objects of which only the metadata can be read.",
+                lambda: len(indexes.unreadable),
+            ),
         ):
             telemetry.measured(name, meaning, value)
         return queue
@@ -181,10 +241,13 @@ class Operator:
         namespace, name = self._settings.operator_namespace, self._settings.lease_name
         leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
-        return effects.Elector(leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time)
+        return effects.Elector(
+            leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time
+        )
 
     async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue) -> None:
-        """Make passes from when we lead until another does. Then the process is to end: a new one waits for its turn."""
+        """Make passes from when we lead until another does. Then the process is to end: a new one
+        waits for its turn."""
         await elector.acquire()
         if not self._makes_passes:
             self._begin_passes(lister, queue, list_first=True)
@@ -195,12 +258,14 @@ class Operator:
         await asyncio.Event().wait()
 
     def _begin_passes(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
-        """What happens from now on is put on the queue, which is started when everything is known."""
+        """What happens from now on is put on the queue, which is started when everything is
+        known."""
         self._makes_passes = True
         self._tasks.start("resync", lambda: self._resync(lister, queue, list_first=list_first))
 
     async def _resync(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
-        """Now and then list everything and make a pass over every run, whatever the watches deliver."""
+        """Now and then list everything and make a pass over every run, whatever the watches
+        deliver."""
         loop = asyncio.get_running_loop()
         if list_first:
             await lister.list_all()

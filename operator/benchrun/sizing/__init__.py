@@ -1,4 +1,5 @@
-"""How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's config.json. Pure."""
+"""How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's
+config.json. Pure."""
 
 from benchrun.sizing.block_pool import *
 from benchrun.sizing.cache_layers import *

@@ -1,8 +1,8 @@
 """vLLM's pool of KV-cache blocks: what a block costs, and what fits.
 
-All layers draw blocks from one pool. Layers that keep the same tokens form a group, which takes blocks of its own for a sequence.
-Where groups differ, blocks are made equally large: 5 sliding layers to 1 full one make 6 groups.
-"""
+All layers draw blocks from one pool. Layers that keep the same tokens form a group, which takes
+blocks of its own for a sequence. Where groups differ, blocks are made equally large: 5 sliding
+layers to 1 full one make 6 groups."""
 
 from bisect import bisect_right
 from collections import Counter
@@ -12,7 +12,8 @@ from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
 from benchrun.sizing.serve_args import Engine
 
 _NEARLY_EQUAL = 1.5
-"""Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the smaller."""
+"""Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the
+smaller."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Group:
     window_tokens: int | None
 
     def blocks(self, tokens: int, *, in_flight_tokens: int) -> int:
-        """Blocks of a sequence at most: a window may begin within a block, and what is under way is not given back yet."""
+        """Blocks of a sequence at most: a window may begin within a block, and what is under way is
+        not given back yet."""
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
         return -(-min(self.window_tokens - 1 + in_flight_tokens, tokens) // self.block_tokens) + 1
@@ -40,7 +42,9 @@ class Pool:
 
     def blocks_for(self, tokens: int) -> int:
         """Blocks that a sequence of so many tokens takes."""
-        return sum(group.blocks(tokens, in_flight_tokens=self.in_flight_tokens) for group in self.groups)
+        return sum(
+            group.blocks(tokens, in_flight_tokens=self.in_flight_tokens) for group in self.groups
+        )
 
     def sequence_bytes(self, tokens: int) -> int:
         """What one sequence takes on each GPU, in whole blocks."""
@@ -51,14 +55,19 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
     """The pool of a model in an engine. Raises UnknownCacheType."""
     size = engine.block_tokens
     # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
-    keeps_all = not engine.drops_beyond_window or any(layer.is_shared_by_all_heads for layer in shape.layers)
+    keeps_all = not engine.drops_beyond_window or any(
+        layer.is_shared_by_all_heads for layer in shape.layers
+    )
     # How many layers keep so many bytes of a token, within such a window.
     kinds = Counter(
-        (token_bytes_per_gpu(each, engine), None if keeps_all else each.window_tokens) for each in shape.caching_layers
+        (token_bytes_per_gpu(each, engine), None if keeps_all else each.window_tokens)
+        for each in shape.caching_layers
     )
     in_flight = engine.steps_in_flight * engine.step_tokens
     if len(windows := {window for _, window in kinds}) == 1:
-        token_bytes = sum(layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items())
+        token_bytes = sum(
+            layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items()
+        )
         return Pool((Group(kinds.total(), size, windows.pop()),), token_bytes * size, in_flight)
     largest, fewest, most = max(each for each, _ in kinds), min(kinds.values()), max(kinds.values())
     at_most = most if most < fewest * _NEARLY_EQUAL else fewest
@@ -93,7 +102,9 @@ class Memory:
     total: int
     utilization: float
     weights: int
-    overhead: int  # Activations, CUDA graphs, communication: whatever is neither weights nor KV cache.
+    overhead: (
+        int  # Activations, CUDA graphs, communication: whatever is neither weights nor KV cache.
+    )
 
     @property
     def usable(self) -> int:
@@ -106,11 +117,19 @@ class Memory:
         return self.usable - self.weights - self.overhead
 
 
-def memory_of(engine: Engine, total: int | None, *, weights: int | None, overhead: int) -> Memory | None:
-    """Of a GPU with so many bytes, which holds its share of the model's `weights`; None where one of them is not known."""
+def memory_of(
+    engine: Engine, total: int | None, *, weights: int | None, overhead: int
+) -> Memory | None:
+    """Of a GPU with so many bytes, which holds its share of the model's `weights`; None where one
+    of them is not known."""
     if total is None or weights is None:
         return None
-    return Memory(total=total, utilization=engine.utilization, weights=-(-weights // engine.gpus), overhead=overhead)
+    return Memory(
+        total=total,
+        utilization=engine.utilization,
+        weights=-(-weights // engine.gpus),
+        overhead=overhead,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,4 +154,6 @@ class Fit:
 
     def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
         """The longest sequence that fits alone, up to `limit`; 0: none does."""
-        return bisect_right(range(1, min(limit, UNLIMITED_TOKENS) + 1), self.usable_blocks, key=self.pool.blocks_for)
+        return bisect_right(
+            range(1, min(limit, UNLIMITED_TOKENS) + 1), self.usable_blocks, key=self.pool.blocks_for
+        )

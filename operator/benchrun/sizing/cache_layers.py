@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 LayerKind = Literal["Full", "Sliding", "Latent", "Index", "State"]
-"""Full: keys and values of every token. Sliding: of the last ones. Latent: one vector a token in place of both (MLA).
-Index: keys of a sparse-attention indexer. State: of fixed size, however long the sequence (Mamba, linear attention)."""
+"""Full: keys and values of every token. Sliding: of the last ones. Latent: one vector a token in
+place of both (MLA). Index: keys of a sparse-attention indexer. State: of fixed size, however long
+the sequence (Mamba, linear attention)."""
 
 
 class UnknownShape(ValueError):
@@ -24,7 +25,8 @@ class Layer:
 
     @property
     def is_shared_by_all_heads(self) -> bool:
-        """One vector for all heads: tensor parallelism has nothing to divide, each GPU keeps a copy."""
+        """One vector for all heads: tensor parallelism has nothing to divide, each GPU keeps a
+        copy."""
         return self.kind in ("Latent", "Index")
 
 
@@ -38,7 +40,8 @@ class ModelShape:
     dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
     cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
     context_tokens: int | None  # Longest sequence the model is made for.
-    plain_values: int  # Numbers of a token that a layer would keep if every query head had keys and values of its own.
+    # Numbers of a token that a layer would keep if every query head had keys and values of its own.
+    plain_values: int
     shared_layers: int = 0  # Layers that use the cache of another and keep nothing themselves.
     caveats: tuple[str, ...] = ()  # Where the sizes are an estimate, and why.
 
@@ -79,7 +82,11 @@ def head_bytes(layer: Layer, dtype: str) -> int:
     if dtype in _NVFP4:
         return layer.values // 2 + layer.values // 16
     if dtype in PACKED_LATENT:
-        raise UnknownCacheType(f"KV cache type {dtype!r} is for latent vectors (MLA), which this model does not have")
+        raise UnknownCacheType(
+            f"KV cache type {dtype!r} is for latent vectors (MLA), which this model does not have"
+        )
     if dtype not in _BYTES:
-        raise UnknownCacheType(f"KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}")
+        raise UnknownCacheType(
+            f"KV cache type {dtype!r} is not known; known are {', '.join(sorted(KNOWN))}"
+        )
     return layer.values * _BYTES[dtype] + (_SCALE_BYTES if dtype.endswith("_per_token_head") else 0)

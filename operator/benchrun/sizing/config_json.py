@@ -1,8 +1,8 @@
 """The KV cache that a model's config.json describes.
 
-The keys are those of the transformers library. Where a model leaves keys out because its class has a default, the default
-stands here; where config.json describes an attention that is not known here, that is an error, never a guess.
-"""
+The keys are those of the transformers library. Where a model leaves keys out because its class has
+a default, the default stands here; where config.json describes an attention that is not known here,
+that is an error, never a guess."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple, TypeVar
@@ -11,10 +11,13 @@ from benchrun.sizing.cache_layers import Layer, ModelShape, UnknownShape
 
 Config = Mapping[str, Any]
 _Value = TypeVar("_Value", list[Any], dict[str, Any])
-MOST = 10**12  # Beyond any number of a model: larger ones are a mistake, and would take long to work with.
+MOST = (
+    10**12
+)  # Beyond any number of a model: larger ones are a mistake, and would take long to work with.
 
 
-# Single values of config.json. What is not of the type that its key has is an error that names the key, never a guess.
+# Single values of config.json. What is not of the type that its key has is an error that names the
+# key, never a guess.
 def whole(config: Config, name: str) -> int:
     """A whole number above 0. Raises UnknownShape where there is none."""
     if (value := number_if_any(config, name)) is None:
@@ -30,7 +33,8 @@ def whole_if_any(config: Config, name: str) -> int | None:
 
 
 def number_if_any(config: Config, name: str) -> float | None:
-    """A number above 0; None where the key is missing. Raises UnknownShape where it is something else."""
+    """A number above 0; None where the key is missing. Raises UnknownShape where it is something
+    else."""
     if (value := config.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
@@ -39,7 +43,8 @@ def number_if_any(config: Config, name: str) -> float | None:
 
 
 def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
-    """A list or an object; None where the key is missing. Raises UnknownShape where it is something else."""
+    """A list or an object; None where the key is missing. Raises UnknownShape where it is something
+    else."""
     if (value := config.get(name)) is not None and not isinstance(value, kind):
         raise UnknownShape(f"{name} is {value!r}")
     return value
@@ -49,12 +54,19 @@ _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
     "Full": ("full_attention", "attention", "full", "global", "chunked_attention"),
     "State": ("linear_attention", "mamba", "mamba2", "conv", "recurrent", "kda", "gdn", "ssm"),
 }
-"""Chunked attention computes in chunks, but vLLM keeps every token: its hybrid cache manager is off for such models."""
+"""Chunked attention computes in chunks, but vLLM keeps every token: its hybrid cache manager is off
+for such models."""
 _SLIDING = ("sliding_attention", "sliding_window", "sliding", "local", "swa")
 _NOTHING = ("mlp", "moe")
 _PERIODS: Mapping[str, int] = {
-    "gemma2": 2, "gemma3_text": 6, "gemma3": 6, "gemma3n_text": 5, "cohere2": 4, "gpt_oss": 2, "olmo3": 4,
-}  # fmt: skip
+    "gemma2": 2,
+    "gemma3_text": 6,
+    "gemma3": 6,
+    "gemma3n_text": 5,
+    "cohere2": 4,
+    "gpt_oss": 2,
+    "olmo3": 4,
+}
 """The last of so many layers attends to everything, where config.json lists no types."""
 _OFF_UNLESS_SWITCHED_ON = ("qwen2", "qwen3")
 """Models that have a window in config.json and use it only with use_sliding_window."""
@@ -69,16 +81,17 @@ class Attention(NamedTuple):
 
 
 def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[Attention, ...]:
-    """One entry a layer that keeps anything. Raises UnknownShape for a type of layer that is not known here."""
+    """One entry a layer that keeps anything. Raises UnknownShape for a type of layer that is not
+    known here."""
     # Tokens that a layer with a window looks back; None: no layer has one.
     used = text.get("use_sliding_window", not model_type.startswith(_OFF_UNLESS_SWITCHED_ON))
     window = whole_if_any(text, "sliding_window") if used else None
     if window and model_type == "cohere2":
         window += 1
     sliding = Attention("Full") if window is None else Attention("Sliding", window)
-    known = {name: Attention(kind) for kind, names in _KINDS.items() for name in names} | dict.fromkeys(
-        _SLIDING, sliding
-    )
+    known = {
+        name: Attention(kind) for kind, names in _KINDS.items() for name in names
+    } | dict.fromkeys(_SLIDING, sliding)
     types = _types(text, model_type=model_type, count=count, has_window=window is not None)
     for name in types:
         if name not in known and name not in _NOTHING:
@@ -89,7 +102,9 @@ def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[A
 def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> list[str]:
     if (listed := _listed(text)) is not None:
         if len(listed) < count:
-            raise UnknownShape(f"config.json has the type of {len(listed)} layers, of {count} (num_hidden_layers)")
+            raise UnknownShape(
+                f"config.json has the type of {len(listed)} layers, of {count} (num_hidden_layers)"
+            )
         return listed[:count]
     if (is_full := _beside_states(text)) is not None:
         return ["full_attention" if is_full(n) else "linear_attention" for n in range(count)]
@@ -98,9 +113,16 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
     if model_type.startswith(_OFF_UNLESS_SWITCHED_ON):
         first = whole_if_any(text, "max_window_layers") or 0
         return ["full_attention" if n < first else "sliding_attention" for n in range(count)]
-    period = text.get("sliding_window_pattern") or text.get("_sliding_window_pattern") or _PERIODS.get(model_type)
+    period = (
+        text.get("sliding_window_pattern")
+        or text.get("_sliding_window_pattern")
+        or _PERIODS.get(model_type)
+    )
     if isinstance(period, str):
-        return ["sliding_attention" if period[n % len(period)] == "L" else "full_attention" for n in range(count)]
+        return [
+            "sliding_attention" if period[n % len(period)] == "L" else "full_attention"
+            for n in range(count)
+        ]
     if period is None:
         return ["sliding_attention"] * count
     period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
@@ -113,11 +135,14 @@ def _listed(text: Config) -> list[str] | None:
     if types:
         return [str(each) for each in types]
     pattern = text.get("hybrid_override_pattern")
-    return [_NEMOTRON.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else None
+    return (
+        [_NEMOTRON.get(letter, letter) for letter in pattern] if isinstance(pattern, str) else None
+    )
 
 
 def _beside_states(text: Config) -> Callable[[int], bool] | None:
-    """Which layers, counted from 0, attend to everything where the others keep a state; None: no such key."""
+    """Which layers, counted from 0, attend to everything where the others keep a state; None: no
+    such key."""
     if (interval := whole_if_any(text, "full_attention_interval")) is not None:
         return lambda n: (n + 1) % interval == 0
     if (period := whole_if_any(text, "attn_layer_period")) is not None:
@@ -136,27 +161,72 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 """Where models for more than text keep the part that has the KV cache."""
-_KV_HEADS = ("n_head_kv", "num_kv_heads", "num_key_value_heads", "multi_query_group_num", "num_attention_groups")
+_KV_HEADS = (
+    "n_head_kv",
+    "num_kv_heads",
+    "num_key_value_heads",
+    "multi_query_group_num",
+    "num_attention_groups",
+)
 _CONTEXT = (
-    "max_position_embeddings", "n_positions", "max_seq_len", "seq_length", "model_max_length", "max_sequence_length",
-)  # fmt: skip
-_OTHER_NAMES = {"n_layer": "num_hidden_layers", "n_head": "num_attention_heads", "n_embd": "hidden_size"}
+    "max_position_embeddings",
+    "n_positions",
+    "max_seq_len",
+    "seq_length",
+    "model_max_length",
+    "max_sequence_length",
+)
+_OTHER_NAMES = {
+    "n_layer": "num_hidden_layers",
+    "n_head": "num_attention_heads",
+    "n_embd": "hidden_size",
+}
 """Of GPT-2 and its kin."""
 DEFAULTS: Mapping[str, Config] = {
-    "gemma2": {"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-               "sliding_window": 4096, "max_position_embeddings": 8192},
-    "gemma3_text": {"num_hidden_layers": 26, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 256,
-                    "sliding_window": 4096, "max_position_embeddings": 131_072},
-    "gemma3n_text": {"num_attention_heads": 8, "num_key_value_heads": 2, "head_dim": 256, "sliding_window": 512,
-                     "max_position_embeddings": 32_768},
-    "gpt_oss": {"num_attention_heads": 64, "num_key_value_heads": 8, "head_dim": 64, "sliding_window": 128,
-                "max_position_embeddings": 131_072},
-}  # fmt: skip
+    "gemma2": {
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window": 4096,
+        "max_position_embeddings": 8192,
+    },
+    "gemma3_text": {
+        "num_hidden_layers": 26,
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "sliding_window": 4096,
+        "max_position_embeddings": 131_072,
+    },
+    "gemma3n_text": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "sliding_window": 512,
+        "max_position_embeddings": 32_768,
+    },
+    "gpt_oss": {
+        "num_attention_heads": 64,
+        "num_key_value_heads": 8,
+        "head_dim": 64,
+        "sliding_window": 128,
+        "max_position_embeddings": 131_072,
+    },
+}
 """Of classes whose published checkpoints are known to leave keys out."""
 _LATENT = (
-    "deepseek_v2", "deepseek_v3", "deepseek_v32", "kimi_k2", "kimi_linear", "glm4_moe_lite", "glm_moe_dsa",
-    "longcat_flash", "pangu_ultra_moe", "axk1",
-)  # fmt: skip
+    "deepseek_v2",
+    "deepseek_v3",
+    "deepseek_v32",
+    "kimi_k2",
+    "kimi_linear",
+    "glm4_moe_lite",
+    "glm_moe_dsa",
+    "longcat_flash",
+    "pangu_ultra_moe",
+    "axk1",
+)
 """Models whose latent vectors vLLM caches as they are (MLA)."""
 _LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
@@ -167,12 +237,24 @@ def model_shape(config: Config) -> ModelShape:
     """What a model's cache keeps, layer by layer. Raises UnknownShape."""
     text = _text_part(config)
     model_type = str(text.get("model_type") or config.get("model_type") or "")
-    text = {**DEFAULTS.get(model_type, {}), **{key: value for key, value in text.items() if value is not None}}
-    text |= {name: text[other] for other, name in _OTHER_NAMES.items() if other in text and name not in text}
+    text = {
+        **DEFAULTS.get(model_type, {}),
+        **{key: value for key, value in text.items() if value is not None},
+    }
+    text |= {
+        name: text[other]
+        for other, name in _OTHER_NAMES.items()
+        if other in text and name not in text
+    }
     if text.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
-        raise UnknownShape("an encoder-decoder model has a second cache, for the encoder, which is not counted here")
+        raise UnknownShape(
+            "an encoder-decoder model has a second cache, for the encoder, which is not counted "
+            "here"
+        )
     if "compress_ratios" in text:
-        raise UnknownShape(f"{model_type} compresses its cache by a ratio a layer, which is not counted here")
+        raise UnknownShape(
+            f"{model_type} compresses its cache by a ratio a layer, which is not counted here"
+        )
     count = whole(text, "num_hidden_layers")
     if count > MAX_LAYERS:
         raise UnknownShape(f"num_hidden_layers is {count:,}; no model has more than {MAX_LAYERS:,}")
@@ -182,10 +264,16 @@ def model_shape(config: Config) -> ModelShape:
         raise UnknownShape(f"num_kv_shared_layers is {shared}, of {len(attention)} layers")
     own = attention[: len(attention) - shared]
     heads = whole(text, "num_attention_heads")
-    layers = tuple(layer for kind in own for layer in _caches(text, kind, model_type=model_type, query_heads=heads))
+    layers = tuple(
+        layer
+        for kind in own
+        for layer in _caches(text, kind, model_type=model_type, query_heads=heads)
+    )
     if not any(layer.kind != "State" for layer in layers):
         raise UnknownShape("no layer of this model has a KV cache")
-    dtype = next((c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None)
+    dtype = next(
+        (c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None
+    )
     is_plain = text.get("kv_lora_rank") is None
     return ModelShape(
         model_type=model_type,
@@ -195,7 +283,11 @@ def model_shape(config: Config) -> ModelShape:
         cache_dtype=_cache_dtype(config, text),
         context_tokens=_context(text, model_type),
         plain_values=heads
-        * (2 * _head_size(text, heads) if is_plain else sum(whole(text, name) for name in _LATENT_KEYS)),
+        * (
+            2 * _head_size(text, heads)
+            if is_plain
+            else sum(whole(text, name) for name in _LATENT_KEYS)
+        ),
         shared_layers=shared,
         caveats=tuple(_caveats(text, layers)),
     )
@@ -209,54 +301,95 @@ def _text_part(config: Config) -> Config:
     return config
 
 
-def _caches(text: Config, attention: Attention, *, model_type: str, query_heads: int) -> list[Layer]:
+def _caches(
+    text: Config, attention: Attention, *, model_type: str, query_heads: int
+) -> list[Layer]:
     if attention.kind == "State":
         return [Layer(kind="State", heads=0, values=0)]
     if model_type in _LATENT and text.get("kv_lora_rank") is not None:
-        latent = Layer(kind="Latent", heads=1, values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"))
+        latent = Layer(
+            kind="Latent",
+            heads=1,
+            values=whole(text, "kv_lora_rank") + whole(text, "qk_rope_head_dim"),
+        )
         if (size := whole_if_any(text, "index_head_dim")) is None:
             return [latent]
-        return [latent, Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES)]
+        return [
+            latent,
+            Layer(kind="Index", heads=1, values=size + size // _INDEX_BLOCK * _INDEX_SCALE_BYTES),
+        ]
     if text.get("kv_lora_rank") is not None:
-        raise UnknownShape(f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known here")
+        raise UnknownShape(
+            f"{model_type or 'the model'} has latent attention (kv_lora_rank) of a kind not known "
+            "here"
+        )
     globally = attention.kind == "Full" and "global_head_dim" in text
     size = whole(text, "global_head_dim") if globally else _head_size(text, query_heads)
-    heads = whole_if_any(text, "num_global_key_value_heads") if globally and text.get("attention_k_eq_v") else None
+    heads = (
+        whole_if_any(text, "num_global_key_value_heads")
+        if globally and text.get("attention_k_eq_v")
+        else None
+    )
     if heads is None:
         is_single = text.get("multi_query") and not text.get("new_decoder_architecture")
-        heads = 1 if is_single else next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
-    return [Layer(kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens)]
+        heads = (
+            1
+            if is_single
+            else next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
+        )
+    return [
+        Layer(
+            kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens
+        )
+    ]
 
 
 def _head_size(text: Config, query_heads: int) -> int:
-    """Of keys, which values share: the cache of a model whose values are of another size is laid out in its own way."""
+    """Of keys, which values share: the cache of a model whose values are of another size is laid
+    out in its own way."""
     size = whole_if_any(text, "head_dim") or whole_if_any(text, "hidden_size_per_head")
     size = size or whole(text, "hidden_size") // query_heads
     if size == 0:
-        raise UnknownShape(f"hidden_size is {text['hidden_size']}, too small for num_attention_heads {query_heads}")
+        raise UnknownShape(
+            f"hidden_size is {text['hidden_size']}, too small for num_attention_heads {query_heads}"
+        )
     if (values := whole_if_any(text, "v_head_dim")) not in (None, size):
-        raise UnknownShape(f"keys have {size} numbers a head and values {values} (v_head_dim), which is not known here")
+        raise UnknownShape(
+            f"keys have {size} numbers a head and values {values} (v_head_dim), which is not "
+            "known here"
+        )
     return size
 
 
 def _cache_dtype(config: Config, text: Config) -> str | None:
     """The type that a quantised checkpoint sets; None where it sets none."""
     keys = ("quantization_config", "compression_config")
-    outer: Config = next((c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {})
-    inner: Config = outer["quantization"] if isinstance(outer.get("quantization"), Mapping) else outer
+    outer: Config = next(
+        (c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {}
+    )
+    inner: Config = (
+        outer["quantization"] if isinstance(outer.get("quantization"), Mapping) else outer
+    )
     scheme = inner.get("kv_cache_scheme") or outer.get("kv_cache_scheme")
     if isinstance(scheme, Mapping):
         return "nvfp4" if scheme.get("num_bits") == 4 else "fp8"
-    named = str(scheme or inner.get("kv_cache_quant_algo") or outer.get("kv_cache_quant_algo") or "").lower()
+    named = str(
+        scheme or inner.get("kv_cache_quant_algo") or outer.get("kv_cache_quant_algo") or ""
+    ).lower()
     return named if named in ("fp8", "nvfp4") else None
 
 
 def _context(text: Config, model_type: str) -> int | None:
-    """The least of all keys, times the factor of the older kinds of RoPE scaling; the newer are in it already."""
+    """The least of all keys, times the factor of the older kinds of RoPE scaling; the newer are in
+    it already."""
     lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
     if not lengths:
         return None
-    rope = value_if_any(text, "rope_parameters", dict) or value_if_any(text, "rope_scaling", dict) or {}
+    rope = (
+        value_if_any(text, "rope_parameters", dict)
+        or value_if_any(text, "rope_scaling", dict)
+        or {}
+    )
     kind = rope.get("rope_type") or rope.get("type") or "default"
     scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
     return int(min(lengths) * (number_if_any(rope, "factor") or 1 if scales else 1))
@@ -266,11 +399,21 @@ def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:
     found = []
     if count := sum(layer.kind == "State" for layer in layers):
         found.append(
-            f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), which is not counted: "
+            f"{count} layers keep a state of fixed size a sequence (Mamba or linear attention), "
+            "which is not counted: "
             "less fits than shown"
         )
-    if len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")}) > 1:
-        found.append("layers of different sizes share one pool, which vLLM packs in ways that depend on the GPU")
+    if (
+        len({layer.heads * layer.values for layer in layers if layer.kind in ("Full", "Sliding")})
+        > 1
+    ):
+        found.append(
+            "layers of different sizes share one pool, which vLLM packs in ways that depend on "
+            "the GPU"
+        )
     if text.get("num_nextn_predict_layers"):
-        found.append("layers for speculative decoding are not counted; they have a cache only where it is switched on")
+        found.append(
+            "layers for speculative decoding are not counted; they have a cache only where it is "
+            "switched on"
+        )
     return found

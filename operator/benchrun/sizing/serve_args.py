@@ -1,4 +1,5 @@
-"""The arguments of `vllm serve`, and the settings that follow; amounts as people write them: 32k tokens, 48GiB of memory."""
+"""The arguments of `vllm serve`, and the settings that follow; amounts as people write them: 32k
+tokens, 48GiB of memory."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -17,18 +18,22 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
 
 
 def tokens_of(text: str) -> int:
-    """A whole number as vLLM reads it: 8k is 8000, 8K is 8192, 25.6k is 25600. Raises ValueError."""
+    """A whole number as vLLM reads it: 8k is 8000, 8K is 8192, 25.6k is 25600. Raises
+    ValueError."""
     if (found := _TOKENS.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)")
     digits, suffix = found.groups()
     if "." in digits and (suffix.isupper() or not suffix):
         raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
     base = 1024 if suffix.isupper() else 1000
-    return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))  # More than any machine has.
+    return int(
+        min(float(digits) * base ** _POWER[suffix.lower()], 2**63)
+    )  # More than any machine has.
 
 
 def bytes_of(text: str) -> int:
-    """Memory: 48GiB or 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Raises ValueError."""
+    """Memory: 48GiB or 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Raises
+    ValueError."""
     if (found := _MEMORY.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
     digits, prefix, unit = found.groups()
@@ -48,7 +53,8 @@ def share_of(text: str) -> float:
 
 
 def memory(amount: float) -> str:
-    """An amount in the largest binary unit that leaves a number above 1: "32 GiB", "17.6 GiB", "640 B"."""
+    """An amount in the largest binary unit that leaves a number above 1: "32 GiB", "17.6 GiB", "640
+    B"."""
     for unit, size in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(amount) >= size:
             text = f"{amount / size:.4g}"
@@ -62,7 +68,8 @@ class UnreadableValue(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value. The last of several holds."""
+    """What was given, by the flag's long name without dashes; None is a flag without a value. The
+    last of several holds."""
 
     given: Mapping[str, str | None]
 
@@ -91,13 +98,15 @@ class ServeArgs:
         return self.given.get(name)
 
     def whole(self, name: str) -> int | None:
-        """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises UnreadableValue."""
+        """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises
+        UnreadableValue."""
         if (number := self.value(name, tokens_of)) is not None and number < 1:
             raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
 
     def value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
-        """What `read` makes of its text; None where the flag was not given. Raises UnreadableValue."""
+        """What `read` makes of its text; None where the flag was not given. Raises
+        UnreadableValue."""
         text = self.text(name)
         try:
             return None if text is None else read(text)
@@ -118,18 +127,26 @@ def is_flag(word: str) -> bool:
 # Settings of a server that decide on memory and context: from its arguments, else vLLM's defaults.
 
 DEFAULT_UTILIZATION = 0.92  # Of vLLM 0.32. Older versions took 0.9.
-DEFAULT_BLOCK_TOKENS = 16  # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
-ASSUMED_DTYPE = "bfloat16"  # Models stored in float32, or without a word about it, are computed in this.
+DEFAULT_BLOCK_TOKENS = (
+    16  # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
+)
+ASSUMED_DTYPE = (
+    "bfloat16"  # Models stored in float32, or without a word about it, are computed in this.
+)
 _UNSIZED = (
-    "decode-context-parallel-size", "prefill-context-parallel-size", "speculative-config", "kv-transfer-config",
+    "decode-context-parallel-size",
+    "prefill-context-parallel-size",
+    "speculative-config",
+    "kv-transfer-config",
     "hf-overrides",
-)  # fmt: skip
+)
 """Flags that change the cache in ways that are not counted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One engine. With data parallelism there are several, each with GPUs and a cache of its own."""
+    """One engine. With data parallelism there are several, each with GPUs and a cache of its
+    own."""
 
     tensor_parallel: int
     pipeline_parallel: int
@@ -138,7 +155,8 @@ class Engine:
     cache_dtype: str
     utilization: float
     max_tokens: int | None
-    """Longest sequence: --max-model-len, else what the model is made for; None: neither is known."""
+    """Longest sequence: --max-model-len, else what the model is made for; None: neither is
+    known."""
     sequences: int | None  # --max-num-seqs, where it is given.
     step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
     steps_in_flight: int
@@ -160,7 +178,9 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
         pipeline_parallel=pipeline,
         data_parallel=args.whole("data-parallel-size") or 1,
         block_tokens=args.whole("block-size") or DEFAULT_BLOCK_TOKENS,
-        cache_dtype=_named(args, "kv-cache-dtype") or shape.cache_dtype or compute_dtype(args, shape),
+        cache_dtype=_named(args, "kv-cache-dtype")
+        or shape.cache_dtype
+        or compute_dtype(args, shape),
         utilization=args.value("gpu-memory-utilization", share_of) or DEFAULT_UTILIZATION,
         max_tokens=max_model_tokens(args) or shape.context_tokens,
         sequences=args.whole("max-num-seqs"),
@@ -174,7 +194,8 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
 
 
 def max_model_tokens(args: ServeArgs) -> int | None:
-    """--max-model-len; None where it is not given, or left to vLLM (-1, auto). Raises UnreadableValue."""
+    """--max-model-len; None where it is not given, or left to vLLM (-1, auto). Raises
+    UnreadableValue."""
     is_left = (args.text("max-model-len") or "").strip().lower() in ("-1", "auto")
     return None if is_left else args.whole("max-model-len")
 
@@ -187,7 +208,9 @@ def default_step_tokens(gpu_bytes: int | None) -> int:
 
 def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
     """The type that the model computes in, and by default keeps its cache in."""
-    return _named(args, "dtype") or (shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE)
+    return _named(args, "dtype") or (
+        shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
+    )
 
 
 def _named(args: ServeArgs, flag: str) -> str | None:
@@ -195,18 +218,24 @@ def _named(args: ServeArgs, flag: str) -> str | None:
     return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
 
-ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"  # vLLM's variable for sequences longer than the model is made for.
+# vLLM's variable for sequences longer than the model is made for.
+ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 
 
-def beyond_context(args: ServeArgs, shape: ModelShape, *, is_allowed: bool) -> tuple[bool, str] | None:
-    """Of a --max-model-len above the model's own limit: whether vLLM accepts it, by its variable or because the model's configuration
-    is overridden, and a sentence. None: within the limit, or not known. `is_allowed`: whether ALLOW_LONGER is set. Raises
-    UnreadableValue."""
+def beyond_context(
+    args: ServeArgs, shape: ModelShape, *, is_allowed: bool
+) -> tuple[bool, str] | None:
+    """Of a --max-model-len above the model's own limit: whether vLLM accepts it, by its variable or
+    because the model's configuration is overridden, and a sentence. None: within the limit, or not
+    known. `is_allowed`: whether ALLOW_LONGER is set. Raises UnreadableValue."""
     longest, made_for = max_model_tokens(args), shape.context_tokens
     if longest is None or made_for is None or longest <= made_for:
         return None
     limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"
     if is_allowed or args.is_given("hf-overrides"):
         return True, f"{limits}: output beyond that may be noise"
-    remedy = f"lower it, give --hf-overrides with max_position_embeddings and the RoPE scaling that is meant, or set {ALLOW_LONGER}=1"
+    remedy = (
+        "lower it, give --hf-overrides with max_position_embeddings and the RoPE scaling that is "
+        f"meant, or set {ALLOW_LONGER}=1"
+    )
     return False, f"{limits}: vLLM will not start; {remedy}"

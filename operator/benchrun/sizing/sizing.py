@@ -4,7 +4,14 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from benchrun.sizing.block_pool import Fit, Memory, Pool, layers_of_a_stage, pool_of, token_bytes_per_gpu
+from benchrun.sizing.block_pool import (
+    Fit,
+    Memory,
+    Pool,
+    layers_of_a_stage,
+    pool_of,
+    token_bytes_per_gpu,
+)
 from benchrun.sizing.cache_layers import Layer, ModelShape, is_quantized
 from benchrun.sizing.serve_args import Engine
 
@@ -32,7 +39,8 @@ class Sizing:
 
     @property
     def token_bytes_per_gpu(self) -> int:
-        """Of one token in all layers, on the GPU that has most of them, while every layer still keeps it."""
+        """Of one token in all layers, on the GPU that has most of them, while every layer still
+        keeps it."""
         return sum(layers_of_a_stage(row.count, self.engine) * row.token_bytes for row in self.rows)
 
     @property
@@ -43,7 +51,9 @@ class Sizing:
     @property
     def far_token_bytes(self) -> int:
         """What each further token adds, on all GPUs, once the windows are full."""
-        kept = sum(row.count * row.token_bytes for row in self.rows if row.layer.window_tokens is None)
+        kept = sum(
+            row.count * row.token_bytes for row in self.rows if row.layer.window_tokens is None
+        )
         return kept * self.engine.tensor_parallel if self.drops else self.token_bytes
 
     @property
@@ -61,29 +71,45 @@ class Sizing:
 def sizing_of(
     shape: ModelShape, engine: Engine, *, memory: Memory | None = None, lengths: Sequence[int] = ()
 ) -> Sizing:
-    """Size a model. What fits is known with `memory` or an argument for the cache's size. Raises UnknownCacheType."""
+    """Size a model. What fits is known with `memory` or an argument for the cache's size. Raises
+    UnknownCacheType."""
     pool, longest = pool_of(shape, engine), engine.max_tokens
-    cache_bytes = engine.cache_bytes if engine.cache_bytes is not None else memory.cache if memory is not None else None
+    cache_bytes = (
+        engine.cache_bytes
+        if engine.cache_bytes is not None
+        else memory.cache
+        if memory is not None
+        else None
+    )
     blocks = engine.blocks
     if blocks is None and cache_bytes is not None:
         blocks = max(0, cache_bytes) // pool.block_bytes
     if not lengths:
-        lengths = COMMON_LENGTHS if longest is None else (*(n for n in COMMON_LENGTHS if n < longest), longest)
+        lengths = (
+            COMMON_LENGTHS
+            if longest is None
+            else (*(n for n in COMMON_LENGTHS if n < longest), longest)
+        )
     counts = Counter(shape.caching_layers)
-    ordered = sorted(counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values))
+    ordered = sorted(
+        counts, key=lambda each: (each.kind, each.window_tokens or 0, each.heads, each.values)
+    )
     return Sizing(
         shape=shape,
         engine=engine,
         pool=pool,
         memory=memory if engine.cache_bytes is None else None,
         fit=None if blocks is None else Fit(pool, blocks),
-        rows=tuple(LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered),
+        rows=tuple(
+            LayerRow(each, counts[each], token_bytes_per_gpu(each, engine)) for each in ordered
+        ),
         lengths=tuple(lengths),
     )
 
 
 def changes(sizing: Sizing) -> tuple[str, ...]:
-    """A sentence for each thing that makes the cache other than plain attention would, and for each that is not counted."""
+    """A sentence for each thing that makes the cache other than plain attention would, and for each
+    that is not counted."""
     shape, dtype = sizing.shape, sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
     quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
@@ -109,19 +135,29 @@ def _heads(sizing: Sizing) -> Iterator[str]:
         if heads < query:
             name = "Multi-query attention" if heads == 1 else "Grouped-query attention (GQA)"
             shared = "one KV head" if heads == 1 else f"{heads} KV heads"
-            yield f"{name}: {query} query heads share {shared}, a cache of 1/{query / heads:g} the size."
+            yield (
+                f"{name}: {query} query heads share {shared}, a cache of 1/{query / heads:g} the "
+                "size."
+            )
 
 
 def _latent(sizing: Sizing) -> Iterator[str]:
-    if (latent := next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)) is None:
+    if (
+        latent := next((row.layer for row in sizing.rows if row.layer.kind == "Latent"), None)
+    ) is None:
         return
     share = sizing.shape.plain_values / latent.values
     yield (
-        f"Latent attention (MLA): a layer keeps one vector of {latent.values} numbers a token in place of keys and values "
-        f"of {sizing.shape.query_heads} heads, a cache of 1/{share:.3g} the size. It can't be divided by heads."
+        f"Latent attention (MLA): a layer keeps one vector of {latent.values} numbers a token in "
+        "place of keys and values "
+        f"of {sizing.shape.query_heads} heads, a cache of 1/{share:.3g} the size. It can't be "
+        "divided by heads."
     )
     if any(row.layer.kind == "Index" for row in sizing.rows):
-        yield "Sparse attention: beside it each layer keeps one key a token for the indexer, which selects the tokens to attend to."
+        yield (
+            "Sparse attention: beside it each layer keeps one key a token for the indexer, which "
+            "selects the tokens to attend to."
+        )
 
 
 def _windows(sizing: Sizing) -> Iterator[str]:
@@ -131,12 +167,14 @@ def _windows(sizing: Sizing) -> Iterator[str]:
     windows = ", ".join(f"{row.layer.window_tokens:,}" for row in sliding)
     if sizing.drops:
         yield (
-            f"Sliding window: {layers} of {all_layers} layers keep the last {windows} tokens, and while prompts are read up to "
+            f"Sliding window: {layers} of {all_layers} layers keep the last {windows} tokens, and "
+            "while prompts are read up to "
             f"{sizing.pool.in_flight_tokens:,} more (max-num-batched-tokens x steps in flight)."
         )
     else:
         yield (
-            f"Sliding window: {layers} of {all_layers} layers attend to the last {windows} tokens, but here they keep all: "
+            f"Sliding window: {layers} of {all_layers} layers attend to the last {windows} "
+            "tokens, but here they keep all: "
             "vLLM allocates for every token where its hybrid cache manager is off."
         )
 
@@ -144,7 +182,13 @@ def _windows(sizing: Sizing) -> Iterator[str]:
 def _copies(sizing: Sizing) -> Iterator[str]:
     gpus = sizing.engine.tensor_parallel
     if gpus > 1 and any(row.layer.is_shared_by_all_heads for row in sizing.rows):
-        yield f"Tensor parallelism: each of {gpus} GPUs keeps a copy of the latent vectors; more GPUs hold no more tokens."
+        yield (
+            f"Tensor parallelism: each of {gpus} GPUs keeps a copy of the latent vectors; more "
+            "GPUs hold no more tokens."
+        )
     for heads in _kv_heads(sizing):
         if heads < gpus:
-            yield f"Tensor parallelism: {heads} KV heads on {gpus} GPUs; each is kept {gpus // heads} times."
+            yield (
+                f"Tensor parallelism: {heads} KV heads on {gpus} GPUs; each is kept "
+                f"{gpus // heads} times."
+            )

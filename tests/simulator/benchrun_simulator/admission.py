@@ -1,7 +1,8 @@
-"""vLLM's own limit on what may queue (`--max-num-queued-reqs`, `--max-num-queued-tokens`): HTTP 503 beyond it.
+"""vLLM's own limit on what may queue (`--max-num-queued-reqs`, `--max-num-queued-tokens`): HTTP 503
+beyond it.
 
-Order, words and reasons are those of vLLM 0.32 (`vllm/v1/engine/async_llm.py`, `vllm/exceptions.py`).
-"""
+Order, words and reasons are those of vLLM 0.32 (`vllm/v1/engine/async_llm.py`,
+`vllm/exceptions.py`)."""
 
 from http import HTTPStatus
 
@@ -31,15 +32,21 @@ class Admission:
     def check(self, *, unfinished: int, queued_tokens: int) -> None:
         """Raise HTTP 503 when one more would be too many.
 
-        `unfinished` are the requests that wait or run; `queued_tokens` the prompt tokens of those without a first
-        token yet, of which vLLM lets the last one in that begins below the limit.
+        `unfinished` are the requests that wait or run; `queued_tokens` the prompt tokens of those
+        without a first token yet, of which vLLM lets the last one in that begins below the limit.
         """
         if self._max_requests is not None and unfinished + 1 > self._max_requests:
-            raise self._rejection(REQUESTS, "The engine is currently busy and cannot accept new requests. ")
+            raise self._rejection(
+                REQUESTS, "The engine is currently busy and cannot accept new requests. "
+            )
         if self._max_tokens is not None and queued_tokens >= self._max_tokens:
-            raise self._rejection(TOKENS, "The engine has reached its prefill token backlog limit. ")
+            raise self._rejection(
+                TOKENS, "The engine has reached its prefill token backlog limit. "
+            )
 
     def _rejection(self, reason: str, message: str) -> ApiError:
         self.rejections[reason] += 1
         status = HTTPStatus.SERVICE_UNAVAILABLE
-        return ApiError(status, status.phrase, message + "Please try again later or on a different instance.")
+        return ApiError(
+            status, status.phrase, message + "Please try again later or on a different instance."
+        )

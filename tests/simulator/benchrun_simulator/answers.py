@@ -1,7 +1,7 @@
 """The JSON of completions and chats, whole and as server-sent events, as vLLM 0.32 writes it.
 
-An event is a fixed head, the token's text as JSON, and a fixed tail: almost nothing is computed per token.
-"""
+An event is a fixed head, the token's text as JSON, and a fixed tail: almost nothing is computed per
+token."""
 
 from dataclasses import dataclass
 
@@ -30,7 +30,9 @@ class Answer:
         kind = "chat.completion.chunk" if generation.chat else "text_completion"
         opening = b"data: " + compact(self._fields(kind))[:-1]
         if generation.chat:
-            self._role = opening + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
+            self._role = (
+                opening + b',"choices":[{"index":0,"delta":{"role":"assistant","content":""},'
+            )
             self._role += b'"logprobs":null,"finish_reason":null}],"prompt_token_ids":null,"prompt_text":null}\n\n'
             self._head = opening + b',"choices":[{"index":0,"delta":{"content":'
             self._tail = b'},"logprobs":null,"finish_reason":%b,"token_ids":null}]}\n\n'
@@ -49,28 +51,54 @@ class Answer:
         """One token or more, the last one not among them."""
         return self._head + text_json + self._plain_tail
 
-    def last_events(self, text_json: bytes, *, reason: str, usage: dict[str, object] | None) -> bytes:
+    def last_events(
+        self, text_json: bytes, *, reason: str, usage: dict[str, object] | None
+    ) -> bytes:
         """The last token or tokens, the usage if it was asked for, and the end mark."""
         last = self._head + text_json + self._tail % compact(reason)
         return last + (self._usage_event(usage) if usage is not None else b"") + DONE
 
-    def whole(self, text: str, *, reason: str, usage: dict[str, object], transfer: dict[str, object] | None) -> bytes:
+    def whole(
+        self,
+        text: str,
+        *,
+        reason: str,
+        usage: dict[str, object],
+        transfer: dict[str, object] | None,
+    ) -> bytes:
         """The answer to a request that does not stream."""
         if self._chat:
             message = {"role": "assistant", "content": text, "refusal": None, "reasoning": None}
             choice: dict[str, object] = {"index": 0, "message": message}
         else:
             choice = {"index": 0, "text": text}
-        choice |= {"logprobs": None, "finish_reason": reason, "stop_reason": None, "token_ids": None}
+        choice |= {
+            "logprobs": None,
+            "finish_reason": reason,
+            "stop_reason": None,
+            "token_ids": None,
+        }
         kind = "chat.completion" if self._chat else "text_completion"
         ending = {"service_tier": None, "system_fingerprint": FINGERPRINT, "usage": usage}
-        return compact({**self._fields(kind), "choices": [choice], **ending, "kv_transfer_params": transfer})
+        return compact(
+            {**self._fields(kind), "choices": [choice], **ending, "kv_transfer_params": transfer}
+        )
 
     def _usage_event(self, usage: dict[str, object]) -> bytes:
         kind = "chat.completion.chunk" if self._chat else "text_completion"
-        event = {**self._fields(kind), "choices": [], "usage": usage, "system_fingerprint": FINGERPRINT}
+        event = {
+            **self._fields(kind),
+            "choices": [],
+            "usage": usage,
+            "system_fingerprint": FINGERPRINT,
+        }
         return b"data: " + compact(event) + b"\n\n"
 
     def _fields(self, kind: str) -> dict[str, object]:
         naming = self._naming
-        return {"id": naming.request_id, "object": kind, "created": naming.created, "model": naming.model}
+        return {
+            "id": naming.request_id,
+            "object": kind,
+            "created": naming.created,
+            "model": naming.model,
+        }

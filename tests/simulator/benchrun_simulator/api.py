@@ -144,7 +144,9 @@ class Api:
 
     def _generate(self, exchange: Exchange, *, chat: bool) -> None:
         body = exchange.request.body
-        generation = read_generation(body, chat=chat, settings=self._settings, tokenizer=self._tokenizer)
+        generation = read_generation(
+            body, chat=chat, settings=self._settings, tokenizer=self._tokenizer
+        )
         self._completions.serve(exchange, generation)
 
     def _tokenize(self, exchange: Exchange) -> None:
@@ -154,7 +156,12 @@ class Api:
         text = chat_text(messages) if isinstance(messages, list) else str(asked.get("prompt", ""))
         tokens = self._tokenizer.encode(text)
         limit = self._settings.max_model_len
-        answer = {"count": len(tokens), "max_model_len": limit, "tokens": tokens, "token_strs": None}
+        answer = {
+            "count": len(tokens),
+            "max_model_len": limit,
+            "tokens": tokens,
+            "token_strs": None,
+        }
         exchange.respond(200, compact(answer))
 
     def _detokenize(self, exchange: Exchange) -> None:
@@ -180,7 +187,11 @@ class Api:
     def _answer_metrics(self, exchange: Exchange) -> None:
         match "http500" if self._plan.next_scrape_fails() else self._settings.faults.metrics:
             case "http500":
-                exchange.respond(HTTPStatus.INTERNAL_SERVER_ERROR, b"Internal Server Error", content_type="text/plain")
+                exchange.respond(
+                    HTTPStatus.INTERNAL_SERVER_ERROR,
+                    b"Internal Server Error",
+                    content_type="text/plain",
+                )
             case "garbage":
                 exchange.respond(200, GARBAGE, content_type=CONTENT_TYPE)
             case "endless":

@@ -1,8 +1,7 @@
 """The command line of `vllm serve` resolved into settings, `sim_flags` among it.
 
-Usage errors look and end like vLLM's (exit code 2), values that vLLM's configuration refuses raise `Refusal`
-(exit code 1). Flags in `vllm_flags` are accepted and reported without effect.
-"""
+Usage errors look and end like vLLM's (exit code 2), values that vLLM's configuration refuses raise
+`Refusal` (exit code 1). Flags in `vllm_flags` are accepted and reported without effect."""
 
 import argparse
 import json
@@ -27,13 +26,27 @@ DEFAULT_MODEL = "Qwen/Qwen3-0.6B"
 DEFAULT_MAX_MODEL_LEN = 8192
 """Where the model's folder has no config.json."""
 DEFAULT_KV_TOKENS = 262_144
-SUFFIXES = {"k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
-COMMANDS = "{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}"
+SUFFIXES = {
+    "k": 10**3,
+    "m": 10**6,
+    "g": 10**9,
+    "t": 10**12,
+    "K": 2**10,
+    "M": 2**20,
+    "G": 2**30,
+    "T": 2**40,
+}
+COMMANDS = (
+    "{chat,complete,serve,launch,bench,collect-env,download-kernels,preload,run-batch,snapshot}"
+)
 SECRETS = ("api_key", "hf_token")
 
 
-def parse(arguments: list[str], *, environment: Mapping[str, str], program: str = "vllm") -> Settings:
-    """Resolve a command line (a leading `serve` may stand) into settings; `program` is its name in usage errors.
+def parse(
+    arguments: list[str], *, environment: Mapping[str, str], program: str = "vllm"
+) -> Settings:
+    """Resolve a command line (a leading `serve` may stand) into settings; `program` is its name in
+    usage errors.
 
     Exits with code 2 on a usage error; raises `Refusal` for values vLLM refuses.
     """
@@ -66,12 +79,15 @@ def human_readable_int(text: str) -> int:
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        sys.stderr.write(f"usage: vllm serve [model_tag] [options]\n{self.prog}: error: {message}\n")
+        sys.stderr.write(
+            f"usage: vllm serve [model_tag] [options]\n{self.prog}: error: {message}\n"
+        )
         raise SystemExit(USAGE)
 
 
 def _normalised(words: list[str]) -> list[str]:
-    """Write flags one way: `--max_model_len` as `--max-model-len`, `--x.member value` as `--x {}`."""
+    """Write flags one way: `--max_model_len` as `--max-model-len`, `--x.member value` as `--x
+    {}`."""
     normalised: list[str] = []
     remaining = iter(words)
     for word in remaining:
@@ -137,7 +153,9 @@ def _add_reported_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def _declared(found: argparse.Namespace, parser: argparse.ArgumentParser) -> dict[str, object]:
-    given = {name: value for name, value in vars(found).items() if value != parser.get_default(name)}
+    given = {
+        name: value for name, value in vars(found).items() if value != parser.get_default(name)
+    }
     return {name: "***" if name in SECRETS else value for name, value in given.items()}
 
 
@@ -150,11 +168,15 @@ def _resolve(
     model = found.model_tag or found.model or DEFAULT_MODEL
     _check_source(model, environment)
     config = _config(Path(model))
-    max_model_len = _max_model_len(found.max_model_len, config.get("max_position_embeddings"), environment)
+    max_model_len = _max_model_len(
+        found.max_model_len, config.get("max_position_embeddings"), environment
+    )
     check_bounds({name: getattr(found, name) for name in _BOUNDED})
     kv_tokens = found.sim_kv_tokens or max(DEFAULT_KV_TOKENS, max_model_len)
     if kv_tokens < max_model_len:
-        raise kv_cache_too_small(max_model_len=max_model_len, kv_tokens=kv_tokens, **_kv_bytes(config))
+        raise kv_cache_too_small(
+            max_model_len=max_model_len, kv_tokens=kv_tokens, **_kv_bytes(config)
+        )
     return Settings(
         model=model,
         served_names=tuple(found.served_model_name or [model]),
@@ -174,7 +196,9 @@ def _resolve(
         block_size=found.block_size,
         kv_tokens=kv_tokens,
         prefix_caching=found.enable_prefix_caching,
-        kv_transfer=kv_transfer.transfer(found.kv_transfer_config, fails=found.sim_kv_transfer_fails),
+        kv_transfer=kv_transfer.transfer(
+            found.kv_transfer_config, fails=found.sim_kv_transfer_fails
+        ),
         gpu_memory_utilization=found.gpu_memory_utilization,
         seed=found.seed,
         jitter_seconds=found.sim_jitter_ms / 1e3,
@@ -197,7 +221,13 @@ def _resolve(
 
 
 _BOUNDED = (
-    *("gpu_memory_utilization", "block_size", "tensor_parallel_size", "max_num_seqs", "max_num_batched_tokens"),
+    *(
+        "gpu_memory_utilization",
+        "block_size",
+        "tensor_parallel_size",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+    ),
     *("max_num_queued_reqs", "max_num_queued_tokens", "stream_interval"),
 )
 
@@ -214,7 +244,10 @@ def _check_source(model: str, environment: Mapping[str, str]) -> None:
     if model.startswith("/"):
         raise model_folder_missing(model)
     cache = Path(environment.get("HF_HOME", "~/.cache/huggingface")).expanduser() / "hub"
-    if environment.get("HF_HUB_OFFLINE") == "1" and not (cache / f"models--{model.replace('/', '--')}").is_dir():
+    if (
+        environment.get("HF_HUB_OFFLINE") == "1"
+        and not (cache / f"models--{model.replace('/', '--')}").is_dir()
+    ):
         raise model_not_cached()
 
 
@@ -224,10 +257,17 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _kv_bytes(config: Mapping[str, Any]) -> dict[str, int]:
-    """Key and value of a token over all layers, in 16 bits; nothing for a model that does not say."""
+    """Key and value of a token over all layers, in 16 bits; nothing for a model that does not
+    say."""
     try:
         size_of_head = config["hidden_size"] // config["num_attention_heads"]
-        return {"bytes_per_token": 2 * 2 * config["num_hidden_layers"] * config["num_key_value_heads"] * size_of_head}
+        return {
+            "bytes_per_token": 2
+            * 2
+            * config["num_hidden_layers"]
+            * config["num_key_value_heads"]
+            * size_of_head
+        }
     except KeyError:
         return {}
 
@@ -235,6 +275,10 @@ def _kv_bytes(config: Mapping[str, Any]) -> dict[str, int]:
 def _max_model_len(asked: int | None, derived: int | None, environment: Mapping[str, str]) -> int:
     if asked is None or asked == -1:
         return derived or DEFAULT_MAX_MODEL_LEN
-    if derived is not None and asked > derived and not environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN"):
+    if (
+        derived is not None
+        and asked > derived
+        and not environment.get("VLLM_ALLOW_LONG_MAX_MODEL_LEN")
+    ):
         raise model_length_too_large(asked, derived)
     return asked

@@ -1,4 +1,5 @@
-"""An engine that is slow at first: cold caches and lazy initialisation, again after it lay idle if so wished."""
+"""An engine that is slow at first: cold caches and lazy initialisation, again after it lay idle if
+so wished."""
 
 from dataclasses import dataclass
 
@@ -27,7 +28,11 @@ class ColdStart:
         """Note request `number`, counted from 1; return what it waits for on top of its prefill."""
         cold, last = self._cold, self._last_arrival
         self._last_arrival = now
-        slept = cold.idle_seconds is not None and last is not None and now - last >= cold.idle_seconds
+        slept = (
+            cold.idle_seconds is not None and last is not None and now - last >= cold.idle_seconds
+        )
         if slept and number > cold.after_requests:
             self._first_cold = number
-        return cold.seconds if self._first_cold <= number < self._first_cold + cold.requests else 0.0
+        return (
+            cold.seconds if self._first_cold <= number < self._first_cold + cold.requests else 0.0
+        )

@@ -55,7 +55,9 @@ class Completions:
         sequence = Sequence(
             prompt=generation.prompt,
             output=self._output_text.plan(generation.prompt, tokens),
-            arrived_at=self._loop.time() if self._settings.frontend_seconds else exchange.request.arrived_at,
+            arrived_at=self._loop.time()
+            if self._settings.frontend_seconds
+            else exchange.request.arrived_at,
             number=number,
             salt=generation.salt,
             elsewhere_tokens=self._elsewhere(generation),
@@ -75,7 +77,9 @@ class Completions:
             finished=lambda reply, served: self._finished(reply, served, request_id=request_id),
         )
         exchange.on_disconnect = lambda: self._engine.abort(sequence)
-        self._engine.run(sequence, max_tokens=generation.max_tokens, reason=reason, on_token=reply.token)
+        self._engine.run(
+            sequence, max_tokens=generation.max_tokens, reason=reason, on_token=reply.token
+        )
 
     def _refuse_if_due(self) -> None:
         match self._plan.next_request_refused():
@@ -89,11 +93,17 @@ class Completions:
         transfer, block_size = self._settings.kv_transfer, self._settings.block_size
         if transfer is None:
             return 0
-        return transfer.prefilled_elsewhere(generation.prompt, generation.transfer, block_size=block_size)
+        return transfer.prefilled_elsewhere(
+            generation.prompt, generation.transfer, block_size=block_size
+        )
 
     def _handed_over(self, generation: Generation, request_id: str) -> dict[str, object] | None:
         transfer = self._settings.kv_transfer
-        return None if transfer is None else transfer.answer(generation.transfer, request_id=request_id)
+        return (
+            None
+            if transfer is None
+            else transfer.answer(generation.transfer, request_id=request_id)
+        )
 
     def _naming(self, generation: Generation, request_id: str) -> Naming:
         return Naming(
@@ -108,7 +118,9 @@ class Completions:
         stops = []
         if faults.output_percent < 100:
             stops.append(max(round(generation.max_tokens * faults.output_percent / 100), 1))
-        if faults.early_stop_after_tokens is not None and (faults.ignore_ignore_eos or not generation.ignore_eos):
+        if faults.early_stop_after_tokens is not None and (
+            faults.ignore_ignore_eos or not generation.ignore_eos
+        ):
             stops.append(faults.early_stop_after_tokens)
         if not stops or min(stops) > generation.max_tokens:
             return generation.max_tokens, "length"
@@ -131,7 +143,8 @@ def _spend(seconds: float) -> None:
 
 
 def _truth(reply: Reply, sequence: Sequence, *, request_id: str) -> dict[str, object]:
-    """Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same node."""
+    """Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same
+    node."""
     sent = reply.sent
     return {
         "request_id": request_id,

@@ -1,4 +1,5 @@
-"""A server that changes its speed: over its life, within a window, or from one repeat to the next."""
+"""A server that changes its speed: over its life, within a window, or from one repeat to the
+next."""
 
 from dataclasses import dataclass
 
@@ -13,7 +14,8 @@ class Changes:
     """Slower with every second since request `from_request` arrived, in a straight line."""
     from_request: int = 1
     alternate_requests: int = 0
-    """So many requests at the usual speed, as many with `alternate_percent` more, and so on; 0 = never."""
+    """So many requests at the usual speed, as many with `alternate_percent` more, and so on; 0 =
+    never."""
     alternate_percent: float = 0.0
 
 

@@ -1,8 +1,7 @@
 """The scheduler on the event loop's clock: one timer, tokens handed out as they fall due.
 
-Tokens are never early. They are late by the timer's resolution (at most 1 ms) and by whatever else the loop
-is doing, but never by what came before: the scheduler's instants do not drift.
-"""
+Tokens are never early. They are late by the timer's resolution (at most 1 ms) and by whatever else
+the loop is doing, but never by what came before: the scheduler's instants do not drift."""
 
 import asyncio
 from collections.abc import Callable
@@ -49,14 +48,17 @@ class Engine:
             self._admission.check(unfinished=len(self._live), queued_tokens=queued)
 
     def run(self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken) -> None:
-        """Start generating; `on_token` is called once for each token. The end is counted under `reason`."""
+        """Start generating; `on_token` is called once for each token. The end is counted under
+        `reason`."""
         self._live[sequence] = Served(sequence=sequence, max_tokens=max_tokens), reason, on_token
-        # Admission counts from arrival: time spent parsing belongs to the simulator, not to the imitated engine.
+        # Admission counts from arrival: time spent parsing belongs to the simulator, not to the
+        # imitated engine.
         self._scheduler.submit(sequence, now=sequence.arrived_at)
         self._arm()
 
     def abort(self, sequence: Sequence) -> None:
-        """The client has gone: free what the sequence holds. Tokens already counted stay counted."""
+        """The client has gone: free what the sequence holds. Tokens already counted stay
+        counted."""
         if self._live.pop(sequence, None) is not None:
             self._scheduler.abort(sequence, now=self._loop.time())
             self._arm()

@@ -1,9 +1,8 @@
 """vLLM 0.32's metric families, filled from what the simulated engine does.
 
-Names, label sets and bucket bounds are vLLM's (`vllm/v1/metrics/loggers.py`, `buckets.py`). So is the timing of
-updates: first-token and inter-token times are observed at once, all others when a request finishes, and an
-aborted request counts its tokens but no request.
-"""
+Names, label sets and bucket bounds are vLLM's (`vllm/v1/metrics/loggers.py`, `buckets.py`). So is
+the timing of updates: first-token and inter-token times are observed at once, all others when a
+request finishes, and an aborted request counts its tokens but no request."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -12,12 +11,54 @@ from dataclasses import dataclass
 from benchrun_simulator.exposition import Histogram, Labels, Series, counter, gauge
 from benchrun_simulator.sequence import Sequence
 
-LATENCY = (0.3, 0.5, 0.8, 1, 1.5, 2, 2.5, 5, 10, 15, 20, 30, 40, 50, 60, 120, 240, 480, 960, 1920, 7680)
+LATENCY = (
+    0.3,
+    0.5,
+    0.8,
+    1,
+    1.5,
+    2,
+    2.5,
+    5,
+    10,
+    15,
+    20,
+    30,
+    40,
+    50,
+    60,
+    120,
+    240,
+    480,
+    960,
+    1920,
+    7680,
+)
 FIRST_TOKEN = (
     *(0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75),
     *(1, 2.5, 5, 7.5, 10, 20, 40, 80, 160, 640, 2560),
 )
-INTER_TOKEN = (0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1, 2.5, 5, 7.5, 10, 20, 40, 80)
+INTER_TOKEN = (
+    0.01,
+    0.025,
+    0.05,
+    0.075,
+    0.1,
+    0.15,
+    0.2,
+    0.3,
+    0.4,
+    0.5,
+    0.75,
+    1,
+    2.5,
+    5,
+    7.5,
+    10,
+    20,
+    40,
+    80,
+)
 PREEMPTIONS = (1, 2, 3, 4, 5, 10, 20)
 PARAMS_N = (1, 2, 5, 10, 20)
 STEP_TOKENS = (1, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
@@ -60,33 +101,59 @@ class EngineMetrics:
     """Takes what happened, gives the text of all `vllm:` families."""
 
     def __init__(
-        self, *, model_name: str, max_model_len: int, cache_config: Labels, consumes: bool, created: float
+        self,
+        *,
+        model_name: str,
+        max_model_len: int,
+        cache_config: Labels,
+        consumes: bool,
+        created: float,
     ) -> None:
         self._model = {"model_name": model_name}
         self._labels = {"engine": "0", "model_name": model_name}
         self._cache_config = {"engine": "0", **cache_config}
         self._consumes = consumes
         self._created = created
-        self._prompt_tokens = self._cached_tokens = self._fetched_tokens = self._generation_tokens = 0
+        self._prompt_tokens = self._cached_tokens = self._fetched_tokens = (
+            self._generation_tokens
+        ) = 0
         self._finished: Counter[str] = Counter()
         tokens = _one_two_five(max_model_len)
         named = Histogram
-        self._first_token = named("vllm:time_to_first_token_seconds", "Time to first token.", FIRST_TOKEN)
-        self._inter_token = named("vllm:inter_token_latency_seconds", "Inter-token latency.", INTER_TOKEN)
-        self._per_token = named("vllm:request_time_per_output_token_seconds", "Mean of a request.", INTER_TOKEN)
+        self._first_token = named(
+            "vllm:time_to_first_token_seconds", "Time to first token.", FIRST_TOKEN
+        )
+        self._inter_token = named(
+            "vllm:inter_token_latency_seconds", "Inter-token latency.", INTER_TOKEN
+        )
+        self._per_token = named(
+            "vllm:request_time_per_output_token_seconds", "Mean of a request.", INTER_TOKEN
+        )
         self._e2e = named("vllm:e2e_request_latency_seconds", "Arrival to last token.", LATENCY)
         self._queue = named("vllm:request_queue_time_seconds", "Time spent waiting.", LATENCY)
-        self._inference = named("vllm:request_inference_time_seconds", "Admission to last token.", LATENCY)
-        self._prefill = named("vllm:request_prefill_time_seconds", "Admission to first token.", LATENCY)
+        self._inference = named(
+            "vllm:request_inference_time_seconds", "Admission to last token.", LATENCY
+        )
+        self._prefill = named(
+            "vllm:request_prefill_time_seconds", "Admission to first token.", LATENCY
+        )
         self._decode = named("vllm:request_decode_time_seconds", "First to last token.", LATENCY)
         self._prompt = named("vllm:request_prompt_tokens", "Prompt tokens of a request.", tokens)
-        self._generated = named("vllm:request_generation_tokens", "Generated tokens of a request.", tokens)
+        self._generated = named(
+            "vllm:request_generation_tokens", "Generated tokens of a request.", tokens
+        )
         self._most_generated = named(
             "vllm:request_max_num_generation_tokens", "Longest of a request's n answers.", tokens
         )
-        self._max_tokens = named("vllm:request_params_max_tokens", "The max_tokens parameter.", tokens)
-        self._preempted = named("vllm:request_num_preemptions", "Preemptions of a request.", PREEMPTIONS)
-        self._computed = named("vllm:request_prefill_kv_computed_tokens", "Prompt tokens not cached.", tokens)
+        self._max_tokens = named(
+            "vllm:request_params_max_tokens", "The max_tokens parameter.", tokens
+        )
+        self._preempted = named(
+            "vllm:request_num_preemptions", "Preemptions of a request.", PREEMPTIONS
+        )
+        self._computed = named(
+            "vllm:request_prefill_kv_computed_tokens", "Prompt tokens not cached.", tokens
+        )
         self._step = named("vllm:iteration_tokens_total", "Tokens of an engine step.", STEP_TOKENS)
         self._n = named("vllm:request_params_n", "The n parameter.", PARAMS_N)
 
@@ -112,7 +179,9 @@ class EngineMetrics:
     def finished(self, served: Served, *, reason: str) -> None:
         """Observe everything that is known only at the end of a request."""
         sequence = served.sequence
-        scheduled_at = sequence.scheduled_at if sequence.scheduled_at is not None else sequence.arrived_at
+        scheduled_at = (
+            sequence.scheduled_at if sequence.scheduled_at is not None else sequence.arrived_at
+        )
         decode = served.last_token_at - served.first_token_at
         self._finished[reason] += 1
         self._e2e.observe(served.last_token_at - sequence.arrived_at)
@@ -120,7 +189,9 @@ class EngineMetrics:
         self._prefill.observe(served.first_token_at - scheduled_at)
         self._decode.observe(decode)
         self._inference.observe(served.last_token_at - scheduled_at)
-        self._per_token.observe(decode / (sequence.generated - 1) if sequence.generated > 1 else 0.0)
+        self._per_token.observe(
+            decode / (sequence.generated - 1) if sequence.generated > 1 else 0.0
+        )
         self._prompt.observe(len(sequence.prompt))
         self._generated.observe(sequence.generated)
         self._most_generated.observe(sequence.generated)
@@ -141,9 +212,19 @@ class EngineMetrics:
             (
                 gauge("vllm:num_requests_running", "Requests in execution.", only(levels.running)),
                 gauge("vllm:num_requests_waiting", "Requests waiting.", only(levels.waiting)),
-                gauge("vllm:num_requests_waiting_by_reason", "Waiting, by reason.", self._by("reason", waiting)),
-                gauge("vllm:engine_sleep_state", "Engine sleep state.", self._by("sleep_state", awake)),
-                gauge("vllm:kv_cache_usage_perc", "KV-cache usage, 1 = all.", only(levels.kv_cache_usage)),
+                gauge(
+                    "vllm:num_requests_waiting_by_reason",
+                    "Waiting, by reason.",
+                    self._by("reason", waiting),
+                ),
+                gauge(
+                    "vllm:engine_sleep_state", "Engine sleep state.", self._by("sleep_state", awake)
+                ),
+                gauge(
+                    "vllm:kv_cache_usage_perc",
+                    "KV-cache usage, 1 = all.",
+                    only(levels.kv_cache_usage),
+                ),
                 gauge("vllm:cache_config_info", "The CacheConfig.", [(self._cache_config, 1)]),
                 self._fetching(),
             )
@@ -154,7 +235,9 @@ class EngineMetrics:
         if not self._consumes:
             return ""
         stages = dict.fromkeys(("waiting_to_start", "in_progress", "completed_waiting"), 0)
-        return gauge("vllm:num_requests_kv_fetch_by_stage", "Waiting for blocks.", self._by("stage", stages))
+        return gauge(
+            "vllm:num_requests_kv_fetch_by_stage", "Waiting for blocks.", self._by("stage", stages)
+        )
 
     def _counters(self, levels: Levels) -> str:
         known = self._cached_tokens + self._fetched_tokens
@@ -167,20 +250,46 @@ class EngineMetrics:
         tiers = {"device": levels.prefix_hits, "host": 0, "p2p": 0, "disk": 0}
         tiers["external_unspecified"] = levels.external_hits
         families: tuple[tuple[str, str, list[Series]], ...] = (
-            ("prefix_cache_queries", "Tokens looked up in the prefix cache.", self._only(levels.prefix_queries)),
-            ("prefix_cache_hits", "Tokens found in the prefix cache.", self._only(levels.prefix_hits)),
-            ("external_prefix_cache_queries", "Tokens asked of others.", self._only(levels.external_queries)),
-            ("external_prefix_cache_hits", "Tokens had from others.", self._only(levels.external_hits)),
+            (
+                "prefix_cache_queries",
+                "Tokens looked up in the prefix cache.",
+                self._only(levels.prefix_queries),
+            ),
+            (
+                "prefix_cache_hits",
+                "Tokens found in the prefix cache.",
+                self._only(levels.prefix_hits),
+            ),
+            (
+                "external_prefix_cache_queries",
+                "Tokens asked of others.",
+                self._only(levels.external_queries),
+            ),
+            (
+                "external_prefix_cache_hits",
+                "Tokens had from others.",
+                self._only(levels.external_hits),
+            ),
             ("num_preemptions", "Preemptions.", self._only(levels.preemptions)),
             ("prompt_tokens", "Prefill tokens processed.", self._only(self._prompt_tokens)),
             ("prompt_tokens_by_source", "Prompt tokens by source.", self._by("source", sources)),
             ("prompt_tokens_cached", "Cached prompt tokens.", self._only(known)),
-            ("prompt_tokens_cached_by_source", "Cached prompt tokens by tier.", self._by("source", tiers)),
-            ("generation_tokens", "Generation tokens processed.", self._only(self._generation_tokens)),
+            (
+                "prompt_tokens_cached_by_source",
+                "Cached prompt tokens by tier.",
+                self._by("source", tiers),
+            ),
+            (
+                "generation_tokens",
+                "Generation tokens processed.",
+                self._only(self._generation_tokens),
+            ),
             ("request_success", "Finished requests.", self._by("finished_reason", reasons)),
         )
         untouched = tuple((name, "Not simulated.", self._only(0)) for name in ALWAYS_ZERO)
-        rejections: list[Series] = [({**self._model, "reason": key}, n) for key, n in levels.rejections.items()]
+        rejections: list[Series] = [
+            ({**self._model, "reason": key}, n) for key, n in levels.rejections.items()
+        ]
         refused = (("admission_rejections", "Requests refused by a queue limit.", rejections),)
         return "".join(
             counter(f"vllm:{name}", text, series, created=self._created)
@@ -189,8 +298,22 @@ class EngineMetrics:
 
     def _histograms(self) -> str:
         families = (
-            *(self._first_token, self._inter_token, self._per_token, self._e2e, self._queue, self._inference),
-            *(self._prefill, self._decode, self._prompt, self._generated, self._max_tokens, self._preempted),
+            *(
+                self._first_token,
+                self._inter_token,
+                self._per_token,
+                self._e2e,
+                self._queue,
+                self._inference,
+            ),
+            *(
+                self._prefill,
+                self._decode,
+                self._prompt,
+                self._generated,
+                self._max_tokens,
+                self._preempted,
+            ),
             *(self._computed, self._most_generated, self._step, self._n),
         )
         return "".join(family.render(self._labels, created=self._created) for family in families)

@@ -1,8 +1,7 @@
 """Counters, gauges and histograms in Prometheus' text format, with fixed labels.
 
-A small stand-in for the client library, which the image does without; the lines are the same, `_created`
-series included.
-"""
+A small stand-in for the client library, which the image does without; the lines are the same,
+`_created` series included."""
 
 import os
 import resource
@@ -29,11 +28,14 @@ def head(name: str, kind: str, about: str) -> str:
 
 def gauge(name: str, about: str, series: Iterable[Series]) -> str:
     """A gauge family with one line for each of the series."""
-    return head(name, "gauge", about) + "".join(sample(name, labels, value) for labels, value in series)
+    return head(name, "gauge", about) + "".join(
+        sample(name, labels, value) for labels, value in series
+    )
 
 
 def counter(name: str, about: str, series: Iterable[Series], *, created: float | None) -> str:
-    """A counter family (`name` without `_total`), with its companion `_created` unless that is None."""
+    """A counter family (`name` without `_total`), with its companion `_created` unless that is
+    None."""
     series = list(series)
     lines = head(f"{name}_total", "counter", about)
     lines += "".join(sample(f"{name}_total", labels, value) for labels, value in series)
@@ -72,16 +74,33 @@ class Histogram:
 
 
 def process_metrics(started_at: float) -> str:
-    """The client library's process families that others read; `started_at` in seconds since the epoch."""
+    """The client library's process families that others read; `started_at` in seconds since the
+    epoch."""
     own = Path("/proc/self")
     virtual_pages, resident_pages = map(int, (own / "statm").read_text().split()[:2])
     page_bytes = os.sysconf("SC_PAGE_SIZE")
     used = os.times()
     gauges = (
-        ("process_virtual_memory_bytes", "Virtual memory size in bytes.", virtual_pages * page_bytes),
-        ("process_resident_memory_bytes", "Resident memory size in bytes.", resident_pages * page_bytes),
-        ("process_start_time_seconds", "Start time of the process since unix epoch in seconds.", started_at),
-        ("process_max_fds", "Maximum number of open file descriptors.", resource.getrlimit(resource.RLIMIT_NOFILE)[0]),
+        (
+            "process_virtual_memory_bytes",
+            "Virtual memory size in bytes.",
+            virtual_pages * page_bytes,
+        ),
+        (
+            "process_resident_memory_bytes",
+            "Resident memory size in bytes.",
+            resident_pages * page_bytes,
+        ),
+        (
+            "process_start_time_seconds",
+            "Start time of the process since unix epoch in seconds.",
+            started_at,
+        ),
+        (
+            "process_max_fds",
+            "Maximum number of open file descriptors.",
+            resource.getrlimit(resource.RLIMIT_NOFILE)[0],
+        ),
         ("process_open_fds", "Number of open file descriptors.", len(list((own / "fd").iterdir()))),
     )
     cpu: list[Series] = [({}, used.user + used.system)]

@@ -1,4 +1,5 @@
-"""When the misbehaviour that `Faults` describes is due, by count: nothing here is left to chance."""
+"""When the misbehaviour that `Faults` describes is due, by count: nothing here is left to
+chance."""
 
 from http import HTTPStatus
 
@@ -6,7 +7,8 @@ from benchrun_simulator.settings import Faults
 
 
 class Share:
-    """True for a share of the questions asked, spread evenly: with 20 percent for the fifth, the tenth, ..."""
+    """True for a share of the questions asked, spread evenly: with 20 percent for the fifth, the
+    tenth, ..."""
 
     def __init__(self, percent: float) -> None:
         self._percent = percent

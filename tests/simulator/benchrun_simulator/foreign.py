@@ -11,7 +11,9 @@ from benchrun_simulator.settings import Foreign
 class ForeignTraffic:
     """Runs requests of its own, one every 1 / rate seconds, from its start on."""
 
-    def __init__(self, foreign: Foreign, *, engine: Engine, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, foreign: Foreign, *, engine: Engine, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._foreign = foreign
         self._engine = engine
         self._loop = loop
@@ -28,13 +30,16 @@ class ForeignTraffic:
 
     def _send(self, number: int, due: float) -> None:
         foreign = self._foreign
-        # No two prompts share a block, and none shares one with a client's: token ids are never negative there.
+        # No two prompts share a block, and none shares one with a client's: token ids are never
+        # negative there.
         sequence = Sequence(
             prompt=[-number] * foreign.prompt_tokens,
             output=[0] * foreign.output_tokens,
             arrived_at=due,
         )
-        self._engine.run(sequence, max_tokens=foreign.output_tokens, reason="length", on_token=_unread)
+        self._engine.run(
+            sequence, max_tokens=foreign.output_tokens, reason="length", on_token=_unread
+        )
         self._plan_next(number + 1)
 
 

@@ -1,8 +1,8 @@
 """What a completion or chat request asks for, and how vLLM would refuse it.
 
-Both kinds end as one `Generation`; n, best_of, echo, logprobs, tools and prompt batches are not imitated:
-those that would change the shape of an answer are refused, sampling parameters are ignored.
-"""
+Both kinds end as one `Generation`; n, best_of, echo, logprobs, tools and prompt batches are not
+imitated: those that would change the shape of an answer are refused, sampling parameters are
+ignored."""
 
 import json
 from dataclasses import dataclass
@@ -18,7 +18,9 @@ DEFAULT_COMPLETION_TOKENS = 16
 class ApiError(Exception):
     """An answer in vLLM's error format."""
 
-    def __init__(self, status: HTTPStatus, kind: str, message: str, *, param: str | None = None) -> None:
+    def __init__(
+        self, status: HTTPStatus, kind: str, message: str, *, param: str | None = None
+    ) -> None:
         super().__init__(message)
         self.status = status
         error = {"message": message, "type": kind, "param": param, "code": status.value}
@@ -67,12 +69,15 @@ def read_json(body: bytes) -> dict[str, Any]:
         decoded = json.loads(body)
     except ValueError as error:
         text = (
-            "1 validation error:\n  {'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode error', "
+            "1 validation error:\n  {'type': 'json_invalid', 'loc': 'body', 'msg': 'JSON decode "
+            "error', "
             f"'input': '<dict of 0 items>', 'ctx': {{'error': '{error}'}}}}"
         )
         raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body") from None
     if not isinstance(decoded, dict):
-        raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", "1 validation error:\n  body is not an object")
+        raise ApiError(
+            HTTPStatus.BAD_REQUEST, "Bad Request", "1 validation error:\n  body is not an object"
+        )
     return decoded
 
 
@@ -84,17 +89,28 @@ def check_model(asked: object, settings: Settings) -> None:
         raise ApiError(HTTPStatus.NOT_FOUND, "NotFoundError", message, param="model")
 
 
-def read_generation(body: bytes, *, chat: bool, settings: Settings, tokenizer: Tokenizer) -> Generation:
+def read_generation(
+    body: bytes, *, chat: bool, settings: Settings, tokenizer: Tokenizer
+) -> Generation:
     """Check a request the way vLLM does and return what it asks for."""
     asked = read_json(body)
     check_model(asked.get("model"), settings)
     if asked.get("n") not in (None, 1) or asked.get("echo"):
         raise bad_request("The simulator answers neither n > 1 nor echo.")
-    max_tokens = asked.get("max_completion_tokens") or asked.get("max_tokens") if chat else asked.get("max_tokens")
+    max_tokens = (
+        asked.get("max_completion_tokens") or asked.get("max_tokens")
+        if chat
+        else asked.get("max_tokens")
+    )
     if max_tokens is not None and max_tokens < 1:
-        message = f"max_tokens must be at least 1, got {max_tokens}. (parameter=max_tokens, value={max_tokens})"
+        message = (
+            f"max_tokens must be at least 1, got {max_tokens}. (parameter=max_tokens, "
+            f"value={max_tokens})"
+        )
         raise bad_request(message, param="max_tokens")
-    prompt = _chat_prompt(asked, tokenizer) if chat else _completion_prompt(asked, settings, tokenizer)
+    prompt = (
+        _chat_prompt(asked, tokenizer) if chat else _completion_prompt(asked, settings, tokenizer)
+    )
     prompt = [0] * settings.template_tokens + prompt
     room = settings.max_model_len - len(prompt)
     if room < 1:
@@ -128,17 +144,22 @@ def _chat_prompt(asked: dict[str, Any], tokenizer: Tokenizer) -> list[int]:
     messages = asked.get("messages")
     if not isinstance(messages, list) or not all(isinstance(message, dict) for message in messages):
         text = (
-            "1 validation error:\n  {'type': 'missing', 'loc': 'body.messages', 'msg': 'Field required', "
+            "1 validation error:\n  {'type': 'missing', 'loc': 'body.messages', 'msg': 'Field "
+            "required', "
             f"'input': '<dict of {len(asked)} items>'}}"
         )
         raise ApiError(HTTPStatus.BAD_REQUEST, "Bad Request", text, param="body.messages")
     return tokenizer.encode(chat_text(messages))
 
 
-def _completion_prompt(asked: dict[str, Any], settings: Settings, tokenizer: Tokenizer) -> list[int]:
+def _completion_prompt(
+    asked: dict[str, Any], settings: Settings, tokenizer: Tokenizer
+) -> list[int]:
     prompt = asked.get("prompt")
     if not prompt:
-        message = "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+        message = (
+            "Either prompt or prompt_embeds must be provided and non-empty. (parameter=prompt)"
+        )
         raise bad_request(message, param="prompt")
     if isinstance(prompt, str):
         _check_characters(prompt, settings, tokenizer)
@@ -148,16 +169,20 @@ def _completion_prompt(asked: dict[str, Any], settings: Settings, tokenizer: Tok
         if highest >= tokenizer.vocabulary_size or min(prompt) < 0:
             raise bad_request(f"Token id {highest} is out of vocabulary")
         return prompt
-    raise bad_request("The simulator takes one prompt a request: a text or a list of token ids.", param="prompt")
+    raise bad_request(
+        "The simulator takes one prompt a request: a text or a list of token ids.", param="prompt"
+    )
 
 
 def _check_characters(text: str, settings: Settings, tokenizer: Tokenizer) -> None:
     limit = settings.max_model_len * tokenizer.longest_token_characters
     if len(text) > limit:
         raise bad_request(
-            f"This model's maximum context length is {settings.max_model_len} tokens. However, your prompt contains "
+            f"This model's maximum context length is {settings.max_model_len} tokens. However, "
+            "your prompt contains "
             f"{len(text)} characters (more than {limit} characters, which is the upper bound for "
-            f"{settings.max_model_len} input tokens). Please reduce the length of the input prompt. "
+            f"{settings.max_model_len} input tokens). Please reduce the length of the input "
+            "prompt. "
             f"(parameter=input_text, value={len(text)})",
             param="input_text",
         )
@@ -168,8 +193,10 @@ def _too_long(tokens: int, settings: Settings) -> ApiError:
         message = "max_tokens must be at least 1, got 0. (parameter=max_tokens, value=0)"
         return bad_request(message, param="max_tokens")
     return bad_request(
-        f"This model's maximum context length is {settings.max_model_len} tokens. However, your prompt contains "
-        f"{tokens} input tokens, which exceeds this limit even without any output tokens. Please reduce the length "
+        f"This model's maximum context length is {settings.max_model_len} tokens. However, your "
+        "prompt contains "
+        f"{tokens} input tokens, which exceeds this limit even without any output tokens. Please "
+        "reduce the length "
         f"of the input prompt. (parameter=input_tokens, value={tokens})",
         param="input_tokens",
     )

@@ -1,10 +1,10 @@
 """HTTP/1.1 on a bare asyncio protocol: no framework between a due token and the socket.
 
-`HttpConnection` parses requests, one at a time on each connection; a handler answers through the `Exchange`
-it is given, whole (`respond`) or in pieces (`open_stream`, `send`, `close_stream`).
-Arrival is stamped when the last byte of a request is read. Handling is handed to `HandlerQueue`, which serves
-one request a turn of the event loop, so that in a burst nobody's arrival is stamped late because of another's work.
-"""
+`HttpConnection` parses requests, one at a time on each connection; a handler answers through the
+`Exchange` it is given, whole (`respond`) or in pieces (`open_stream`, `send`, `close_stream`).
+Arrival is stamped when the last byte of a request is read. Handling is handed to `HandlerQueue`,
+which serves one request a turn of the event loop, so that in a burst nobody's arrival is stamped
+late because of another's work."""
 
 import asyncio
 from collections import deque
@@ -29,7 +29,8 @@ class Request:
     """Names in lower case."""
     body: bytes
     arrived_at: float
-    """When its last byte was read, before anything was made of it; on the event loop's clock, seconds."""
+    """When its last byte was read, before anything was made of it; on the event loop's clock,
+    seconds."""
 
 
 class HandlerQueue:
@@ -106,7 +107,9 @@ class Exchange:
 class HttpConnection(asyncio.Protocol):
     """One client connection, kept alive between requests."""
 
-    def __init__(self, queue: HandlerQueue, clock: Callable[[], float], *, way_seconds: float = 0.0) -> None:
+    def __init__(
+        self, queue: HandlerQueue, clock: Callable[[], float], *, way_seconds: float = 0.0
+    ) -> None:
         self._queue = queue
         self._clock = clock
         self._way_seconds = way_seconds
@@ -161,7 +164,9 @@ class HttpConnection(asyncio.Protocol):
             arrival()
             return
         self._under_way.append(arrival)
-        asyncio.get_running_loop().call_later(self._way_seconds, lambda: self._under_way.popleft()())
+        asyncio.get_running_loop().call_later(
+            self._way_seconds, lambda: self._under_way.popleft()()
+        )
 
     def _put(self, data: bytes) -> None:
         if self._transport is not None:
@@ -199,7 +204,9 @@ class HttpConnection(asyncio.Protocol):
         self._promised_to_read = False
         self._keep_alive = headers.get("connection", "").lower() != "close"
         path = urlsplit(target).path
-        request = Request(method=method, path=path, headers=headers, body=body, arrived_at=self._arrived_at)
+        request = Request(
+            method=method, path=path, headers=headers, body=body, arrived_at=self._arrived_at
+        )
         self._current = Exchange(request, self)
         self._queue.put(self._current)
 

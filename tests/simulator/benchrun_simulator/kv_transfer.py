@@ -1,10 +1,10 @@
 """Prompts prefilled by one server and fetched by another: `--kv-transfer-config`, as counting.
 
-Two ways, as vLLM's connectors have them. With a `shared_storage_path` (ExampleConnector) every server leaves a mark for each
-prompt that it has prefilled, and finds those of the others by the prompt; roles mean nothing. Otherwise (NIXL and its kin) the
-request says so: a producer answers `do_remote_decode` with `kv_transfer_params`, and whoever consumes gets the prompt's blocks
-for these. No tokens are kept; what was fetched takes no time.
-"""
+Two ways, as vLLM's connectors have them. With a `shared_storage_path` (ExampleConnector) every
+server leaves a mark for each prompt that it has prefilled, and finds those of the others by the
+prompt; roles mean nothing. Otherwise (NIXL and its kin) the request says so: a producer answers
+`do_remote_decode` with `kv_transfer_params`, and whoever consumes gets the prompt's blocks for
+these. No tokens are kept; what was fetched takes no time."""
 
 import json
 from argparse import ArgumentTypeError
@@ -20,15 +20,39 @@ from benchrun_simulator.refusals import engine_failed
 STORED = "ExampleConnector"
 CONNECTORS = frozenset(
     {
-        *(STORED, "ExampleHiddenStatesConnector", "LMCacheConnectorV1", "LMCacheMPConnector", "NixlConnector"),
-        *("NixlPullConnector", "NixlPushConnector", "MultiConnector", "HiSparseConnector", "MoRIIOConnector"),
-        *("OffloadingConnector", "DecodeBenchConnector", "MooncakeConnector", "MooncakeStoreConnector"),
+        *(
+            STORED,
+            "ExampleHiddenStatesConnector",
+            "LMCacheConnectorV1",
+            "LMCacheMPConnector",
+            "NixlConnector",
+        ),
+        *(
+            "NixlPullConnector",
+            "NixlPushConnector",
+            "MultiConnector",
+            "HiSparseConnector",
+            "MoRIIOConnector",
+        ),
+        *(
+            "OffloadingConnector",
+            "DecodeBenchConnector",
+            "MooncakeConnector",
+            "MooncakeStoreConnector",
+        ),
         *("FlexKVConnectorV1", "SimpleCPUOffloadConnector", "HF3FSKVConnector"),
     }
 )
 FIELDS = frozenset(
     {
-        *("kv_connector", "kv_role", "engine_id", "kv_port", "kv_buffer_device", "kv_connector_extra_config"),
+        *(
+            "kv_connector",
+            "kv_role",
+            "engine_id",
+            "kv_port",
+            "kv_buffer_device",
+            "kv_connector_extra_config",
+        ),
         *("kv_connector_module_path", "enable_permute_local_kv", "kv_load_failure_policy"),
     }
 )
@@ -58,26 +82,35 @@ class KvTransfer:
     def consumes(self) -> bool:
         return self.role != "kv_producer"
 
-    def prefilled_elsewhere(self, prompt: list[int], params: Mapping[str, Any], *, block_size: int) -> int:
+    def prefilled_elsewhere(
+        self, prompt: list[int], params: Mapping[str, Any], *, block_size: int
+    ) -> int:
         """How many of the prompt's first tokens another server has."""
         if self.fails:
             return 0
         whole = max(len(prompt) - 2, 0) // block_size * block_size
         if self.folder is not None:
             return whole if whole and self._mark(prompt, whole).exists() else 0
-        handed_over = self.consumes and params.get("do_remote_prefill") and params.get("remote_engine_id")
+        handed_over = (
+            self.consumes and params.get("do_remote_prefill") and params.get("remote_engine_id")
+        )
         return whole if handed_over else 0
 
     def prefilled(self, prompt: list[int], *, block_size: int) -> None:
         """This server has computed a prompt, which leaves its mark."""
-        # One token more than where it is looked for: real marks of a prompt of whole blocks and one token are never found.
+        # One token more than where it is looked for: real marks of a prompt of whole blocks and one
+        # token are never found.
         whole = max(len(prompt) - 1, 0) // block_size * block_size
         if self.folder is not None and whole:
             self._mark(prompt, whole).touch()
 
     def answer(self, params: Mapping[str, Any], *, request_id: str) -> dict[str, object] | None:
         """What the answer says about where the blocks are."""
-        if self.folder is not None or self.role == "kv_consumer" or not params.get("do_remote_decode"):
+        if (
+            self.folder is not None
+            or self.role == "kv_consumer"
+            or not params.get("do_remote_decode")
+        ):
             return None
         return {
             "do_remote_prefill": True,
@@ -105,14 +138,23 @@ def config(text: str) -> dict[str, Any]:
         raise _invalid(f"  Invalid JSON: {_complaint(error)} {kind}\n{more}") from None
     if not isinstance(found, dict):
         kind = type(found).__name__
-        raise _invalid(f"  Input should be an object [type=dataclass_type, input_value={found!r}, input_type={kind}]")
+        raise _invalid(
+            f"  Input should be an object [type=dataclass_type, input_value={found!r}, "
+            f"input_type={kind}]"
+        )
     for name in found.keys() - FIELDS:
         raise _invalid(f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]")
     role, connector = found.get("kv_role"), found.get("kv_connector")
     if role is not None and role not in ROLES:
-        raise _invalid(f"kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer' [input_value={role!r}]")
+        raise _invalid(
+            "kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer' "
+            f"[input_value={role!r}]"
+        )
     if connector is not None and role is None:
-        raise _invalid(f"  Value error, Please specify kv_role when kv_connector is set, supported roles are {ROLES}")
+        raise _invalid(
+            "  Value error, Please specify kv_role when kv_connector is set, supported roles are "
+            f"{ROLES}"
+        )
     return found
 
 

@@ -31,14 +31,18 @@ def command(*arguments: str) -> list[str]:
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment: nothing of the caller's vLLM and hub variables, and the package importable."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))}
+    """The process environment: nothing of the caller's vLLM and hub variables, and the package
+    importable."""
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))
+    }
     return {**inherited, "PYTHONPATH": str(SOURCE_ROOT), **(extra or {})}
 
 
 @contextmanager
 def running(*arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """Start a server and wait until its port is open; RuntimeError with its output when it ends instead."""
+    """Start a server and wait until its port is open; RuntimeError with its output when it ends
+    instead."""
     words = command(*arguments, "--host=127.0.0.1", "--port=0")
     with subprocess.Popen(
         words,

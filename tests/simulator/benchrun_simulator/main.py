@@ -33,12 +33,16 @@ from benchrun_simulator.tokens import OutputText, load_tokenizer
 
 LISTEN_BACKLOG = 2048
 NOISE_LINE = (
-    "(APIServer pid=1) INFO [loggers.py:335] Engine 000: noise that makes the log rotate".ljust(199, ".") + "\n"
+    "(APIServer pid=1) INFO [loggers.py:335] Engine 000: noise that makes the log rotate".ljust(
+        199, "."
+    )
+    + "\n"
 )
 
 
 class PunctualSelector(selectors.EpollSelector):
-    """As epoll, but wakes within microseconds of the instant that is asked for, where epoll rounds up to whole milliseconds."""
+    """As epoll, but wakes within microseconds of the instant that is asked for, where epoll rounds
+    up to whole milliseconds."""
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout > 0:
@@ -58,7 +62,9 @@ def main() -> NoReturn:
         _start_up(settings)
         if settings.headless:
             _work()
-        with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(PunctualSelector())) as runner:
+        with asyncio.Runner(
+            loop_factory=lambda: asyncio.SelectorEventLoop(PunctualSelector())
+        ) as runner:
             runner.run(_serve(settings, started_at))
     except Refusal as refusal:
         print(refusal.text, file=sys.stderr, flush=True)
@@ -83,7 +89,8 @@ def _start_up(settings: Settings) -> None:
         raise FAILING_STARTS[settings.faults.fail_start](settings.model)
     concurrency = settings.kv_tokens / settings.max_model_len
     _log(
-        f"GPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for {settings.max_model_len:,} "
+        f"GPU KV cache size: {settings.kv_tokens:,} tokens, Maximum concurrency for "
+        f"{settings.max_model_len:,} "
         f"tokens per request: {concurrency:.2f}x"
     )
     _log("init engine (profile, create kv cache, warmup model) took 0.00 s")
@@ -98,7 +105,9 @@ def _work() -> NoReturn:
 
 async def _serve(settings: Settings, started_at: float) -> None:
     loop = asyncio.get_running_loop()
-    request_log = RequestLog(settings.request_log, loop) if settings.request_log is not None else None
+    request_log = (
+        RequestLog(settings.request_log, loop) if settings.request_log is not None else None
+    )
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _end, request_log)
     engine = _engine(settings, loop=loop, started_at=started_at)
@@ -135,14 +144,18 @@ def _engine(settings: Settings, *, loop: asyncio.AbstractEventLoop, started_at: 
         pace=Pace(settings.timing, settings.disturbances, warn=_warn_of_compilation),
         cache=cache,
         max_sequences=settings.max_sequences,
-        prefill_budget=PrefillBudget(tokens=settings.max_batched_tokens) if settings.prefill_serial else None,
+        prefill_budget=PrefillBudget(tokens=settings.max_batched_tokens)
+        if settings.prefill_serial
+        else None,
         preempted_request=settings.preempted_request,
         jitter=jitter_source(settings),
     )
     return Engine(
         scheduler=scheduler,
         cache=cache,
-        admission=Admission(max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens),
+        admission=Admission(
+            max_requests=settings.max_queued_requests, max_tokens=settings.max_queued_tokens
+        ),
         transfer=settings.kv_transfer,
         new_metrics=lambda: EngineMetrics(
             model_name=settings.served_names[0],

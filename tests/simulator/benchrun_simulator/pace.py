@@ -20,7 +20,8 @@ class Timing:
     per_token_seconds: float
     """Between two tokens of a sequence that runs alone."""
     per_running_seconds: float = 0.0
-    """Added between two tokens for each running sequence: throughput nears 1 / this, as where compute is the limit."""
+    """Added between two tokens for each running sequence: throughput nears 1 / this, as where
+    compute is the limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,7 +62,10 @@ class Pace:
 
     def latency(self, sequence: Sequence, *, now: float) -> float:
         """The part of the time to the first token that the prompt's length does not change."""
-        return self._timing.first_token_seconds * self._factor(sequence, now) + sequence.held_up_seconds
+        return (
+            self._timing.first_token_seconds * self._factor(sequence, now)
+            + sequence.held_up_seconds
+        )
 
     def prefill(self, sequence: Sequence, *, computed: int, now: float) -> float:
         """What the `computed` tokens of a prompt that are not cached take."""

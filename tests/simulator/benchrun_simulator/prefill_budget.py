@@ -1,8 +1,8 @@
 """Prefills that share one engine: a limit of tokens at once, and one piece of work after the other.
 
-A coarse chunked prefill. Prompts of at most `tokens` uncached tokens in all are between admission and first
-token; the rest waits although sequences and blocks would be free. A longer prompt goes in alone.
-"""
+A coarse chunked prefill. Prompts of at most `tokens` uncached tokens in all are between admission
+and first token; the rest waits although sequences and blocks would be free. A longer prompt goes in
+alone."""
 
 from benchrun_simulator.sequence import Sequence
 
@@ -20,7 +20,8 @@ class PrefillBudget:
         return not self._taken or sum(self._taken.values()) + computed <= self._budget
 
     def begin(self, sequence: Sequence, *, computed: int, work_seconds: float, now: float) -> float:
-        """Take the tokens; return when the work is done that this prefill and those before it need."""
+        """Take the tokens; return when the work is done that this prefill and those before it
+        need."""
         self._taken[sequence] = computed
         self._busy_until = max(self._busy_until, now) + work_seconds
         return self._busy_until

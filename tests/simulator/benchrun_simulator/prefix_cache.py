@@ -1,10 +1,9 @@
 """KV-cache blocks and vLLM's automatic prefix cache, as counting.
 
-A block holds `block_size` tokens. It is blank, private to one sequence, or *hashed*: its content is named by
-a hash over all tokens up to its end, so that later sequences with the same prefix can share it. A hashed block
-nobody holds is idle: still a hit, and evicted (least recently used first) when blocks run out.
-Memory is never touched; only numbers and hashes are kept.
-"""
+A block holds `block_size` tokens. It is blank, private to one sequence, or *hashed*: its content is
+named by a hash over all tokens up to its end, so that later sequences with the same prefix can
+share it. A hashed block nobody holds is idle: still a hit, and evicted (least recently used first)
+when blocks run out. Memory is never touched; only numbers and hashes are kept."""
 
 from array import array
 from collections import OrderedDict
@@ -24,7 +23,8 @@ def token_bytes(tokens: Tokens[int]) -> bytes:
 
 
 def block_hashes(tokens: Tokens[int], *, block_size: int, salt: str = "") -> list[bytes]:
-    """Name every full block of `tokens`, first to last. Equal salts share, different ones never do."""
+    """Name every full block of `tokens`, first to last. Equal salts share, different ones never
+    do."""
     parent = salt.encode()
     hashes = []
     for start in range(0, len(tokens) - block_size + 1, block_size):
@@ -62,7 +62,9 @@ class KvCache:
         self.blocks = blocks
         self.block_size = block_size
         self.prefix_caching = prefix_caching
-        self._foreign_hits_percent = foreign_hits_percent  # of each prompt, as if somebody had sent it before
+        self._foreign_hits_percent = (
+            foreign_hits_percent  # of each prompt, as if somebody had sent it before
+        )
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()
         self._private = 0
@@ -78,10 +80,11 @@ class KvCache:
         return 1 - self.free_blocks / self.blocks
 
     def admit(self, hashes: Tokens[bytes], *, tokens: int) -> Lease | None:
-        """Give blocks for `tokens` tokens whose full blocks are named `hashes`; None when too few are free.
+        """Give blocks for `tokens` tokens whose full blocks are named `hashes`; None when too few
+        are free.
 
-        The last token is always computed, so a prompt that is wholly cached still misses its last block.
-        """
+        The last token is always computed, so a prompt that is wholly cached still misses its last
+        block."""
         hits = self._leading_hits(hashes, tokens=tokens)
         idle_hits = sum(name in self._idle for name in hits)
         fresh = self._blocks_for(tokens) - len(hits)
@@ -103,7 +106,8 @@ class KvCache:
         return self._with_foreign(hits, tokens=tokens) * self.block_size
 
     def grow(self, lease: Lease, *, tokens: int) -> bool:
-        """Make room for `tokens` tokens in all; False, and nothing taken, when too few blocks are free."""
+        """Make room for `tokens` tokens in all; False, and nothing taken, when too few blocks are
+        free."""
         missing = self._blocks_for(tokens) - lease.blocks
         if missing > self.free_blocks:
             return False
@@ -111,7 +115,8 @@ class KvCache:
         return True
 
     def seal(self, lease: Lease, name: bytes) -> None:
-        """Name a private block of the lease that has become full, unless a twin has that name already."""
+        """Name a private block of the lease that has become full, unless a twin has that name
+        already."""
         if not self.prefix_caching or name in self._held or name in self._idle:
             return
         self._held[name] = 1
@@ -120,7 +125,8 @@ class KvCache:
         lease.shared.append(name)
 
     def release(self, lease: Lease) -> None:
-        """Take all blocks of a lease back; hashed ones stay findable. The lease is empty afterwards."""
+        """Take all blocks of a lease back; hashed ones stay findable. The lease is empty
+        afterwards."""
         # The tail goes first into the queue for eviction: a shorter prefix is the likelier hit.
         for name in reversed(lease.shared):
             self._held[name] -= 1
@@ -131,7 +137,8 @@ class KvCache:
         lease.shared, lease.private = [], 0
 
     def reset(self) -> bool:
-        """Forget all hashed blocks. False, and nothing forgotten, while any block is held, as in vLLM."""
+        """Forget all hashed blocks. False, and nothing forgotten, while any block is held, as in
+        vLLM."""
         if self._held or self._private:
             return False
         self._idle.clear()
@@ -141,7 +148,9 @@ class KvCache:
         return -(-tokens // self.block_size)
 
     def _with_foreign(self, hits: int, *, tokens: int) -> int:
-        foreign = self._lookups(tokens) * self._foreign_hits_percent / 100 if self.prefix_caching else 0
+        foreign = (
+            self._lookups(tokens) * self._foreign_hits_percent / 100 if self.prefix_caching else 0
+        )
         return max(hits, int(foreign))
 
     def _lookups(self, tokens: int) -> int:

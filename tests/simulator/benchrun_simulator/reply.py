@@ -14,7 +14,8 @@ from benchrun_simulator.tokens import OutputText
 
 @dataclass(slots=True)
 class Sent:
-    """What has been written so far; instants are taken right after the write, on the event loop's clock."""
+    """What has been written so far; instants are taken right after the write, on the event loop's
+    clock."""
 
     tokens: int = 0
     chunks: int = 0
@@ -75,7 +76,9 @@ class Reply:
         if sequence.finished:
             self._close(sequence)
         elif self._chunk_is_due(sequence):
-            self.exchange.send(self.answer.token_event(self.output_text.json(self._unsent(sequence))))
+            self.exchange.send(
+                self.answer.token_event(self.output_text.json(self._unsent(sequence)))
+            )
             self.sent.note(tokens=sequence.generated, now=self.clock())
         if not sequence.finished:
             self._cut_short_if_due(sequence)
@@ -106,7 +109,9 @@ class Reply:
         faults = self.settings.faults
         if sequence.generated == faults.truncate_after_tokens:
             self.abort(sequence)
-            self.exchange.close_stream(b"data: " + internal_error("Internal server error").body + b"\n\n" + DONE)
+            self.exchange.close_stream(
+                b"data: " + internal_error("Internal server error").body + b"\n\n" + DONE
+            )
         elif sequence.generated == faults.reset_after_tokens:
             self.abort(sequence)
             self.exchange.reset()
@@ -120,7 +125,9 @@ class Reply:
             "completion_tokens": generated,
         }
         if self.settings.prompt_tokens_details:
-            usage["prompt_tokens_details"] = {"cached_tokens": sequence.cached_tokens + sequence.fetched_tokens}
+            usage["prompt_tokens_details"] = {
+                "cached_tokens": sequence.cached_tokens + sequence.fetched_tokens
+            }
         return usage
 
 

@@ -1,7 +1,8 @@
-"""The truth about each finished request, as JSON lines: what a client's figures can be held against.
+"""The truth about each finished request, as JSON lines: what a client's figures can be held
+against.
 
-Lines are rendered when a request ends and written in batches, so that no write to a file delays a token.
-"""
+Lines are rendered when a request ends and written in batches, so that no write to a file delays a
+token."""
 
 import asyncio
 import json

@@ -1,4 +1,5 @@
-"""What a restart looks like from outside, without one: counters that begin anew, another start of the process."""
+"""What a restart looks like from outside, without one: counters that begin anew, another start of
+the process."""
 
 import time
 

@@ -1,12 +1,13 @@
 """Continuous batching as a pure event queue: which sequence gets its next token when.
 
-No clock and no input or output in here: the caller says what time it is. Instants are seconds on the caller's
-clock and follow from arrivals and `Pace` alone, so a late caller never makes the schedule drift.
+No clock and no input or output in here: the caller says what time it is. Instants are seconds on
+the caller's clock and follow from arrivals and `Pace` alone, so a late caller never makes the
+schedule drift.
 
-    submit -> waiting (FIFO) -> running, at most `max_sequences`, while KV blocks and the prefill budget last
-    running: prefill, then token after token; blocks are taken as the sequence grows;
-    when none is left the sequence admitted last is preempted: it goes to the head of the queue and is
-    prefilled again, as in vLLM
+    submit -> waiting (FIFO) -> running, at most `max_sequences`, while KV blocks and the prefill
+    budget last running: prefill, then token after token; blocks are taken as the sequence grows;
+    when none is left the sequence admitted last is preempted: it goes to the head of the queue and
+    is prefilled again, as in vLLM
 """
 
 from collections import deque
@@ -49,8 +50,12 @@ class Scheduler:
         self._cache = cache
         self._max_sequences = max_sequences
         self._prefill_budget = prefill_budget  # None: prefills don't slow each other
-        self._preempted_request = preempted_request  # after its first token, though there are blocks
-        self._jitter = jitter  # seconds added to one token's instant; the following ones are not moved
+        self._preempted_request = (
+            preempted_request  # after its first token, though there are blocks
+        )
+        self._jitter = (
+            jitter  # seconds added to one token's instant; the following ones are not moved
+        )
         self._waiting: deque[Sequence] = deque()
         self._running: dict[Sequence, None] = {}  # in the order of admission
         self._events: list[tuple[float, int, int, Sequence]] = []
@@ -69,7 +74,9 @@ class Scheduler:
         """Queue a sequence; it is admitted at once when there is room."""
         if self._cache.prefix_caching:
             block_size = self._cache.block_size
-            sequence.hashes = block_hashes(sequence.prompt, block_size=block_size, salt=sequence.salt)
+            sequence.hashes = block_hashes(
+                sequence.prompt, block_size=block_size, salt=sequence.salt
+            )
         self._pace.arrived(sequence, now=now)
         self._waiting.append(sequence)
         self._admit(now)
@@ -90,7 +97,8 @@ class Scheduler:
         return self._events[0][0] if self._events else None
 
     def advance(self, now: float) -> Iterator[tuple[Sequence, float]]:
-        """Yield, in order of time, each sequence that gets a token up to `now`, and the token's instant.
+        """Yield, in order of time, each sequence that gets a token up to `now`, and the token's
+        instant.
 
         The caller may submit and abort while it iterates.
         """
@@ -107,7 +115,11 @@ class Scheduler:
             yield sequence, due
 
     def _admit(self, now: float) -> None:
-        while self._waiting and len(self._running) < self._max_sequences and self._may_prefill(self._waiting[0]):
+        while (
+            self._waiting
+            and len(self._running) < self._max_sequences
+            and self._may_prefill(self._waiting[0])
+        ):
             sequence = self._waiting[0]
             lease = self._cache.admit(sequence.hashes, tokens=sequence.tokens)
             if lease is None:
@@ -119,7 +131,9 @@ class Scheduler:
         if self._prefill_budget is None:
             return True
         cached = self._cache.cached_tokens(sequence.hashes, tokens=sequence.tokens)
-        return self._prefill_budget.has_room(sequence.tokens - max(cached, sequence.elsewhere_tokens))
+        return self._prefill_budget.has_room(
+            sequence.tokens - max(cached, sequence.elsewhere_tokens)
+        )
 
     def _start(self, sequence: Sequence, lease: Lease, now: float) -> None:
         if stall := self._pace.stall(sequence):
@@ -143,7 +157,9 @@ class Scheduler:
         work = self._pace.prefill(sequence, computed=computed, now=now)
         if self._prefill_budget is None:
             return now + latency + work
-        return latency + self._prefill_budget.begin(sequence, computed=computed, work_seconds=work, now=now)
+        return latency + self._prefill_budget.begin(
+            sequence, computed=computed, work_seconds=work, now=now
+        )
 
     def _stand_still(self, seconds: float) -> None:
         for sequence in self._running:
@@ -164,7 +180,9 @@ class Scheduler:
         if self._cache.prefix_caching and sequence.tokens % block_size == 0:
             self._name_last_block(sequence)
         last = sequence.next_token_at
-        self._expect(sequence, last + self._pace.token(sequence, running=len(self._running), now=last))
+        self._expect(
+            sequence, last + self._pace.token(sequence, running=len(self._running), now=last)
+        )
 
     def _name_last_block(self, sequence: Sequence) -> None:
         start = sequence.tokens - self._cache.block_size

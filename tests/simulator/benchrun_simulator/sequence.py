@@ -22,9 +22,11 @@ class Sequence:
     cached_tokens: int = 0
     """Prefix-cache hit at the first admission."""
     elsewhere_tokens: int = 0
-    """Of the prompt, so many first tokens were prefilled by another server, which hands them over."""
+    """Of the prompt, so many first tokens were prefilled by another server, which hands them
+    over."""
     fetched_tokens: int = 0
-    """Handed over at the first admission: those of `elsewhere_tokens` that the prefix cache has not."""
+    """Handed over at the first admission: those of `elsewhere_tokens` that the prefix cache has
+    not."""
     preemptions: int = 0
     held_up_seconds: float = 0.0
     """Added to the prefill, as for the first requests of a cold engine."""

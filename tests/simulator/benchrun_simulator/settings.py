@@ -18,7 +18,8 @@ class Faults:
     error_percent: float = 0.0
     """Share of completions answered with HTTP 500, spread evenly by count, as all shares here."""
     reject_percent: float = 0.0
-    """Share of completions answered with HTTP 429, as by a gateway: the server's own counters know nothing of it."""
+    """Share of completions answered with HTTP 429, as by a gateway: the server's own counters know
+    nothing of it."""
     canary_fails: int = 0
     """So many completions, from the first on, get HTTP 500."""
     truncate_after_tokens: int | None = None
@@ -32,7 +33,8 @@ class Faults:
     output_percent: float = 100.0
     """All answers end after this share of the tokens asked for, whatever the request says."""
     drop_end_percent: float = 0.0
-    """Share of streams that end without error, but without their last tokens, usage and end mark."""
+    """Share of streams that end without error, but without their last tokens, usage and end
+    mark."""
     usage_percent: float = 100.0
     """What usage counts say, in percent of what is true; the server's own counters stay right."""
     die_after_requests: int | None = None
@@ -65,7 +67,8 @@ class Foreign:
     prompt_tokens: int = 64
     output_tokens: int = 16
     hits_percent: float = 0.0
-    """Of every prompt, the share that the prefix cache holds as if others had sent it before, in whole blocks."""
+    """Of every prompt, the share that the prefix cache holds as if others had sent it before, in
+    whole blocks."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

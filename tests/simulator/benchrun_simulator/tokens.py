@@ -1,9 +1,9 @@
 """Text to token ids and back: the model's own tokenizer where it can be had, else one token a byte.
 
-With `tokenizer.json` in the model's folder and the `tokenizers` package importable, counts agree with what a
-client computes from the same file. The byte tokenizer needs nothing and is exact in both directions, so a
-client that trims its prompts through /tokenize and /detokenize ends with equal counts as well.
-"""
+With `tokenizer.json` in the model's folder and the `tokenizers` package importable, counts agree
+with what a client computes from the same file. The byte tokenizer needs nothing and is exact in
+both directions, so a client that trims its prompts through /tokenize and /detokenize ends with
+equal counts as well."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,10 @@ class ByteTokenizer:
         return bytes(tokens).decode(errors="replace")
 
     def output_words(self) -> list[tuple[int, str]]:
-        return [(byte, chr(byte)) for byte in b"the quick brown fox jumps over the lazy dog and goes home again "]
+        return [
+            (byte, chr(byte))
+            for byte in b"the quick brown fox jumps over the lazy dog and goes home again "
+        ]
 
 
 class FileTokenizer:
@@ -66,15 +69,23 @@ class FileTokenizer:
         return text
 
     def output_words(self) -> list[tuple[int, str]]:
-        """Words that start with a space: they stay apart, so output sent back as a prompt gives equal tokens."""
+        """Words that start with a space: they stay apart, so output sent back as a prompt gives
+        equal tokens."""
         words = []
         for token in range(self.vocabulary_size):
             text = self.decode([token])
-            if text.startswith(" ") and text[1:].isalpha() and text.isascii() and self.encode(text) == [token]:
+            if (
+                text.startswith(" ")
+                and text[1:].isalpha()
+                and text.isascii()
+                and self.encode(text) == [token]
+            ):
                 words.append((token, text))
             if len(words) == MOST_OUTPUT_WORDS:
                 break
-        return words or [(token, self.decode([token])) for token in range(min(self.vocabulary_size, 16))]
+        return words or [
+            (token, self.decode([token])) for token in range(min(self.vocabulary_size, 16))
+        ]
 
 
 def load_tokenizer(folder: Path) -> Tokenizer:
@@ -89,7 +100,8 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 class OutputText:
-    """The words an imitated model says: a fixed cycle, entered at a place that the prompt decides."""
+    """The words an imitated model says: a fixed cycle, entered at a place that the prompt
+    decides."""
 
     def __init__(self, words: list[tuple[int, str]]) -> None:
         self._tokens = [token for token, _ in words]
@@ -98,7 +110,8 @@ class OutputText:
         # Each token's text as a JSON string, ready to be pasted into a chunk.
 
     def plan(self, prompt: Iterable[int], count: int) -> list[int]:
-        """Return the `count` tokens that follow this prompt; the same prompt gets the same tokens."""
+        """Return the `count` tokens that follow this prompt; the same prompt gets the same
+        tokens."""
         size = len(self._tokens)
         start = crc32(",".join(map(str, prompt)).encode()) % size
         rounds = (start + count) // size + 1

@@ -1,8 +1,8 @@
 """The flags `vllm serve` 0.32 knows beyond those the simulator acts on, by what they take.
 
 They are accepted, checked for form and reported in the log, and change nothing. A flag that stands
-neither here nor in `arguments` is unknown to vLLM 0.32 too and ends in its usage error. `|` parts aliases.
-"""
+neither here nor in `arguments` is unknown to vLLM 0.32 too and ends in its usage error. `|` parts
+aliases."""
 
 
 def _names(text: str) -> list[str]:

@@ -1,4 +1,5 @@
-"""What the operator's models and the definitions' schemas say of a spec, in one form, so that both can be compared."""
+"""What the operator's models and the definitions' schemas say of a spec, in one form, so that both
+can be compared."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -16,28 +17,39 @@ Said = tuple[str, str]
 
 def path_of(problem: Any) -> str:
     """A pydantic location written as the API server writes it."""
-    return "spec" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"])
+    return "spec" + "".join(
+        f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]
+    )
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """What the API server makes of a value: absent fields that have a default are filled in, from the outside inwards."""
+    """What the API server makes of a value: absent fields that have a default are filled in, from
+    the outside inwards."""
     if isinstance(value, list):
         return [with_defaults(entry, schema["items"]) for entry in value]
     if not isinstance(value, dict):
         return value
     if "additionalProperties" in schema:
-        return {key: with_defaults(inner, schema["additionalProperties"]) for key, inner in value.items()}
+        return {
+            key: with_defaults(inner, schema["additionalProperties"])
+            for key, inner in value.items()
+        }
     fields = schema.get("properties", {})
-    filled = {name: child["default"] for name, child in fields.items() if "default" in child} | value
+    filled = {
+        name: child["default"] for name, child in fields.items() if "default" in child
+    } | value
     return {name: with_defaults(inner, fields.get(name, {})) for name, inner in filled.items()}
 
 
 def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refused) -> None:
-    """The model refuses the spec at the field of the case or above it, in its words where they are ours."""
+    """The model refuses the spec at the field of the case or above it, in its words where they are
+    ours."""
     with pytest.raises(ValidationError) as refused:
         model.model_validate(spec)
     problems = refused.value.errors()
-    assert [p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))] == problems
+    assert [
+        p for p in problems if path_of(p).startswith(case.path) or case.path.startswith(path_of(p))
+    ] == problems
     if case.message is not None:
         (problem,) = problems
         assert case.message in problem["msg"]
@@ -55,7 +67,8 @@ def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], boo
 
 
 def broken_in_cel(spec: Spec, schema: Schema, *, old: Spec | None = None) -> set[Said]:
-    """Rules of the schema that the spec breaks, once defaults are filled in. With `old`, those about change, and only them."""
+    """Rules of the schema that the spec breaks, once defaults are filled in. With `old`, those
+    about change, and only them."""
     before = None if old is None else with_defaults(old, schema)
     return set(_broken(with_defaults(spec, schema), schema, "spec", before))
 
@@ -73,16 +86,28 @@ def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator
     elif isinstance(value, dict):
         others = schema.get("additionalProperties", {})
         for name, inner in value.items():
-            yield from _broken(inner, schema.get("properties", {}).get(name, others), f"{path}.{name}", None)
+            yield from _broken(
+                inner, schema.get("properties", {}).get(name, others), f"{path}.{name}", None
+            )
 
 
 def _message(rule: Mapping[str, str], scope: Mapping[str, Any]) -> str:
-    return str(_evaluated(rule["messageExpression"], scope)) if "messageExpression" in rule else rule["message"]
+    return (
+        str(_evaluated(rule["messageExpression"], scope))
+        if "messageExpression" in rule
+        else rule["message"]
+    )
 
 
-def _member(name: str, implementation: Callable[..., Any], *parameters: cel.Type) -> cel.FunctionDecl:
+def _member(
+    name: str, implementation: Callable[..., Any], *parameters: cel.Type
+) -> cel.FunctionDecl:
     overload = cel.Overload(
-        name, return_type=cel.Type.DYN, parameters=list(parameters), is_member=True, impl=implementation
+        name,
+        return_type=cel.Type.DYN,
+        parameters=list(parameters),
+        is_member=True,
+        impl=implementation,
     )
     return cel.FunctionDecl(name, [overload])
 
@@ -101,7 +126,9 @@ def _environment() -> cel.Env:
             _member("max", max, cel.Type.LIST),
             _member("indexOf", _index_of, cel.Type.LIST, cel.Type.BOOL),
             _member("split", str.split, cel.Type.STRING, cel.Type.STRING),
-            _member("format", lambda text, values: text % tuple(values), cel.Type.STRING, cel.Type.LIST),
+            _member(
+                "format", lambda text, values: text % tuple(values), cel.Type.STRING, cel.Type.LIST
+            ),
         ],
     )
 

@@ -1,4 +1,5 @@
-"""Datasets that must be accepted, and ones that must be refused: the field that is named, and our words where they are ours."""
+"""Datasets that must be accepted, and ones that must be refused: the field that is named, and our
+words where they are ours."""
 
 from typing import Any
 
@@ -41,13 +42,21 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
     "a mean above the longest": (".random", _drawn(mean=4001), "mean must be from min to max"),
     "no spread": (".random.inputLengths.stdev", _drawn(stdev=0), None),
     "a length as a text": (".random.inputLengths.mean", _drawn(mean="1000"), None),
-    "no longest": (".random.inputLengths.max", {"random": {"inputLengths": {**_DRAWN, "max": None}}}, None),
+    "no longest": (
+        ".random.inputLengths.max",
+        {"random": {"inputLengths": {**_DRAWN, "max": None}}},
+        None,
+    ),
     "a dataset path within the image that is relative": (
         ".custom.file.path",
         {"custom": {"file": {"path": "data/x"}}},
         None,
     ),
-    "an object without a bucket": (".custom.file.s3.bucket", {"custom": {"file": {"s3": {"key": "k"}}}}, None),
+    "an object without a bucket": (
+        ".custom.file.s3.bucket",
+        {"custom": {"file": {"s3": {"key": "k"}}}},
+        None,
+    ),
     "a bucket in capitals": (
         ".custom.file.s3.bucket",
         {"custom": {"file": {"s3": {"bucket": "Data", "key": "k"}}}},
@@ -64,8 +73,16 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         None,
     ),
     "texts without a column": (".texts.column", {"texts": {"file": FILE}}, None),
-    "no text in a prompt": (".texts.textsPerPrompt", {"texts": {**_TEXTS, "textsPerPrompt": 0}}, None),
-    "texts of an unknown format": (".texts.format", {"texts": {**_TEXTS, "format": "Parquet"}}, None),
+    "no text in a prompt": (
+        ".texts.textsPerPrompt",
+        {"texts": {**_TEXTS, "textsPerPrompt": 0}},
+        None,
+    ),
+    "texts of an unknown format": (
+        ".texts.format",
+        {"texts": {**_TEXTS, "format": "Parquet"}},
+        None,
+    ),
     "answers beyond all bounds": (
         ".texts",
         {"texts": {**_TEXTS, "textsPerPrompt": 10_000, "outputTokensPerText": 101}},
@@ -82,7 +99,11 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         "outputTokens or inputOutputRatio",
     ),
     "no turn": (".agent.turns", {"agent": {"staticPrefix": {}, "turns": 0}}, None),
-    "no prefix to repeat": (".prefixRepetition.prefixes", {"prefixRepetition": {"prefixes": 0}}, None),
+    "no prefix to repeat": (
+        ".prefixRepetition.prefixes",
+        {"prefixRepetition": {"prefixes": 0}},
+        None,
+    ),
     "a hub dataset without a column": (
         ".huggingFace.column",
         {"huggingFace": {"repository": "openai/gsm8k", "outputTokens": 9}},
@@ -93,19 +114,35 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         {"huggingFace": {"repository": "/data/x", "column": "c", "outputTokens": 9}},
         None,
     ),
-    "a trace in minutes": (".timedTrace.unit", {"timedTrace": {"file": FILE, "unit": "Minutes"}}, None),
+    "a trace in minutes": (
+        ".timedTrace.unit",
+        {"timedTrace": {"file": FILE, "unit": "Minutes"}},
+        None,
+    ),
     "a mix of one": (".mix", mix("a"), None),
     "a mix of nine": (".mix", mix(*"abcdefghi"), None),
-    "a part that names no workload": (".mix[0].workload", {"mix": [{"weight": 2}, {"workload": "a"}]}, None),
-    "a part without weight": (".mix[0].weight", {"mix": [{"workload": "a", "weight": 0}, {"workload": "b"}]}, None),
+    "a part that names no workload": (
+        ".mix[0].workload",
+        {"mix": [{"weight": 2}, {"workload": "a"}]},
+        None,
+    ),
+    "a part without weight": (
+        ".mix[0].weight",
+        {"mix": [{"workload": "a", "weight": 0}, {"workload": "b"}]},
+        None,
+    ),
 }
 
 ACCEPTED_DATASETS: dict[str, Dataset] = {
     "prefixes": {"prefixRepetition": {"prefixes": 4, "prefixTokens": 64}},
-    "an agent with its own conversation": {"agent": {"conversation": FILE, "staticPrefix": {}, "outputTokens": 8}},
+    "an agent with its own conversation": {
+        "agent": {"conversation": FILE, "staticPrefix": {}, "outputTokens": 8}
+    },
     "an agent whose clock goes on": {"agent": {"dynamicPrefix": {"variants": 100}}},
     "an agent in ten turns": {"agent": {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100}},
-    "talks with limits": {"shareGPT": {"file": FILE, "maxPromptTokens": 4000, "maxTotalTokens": 8000}},
+    "talks with limits": {
+        "shareGPT": {"file": FILE, "maxPromptTokens": 4000, "maxTotalTokens": 8000}
+    },
     "prompts in the image": {"custom": {"file": {"path": "/opt/data/prompts.jsonl"}}},
     "prompts in a store": {
         "custom": {
@@ -132,7 +169,14 @@ ACCEPTED_DATASETS: dict[str, Dataset] = {
         }
     },
     "the hub": {
-        "huggingFace": {"repository": "openai/gsm8k", "subset": "main", "column": "question", "outputTokens": 9}
+        "huggingFace": {
+            "repository": "openai/gsm8k",
+            "subset": "main",
+            "column": "question",
+            "outputTokens": 9,
+        }
     },
-    "a trace as a list of lengths": {"timedTrace": {"file": FILE, "unit": "Seconds", "blockTokens": 16}},
+    "a trace as a list of lengths": {
+        "timedTrace": {"file": FILE, "unit": "Seconds", "blockTokens": 16}
+    },
 }

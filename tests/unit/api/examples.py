@@ -27,5 +27,10 @@ class Example:
         return str(self.body["metadata"]["name"])
 
 
-EXAMPLES = [Example(path.name, body) for path in FILES for body in yaml.safe_load_all(path.read_text())]
-EACH = [pytest.param(example, id=f"{example.file}:{example.kind}:{example.name}") for example in EXAMPLES]
+EXAMPLES = [
+    Example(path.name, body) for path in FILES for body in yaml.safe_load_all(path.read_text())
+]
+EACH = [
+    pytest.param(example, id=f"{example.file}:{example.kind}:{example.name}")
+    for example in EXAMPLES
+]

@@ -1,4 +1,5 @@
-"""A status with something in every field, whatever fields there are: none can be forgotten where all must be seen."""
+"""A status with something in every field, whatever fields there are: none can be forgotten where
+all must be seen."""
 
 import types
 from collections.abc import Iterable
@@ -14,17 +15,24 @@ TEXT = "2026-01-02T03:04:05Z"
 
 
 def filled(model: type[Model]) -> Model:
-    """An instance in which every field, however deep, is set to something that is not its default."""
+    """An instance in which every field, however deep, is set to something that is not its
+    default."""
     return model.model_validate(_fields(model))
 
 
 def _fields(model: type[BaseModel]) -> dict[str, Any]:
-    return {name: _value(field.annotation, field.metadata) for name, field in model.model_fields.items()}
+    return {
+        name: _value(field.annotation, field.metadata) for name, field in model.model_fields.items()
+    }
 
 
 def _value(kind: Any, bounds: Iterable[Any]) -> Any:
     origin, arguments = get_origin(kind), get_args(kind)
-    bounds = [single for bound in bounds for single in (bound.metadata if isinstance(bound, FieldInfo) else [bound])]
+    bounds = [
+        single
+        for bound in bounds
+        for single in (bound.metadata if isinstance(bound, FieldInfo) else [bound])
+    ]
     if origin is Annotated:
         return _value(arguments[0], [*arguments[1:], *bounds])
     if origin is Literal:
@@ -39,5 +47,7 @@ def _value(kind: Any, bounds: Iterable[Any]) -> Any:
     if isinstance(kind, type) and issubclass(kind, BaseModel):
         return _fields(kind)
     if kind is str:
-        return TEXT[: next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), None)]
+        return TEXT[
+            : next((bound.max_length for bound in bounds if isinstance(bound, MaxLen)), None)
+        ]
     return {bool: True, int: 7, float: 7.5}[kind]

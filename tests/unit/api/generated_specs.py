@@ -1,4 +1,5 @@
-"""Specs whose fields are each of the right type and within their bounds, and which keep or break rules between them."""
+"""Specs whose fields are each of the right type and within their bounds, and which keep or break
+rules between them."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +17,9 @@ def mostly(usual: Any, rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
 
 def some_of(members: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Json]:
     """An object with one of the members; once in eight times with any number of them."""
-    one = st.sampled_from(sorted(members)).flatmap(lambda name: st.fixed_dictionaries({name: members[name]}))
+    one = st.sampled_from(sorted(members)).flatmap(
+        lambda name: st.fixed_dictionaries({name: members[name]})
+    )
     several = st.fixed_dictionaries({}, optional=dict(members))
     return st.integers(0, 7).flatmap(lambda n: several if n == 7 else one)
 
@@ -62,7 +65,11 @@ DATASETS = mostly(
     ),
 )
 SEARCHES = st.fixed_dictionaries(
-    {"axis": st.sampled_from(["RequestRate", "Concurrency"]), "from": mostly("1", DECIMALS), "to": WHOLE},
+    {
+        "axis": st.sampled_from(["RequestRate", "Concurrency"]),
+        "from": mostly("1", DECIMALS),
+        "to": WHOLE,
+    },
     optional={
         "tolerancePercent": st.sampled_from(["0.5", "1", "5", "100", "100.5"]),
         "maxProbes": st.sampled_from([1, 12, 32]),
@@ -75,7 +82,9 @@ _LOADS: Mapping[str, st.SearchStrategy[Any]] = {
     | st.lists(RATES, min_size=1, max_size=4, unique=True),
     "concurrencies": st.lists(st.integers(1, 512), min_size=1, max_size=4, unique=True),
     "search": SEARCHES,
-    "traceSpeeds": st.lists(st.sampled_from(["1", "1.0", "2"]), min_size=1, max_size=3, unique=True),
+    "traceSpeeds": st.lists(
+        st.sampled_from(["1", "1.0", "2"]), min_size=1, max_size=3, unique=True
+    ),
     "batchSizes": st.lists(st.sampled_from([1, 8, 50_000]), min_size=1, max_size=3, unique=True),
 }
 LOADS = st.builds(
@@ -88,7 +97,8 @@ WORKLOADS = st.builds(
     st.fixed_dictionaries({"dataset": DATASETS, "load": LOADS}),
     st.fixed_dictionaries({"requests": st.sampled_from([1, 36, 37, 368, 369, 50_000])})
     | mostly(
-        {"requests": 9}, some_of({"requests": st.just(9), "durationSeconds": st.sampled_from([1, 60, 500, 86_400])})
+        {"requests": 9},
+        some_of({"requests": st.just(9), "durationSeconds": st.sampled_from([1, 60, 500, 86_400])}),
     ),
 )
 _MODE = "VLLM_SERVER_DEV_MODE"
@@ -96,12 +106,15 @@ _VARIABLES = st.sampled_from(["A", _MODE]).flatmap(
     lambda name: some_of(
         {
             "value": st.sampled_from(["0", "1"]),
-            "valueFrom": st.sampled_from([{"secretKeyRef": {"name": "s", "key": "k"}}, {"vault": {"key": "k"}}]),
+            "valueFrom": st.sampled_from(
+                [{"secretKeyRef": {"name": "s", "key": "k"}}, {"vault": {"key": "k"}}]
+            ),
         }
     ).map(lambda source: {"name": name, **source})
 )
 _STARTED = st.fixed_dictionaries(
-    {"image": st.just("vllm:1")}, optional={"env": st.lists(_VARIABLES, max_size=2, unique_by=lambda v: str(v["name"]))}
+    {"image": st.just("vllm:1")},
+    optional={"env": st.lists(_VARIABLES, max_size=2, unique_by=lambda v: str(v["name"]))},
 )
 _ENDPOINTS = st.builds(
     lambda address, allowed: {**address, **allowed},
@@ -125,7 +138,8 @@ _MEASUREMENTS = st.fixed_dictionaries(
     optional={
         "cachePolicy": st.sampled_from(["Isolate", "Reset", "Share"]),
         "percentiles": mostly(
-            ["50", "99"], st.lists(st.sampled_from(["99", "99.0", "0", "0.0"]), min_size=1, unique=True)
+            ["50", "99"],
+            st.lists(st.sampled_from(["99", "99.0", "0", "0.0"]), min_size=1, unique=True),
         ),
         "warmup": some_of({"auto": st.just({}), "none": st.just({})}),
     },
@@ -147,14 +161,21 @@ RUN_SPECS = st.builds(
     lambda target, rest: {**target, **rest},
     some_of({"server": _STARTED, "endpoint": _ENDPOINTS, "offline": _STARTED}),
     st.fixed_dictionaries(
-        {"model": _MODELS, "workloads": st.lists(WORKLOADS, min_size=1, max_size=3).map(_with_names)},
+        {
+            "model": _MODELS,
+            "workloads": st.lists(WORKLOADS, min_size=1, max_size=3).map(_with_names),
+        },
         optional={
             "repeats": st.sampled_from([1, 2, 8, 9, 100]),
             "measurement": _MEASUREMENTS,
             "objectives": _OBJECTIVES,
             "client": st.fixed_dictionaries({"parallelism": st.sampled_from([1, 1, 3, "Auto"])}),
-            "cost": some_of({"perGPUHour": st.sampled_from(["2.49", "0"]), "perHour": st.just("0.5")}),
-            "validity": st.fixed_dictionaries({"maxFailedPercent": st.sampled_from(["0", "1", "100", "100.1"])}),
+            "cost": some_of(
+                {"perGPUHour": st.sampled_from(["2.49", "0"]), "perHour": st.just("0.5")}
+            ),
+            "validity": st.fixed_dictionaries(
+                {"maxFailedPercent": st.sampled_from(["0", "1", "100", "100.1"])}
+            ),
             "suspend": st.booleans(),
             "cancel": st.booleans(),
             "ttlSecondsAfterFinished": st.just(60),
@@ -168,7 +189,9 @@ EDITS: Mapping[str, Any] = {
     "server": {"image": "vllm:2"},
     "endpoint": {"url": "http://other"},
     "offline": {"image": "vllm:2"},
-    "workloads": [{"name": "other", "dataset": {"random": {}}, "load": {"concurrencies": [1]}, "requests": 1}],
+    "workloads": [
+        {"name": "other", "dataset": {"random": {}}, "load": {"concurrencies": [1]}, "requests": 1}
+    ],
     "repeats": 3,
     "client": {"image": "client:2"},
     "measurement": {"seed": 7},

@@ -1,4 +1,5 @@
-"""Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by the API server alike."""
+"""Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by
+the API server alike."""
 
 import copy
 from collections.abc import Mapping
@@ -13,12 +14,20 @@ _ABSENT = object()
 MINIMAL: Spec = {
     "model": {"name": "Qwen/Qwen3-4B"},
     "server": {"image": "vllm/vllm-openai:v0.32.0"},
-    "workloads": [{"name": "chat", "dataset": {"random": {}}, "load": {"requestRates": ["1", "4"]}, "requests": 100}],
+    "workloads": [
+        {
+            "name": "chat",
+            "dataset": {"random": {}},
+            "load": {"requestRates": ["1", "4"]},
+            "requests": 100,
+        }
+    ],
 }
 
 
 def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
-    """The smallest useful spec, with values set (or, by `absent`, taken out) at dotted paths: `workloads.0.load`."""
+    """The smallest useful spec, with values set (or, by `absent`, taken out) at dotted paths:
+    `workloads.0.load`."""
     spec = copy.deepcopy(MINIMAL)
     for path, value in (changes or {}).items():
         *way, last = path.split(".")
@@ -43,7 +52,10 @@ def workload(name: str = "other", **fields: Any) -> Spec:
 
 def lasting(name: str, seconds: int, load: Spec) -> Spec:
     """A workload whose stages last so long."""
-    return {k: v for k, v in workload(name).items() if k != "requests"} | {"durationSeconds": seconds, "load": load}
+    return {k: v for k, v in workload(name).items() if k != "requests"} | {
+        "durationSeconds": seconds,
+        "load": load,
+    }
 
 
 def searching(**fields: Any) -> Spec:
@@ -100,9 +112,13 @@ REFUSED: dict[str, Refused] = {
     "repeats is 0": Refused("spec.repeats", {"repeats": 0}),
     "no model": Refused("spec.model", {"model": absent()}),
     "no workloads": Refused("spec.workloads", {"workloads": []}),
-    "17 workloads": Refused("spec.workloads", {"workloads": [workload(f"w{n}") for n in range(17)]}),
+    "17 workloads": Refused(
+        "spec.workloads", {"workloads": [workload(f"w{n}") for n in range(17)]}
+    ),
     "workload name in capitals": Refused("spec.workloads[0].name", {"workloads.0.name": "Chat"}),
-    "two workloads of one name": Refused("spec.workloads[1]", {"workloads": [workload("a"), workload("a")]}),
+    "two workloads of one name": Refused(
+        "spec.workloads[1]", {"workloads": [workload("a"), workload("a")]}
+    ),
     "unknown api": Refused("spec.workloads[0].api", {"workloads.0.api": "Responses"}),
     "100001 requests": Refused("spec.workloads[0].requests", {"workloads.0.requests": 100_001}),
     "negative deadline": Refused("spec.runDeadlineSeconds", {"runDeadlineSeconds": -1}),
@@ -110,26 +126,38 @@ REFUSED: dict[str, Refused] = {
     "server and endpoint": Refused("spec", {"endpoint": {"url": "http://llm"}}, _ONE_TARGET),
     "neither server nor endpoint": Refused("spec", {"server": absent()}, _ONE_TARGET),
     # without an API server
-    "offline at a rate": Refused("spec.workloads", {"server": absent(), "offline": {"image": "v"}}, _WHOLE),
-    "offline with one rate that is finite": Refused("spec.workloads", _offline({"requestRates": ["inf", "4"]}), _WHOLE),
+    "offline at a rate": Refused(
+        "spec.workloads", {"server": absent(), "offline": {"image": "v"}}, _WHOLE
+    ),
+    "offline with one rate that is finite": Refused(
+        "spec.workloads", _offline({"requestRates": ["inf", "4"]}), _WHOLE
+    ),
     "offline with users": Refused("spec.workloads", _offline({"concurrencies": [4]}), _WHOLE),
-    "offline with a cap": Refused("spec.workloads", _offline({"requestRates": ["inf"], "maxConcurrency": 4}), _WHOLE),
+    "offline with a cap": Refused(
+        "spec.workloads", _offline({"requestRates": ["inf"], "maxConcurrency": 4}), _WHOLE
+    ),
     "offline with burstiness": Refused(
         "spec.workloads", _offline({"requestRates": ["inf"], "burstiness": "0.5"}), _WHOLE
     ),
     "offline with replicas": Refused(
-        "spec.offline.replicas", _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}}
+        "spec.offline.replicas",
+        _offline({"batchSizes": [1]}) | {"offline": {"image": "v", "replicas": 2}},
     ),
     "no replica": Refused("spec.server.replicas", {"server.replicas": 0}),
     "no node": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 0}),
     "17 nodes": Refused("spec.server.nodesPerReplica", {"server.nodesPerReplica": 17}),
     "servers of two roles over two nodes": Refused(
         "spec.server.nodesPerReplica",
-        {"server.nodesPerReplica": 2, "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}}},
+        {
+            "server.nodesPerReplica": 2,
+            "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}},
+        },
         "leave nodesPerReplica at 1",
     ),
     "17 replicas": Refused("spec.server.replicas", {"server.replicas": 17}),
-    "offline without image": Refused("spec.offline.image", _offline({"batchSizes": [1]}) | {"offline": {}}),
+    "offline without image": Refused(
+        "spec.offline.image", _offline({"batchSizes": [1]}) | {"offline": {}}
+    ),
     "offline with a reset of the cache": Refused(
         "spec.measurement.cachePolicy",
         _offline({"batchSizes": [1]}) | {"measurement": {"cachePolicy": "Reset"}},
@@ -141,20 +169,33 @@ REFUSED: dict[str, Refused] = {
         "can't be taken with",
     ),
     "a profile offline": Refused(
-        "spec.measurement.profile", _offline({"batchSizes": [1]}) | {"measurement": {"profile": {}}}, "offline"
+        "spec.measurement.profile",
+        _offline({"batchSizes": [1]}) | {"measurement": {"profile": {}}},
+        "offline",
     ),
     "a profile of servers of two roles": Refused(
         "spec.measurement.profile",
-        {"measurement.profile": {}, "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}}},
+        {
+            "measurement.profile": {},
+            "server.disaggregated": {"kvTransfer": {"connector": "NixlConnector"}},
+        },
         "disaggregated",
     ),
     "a profile of an endpoint on a claim": Refused(
         "spec.measurement.profile",
-        {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement.profile": {"claimName": "traces"}},
+        {
+            "server": absent(),
+            "endpoint": {"url": "http://llm"},
+            "measurement.profile": {"claimName": "traces"},
+        },
         "claimName",
     ),
-    "a profile of no time": Refused("spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 0}}),
-    "a profile of minutes": Refused("spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 31}}),
+    "a profile of no time": Refused(
+        "spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 0}}
+    ),
+    "a profile of minutes": Refused(
+        "spec.measurement.profile.seconds", {"measurement.profile": {"seconds": 31}}
+    ),
     "several processes and a search": Refused(
         "spec.client.parallelism",
         {"client.parallelism": 2, "objectives": _P90, _LOAD: searching()},
@@ -167,7 +208,9 @@ REFUSED: dict[str, Refused] = {
     ),
     "no process": Refused("spec.client.parallelism", {"client.parallelism": 0}),
     "too many processes": Refused("spec.client.parallelism", {"client.parallelism": 17}),
-    "another word for as many as needed": Refused("spec.client.parallelism", {"client.parallelism": "auto"}),
+    "another word for as many as needed": Refused(
+        "spec.client.parallelism", {"client.parallelism": "auto"}
+    ),
     "processes as a text": Refused("spec.client.parallelism", {"client.parallelism": "4"}),
     "batches against a server": Refused(
         "spec.workloads", {_LOAD: {"batchSizes": [8]}}, "load.batchSizes needs offline"
@@ -192,9 +235,14 @@ REFUSED: dict[str, Refused] = {
     ),
     "a seed below 0": Refused(
         "spec.workloads[0].dataset.random.seed",
-        {_FILE: {"random": {"generator": "VLLM", "seed": -1}}, "measurement": {"cachePolicy": "Share"}},
+        {
+            _FILE: {"random": {"generator": "VLLM", "seed": -1}},
+            "measurement": {"cachePolicy": "Share"},
+        },
     ),
-    "instants of a dataset that has none": Refused(_AT, {_LOAD: {"traceSpeeds": ["1"]}}, "needs dataset.timedTrace"),
+    "instants of a dataset that has none": Refused(
+        _AT, {_LOAD: {"traceSpeeds": ["1"]}}, "needs dataset.timedTrace"
+    ),
     "a trace at speed 0": Refused(
         f"{_AT}.load.traceSpeeds[0]",
         {_FILE: {"timedTrace": {"file": FILE}}, _LOAD: {"traceSpeeds": ["0"]}},
@@ -214,7 +262,8 @@ REFUSED: dict[str, Refused] = {
         "one of secretKeyRef",
     ),
     "variable set twice": Refused(
-        "spec.server.env[1]", {"server.env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]}
+        "spec.server.env[1]",
+        {"server.env": [{"name": "A", "value": "1"}, {"name": "A", "value": "2"}]},
     ),
     # load
     "empty load": Refused(f"{_AT}.load", {_LOAD: {}}, _NO_LOAD),
@@ -240,37 +289,71 @@ REFUSED: dict[str, Refused] = {
         f"{_AT}.load", {f"{_LOAD}.concurrencies": [1]}, "must set exactly one of requestRates"
     ),
     "no load point": Refused(f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": []}),
-    "33 load points": Refused(f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": [str(n) for n in range(1, 34)]}),
-    "rate 0": Refused(f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "0"]}, "must be above 0"),
-    "rate 0.00": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["0.00"]}, "must be above 0"),
+    "33 load points": Refused(
+        f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": [str(n) for n in range(1, 34)]}
+    ),
+    "rate 0": Refused(
+        f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "0"]}, "must be above 0"
+    ),
+    "rate 0.00": Refused(
+        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["0.00"]}, "must be above 0"
+    ),
     "negative rate": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["-1"]}),
-    "rate in scientific notation": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1e3"]}),
-    "rate in words": Refused(f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "fast"]}),
-    "rate with a line break": Refused(f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1\n"]}),
+    "rate in scientific notation": Refused(
+        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1e3"]}
+    ),
+    "rate in words": Refused(
+        f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["1", "fast"]}
+    ),
+    "rate with a line break": Refused(
+        f"{_AT}.load.requestRates[0]", {f"{_LOAD}.requestRates": ["1\n"]}
+    ),
     "one rate in two spellings": Refused(
         f"{_AT}.load.requestRates", {f"{_LOAD}.requestRates": ["4", "4.0"]}, "must differ"
     ),
     "one rate twice": Refused(f"{_AT}.load.requestRates[1]", {f"{_LOAD}.requestRates": ["4", "4"]}),
     "concurrency 0": Refused(f"{_AT}.load.concurrencies[0]", {_LOAD: {"concurrencies": [0]}}),
-    "one concurrency twice": Refused(f"{_AT}.load.concurrencies[1]", {_LOAD: {"concurrencies": [8, 8]}}),
+    "one concurrency twice": Refused(
+        f"{_AT}.load.concurrencies[1]", {_LOAD: {"concurrencies": [8, 8]}}
+    ),
     "cap without rates": Refused(
-        f"{_AT}.load", {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}}, "set maxConcurrency only"
+        f"{_AT}.load",
+        {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}},
+        "set maxConcurrency only",
     ),
     "burstiness without rates": Refused(
         f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "set burstiness only"
     ),
-    "a temperature above 2": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": "2.1"}}),
-    "a temperature as a number": Refused(f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": 0.7}}),
-    "a nucleus above 1": Refused(f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "1.1"}}),
-    "a nucleus of nothing": Refused(f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "0"}}),
-    "top-k 0": Refused(f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}),
-    "a repetition penalty of 0": Refused(f"{_AT}.sampling.repetitionPenalty", {_SAMPLING: {"repetitionPenalty": "0"}}),
-    "greedy from a nucleus": Refused(f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"),
-    "greedy from the likeliest": Refused(
-        f"{_AT}.sampling", {_SAMPLING: {"temperature": "0.0", "topK": 5}}, "need temperature above 0"
+    "a temperature above 2": Refused(
+        f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": "2.1"}}
     ),
-    "stop texts and full length": Refused(_AT, {_SAMPLING: {"stop": ["x"]}}, "set ignoreEOS: false"),
-    "burstiness 0": Refused(f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"),
+    "a temperature as a number": Refused(
+        f"{_AT}.sampling.temperature", {_SAMPLING: {"temperature": 0.7}}
+    ),
+    "a nucleus above 1": Refused(
+        f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "1.1"}}
+    ),
+    "a nucleus of nothing": Refused(
+        f"{_AT}.sampling.topP", {_SAMPLING: {"temperature": "1", "topP": "0"}}
+    ),
+    "top-k 0": Refused(f"{_AT}.sampling.topK", {_SAMPLING: {"temperature": "1", "topK": 0}}),
+    "a repetition penalty of 0": Refused(
+        f"{_AT}.sampling.repetitionPenalty", {_SAMPLING: {"repetitionPenalty": "0"}}
+    ),
+    "greedy from a nucleus": Refused(
+        f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"
+    ),
+    "greedy from the likeliest": Refused(
+        f"{_AT}.sampling",
+        {_SAMPLING: {"temperature": "0.0", "topK": 5}},
+        "need temperature above 0",
+    ),
+    "stop texts and full length": Refused(
+        _AT, {_SAMPLING: {"stop": ["x"]}}, "set ignoreEOS: false"
+    ),
+    "burstiness 0": Refused(
+        f"{_AT}.load.burstiness", {f"{_LOAD}.burstiness": "0"}, "must be above 0"
+    ),
     # how long a stage is
     "requests and durationSeconds": Refused(
         _AT, {"workloads.0.durationSeconds": 60}, "one of requests and durationSeconds"
@@ -278,8 +361,12 @@ REFUSED: dict[str, Refused] = {
     "neither requests nor durationSeconds": Refused(
         _AT, {"workloads.0.requests": absent()}, "one of requests and durationSeconds"
     ),
-    "durationSeconds with inf": Refused(_AT, _for(60, {"requestRates": ["1", "inf"]}), "needs finite requestRates"),
-    "durationSeconds with concurrencies": Refused(_AT, _for(60, {"concurrencies": [4]}), "needs finite requestRates"),
+    "durationSeconds with inf": Refused(
+        _AT, _for(60, {"requestRates": ["1", "inf"]}), "needs finite requestRates"
+    ),
+    "durationSeconds with concurrencies": Refused(
+        _AT, _for(60, {"concurrencies": [4]}), "needs finite requestRates"
+    ),
     "too many requests by duration": Refused(
         _AT, _for(501, {"requestRates": ["100"]}), "rate x durationSeconds must be at most 50000"
     ),
@@ -296,26 +383,42 @@ REFUSED: dict[str, Refused] = {
     ),
     "1,000,064 requests in all": Refused(
         "spec.workloads",
-        {"workloads": [workload("a", requests=15_626, load={"requestRates": _POINTS_16})], "repeats": 4},
+        {
+            "workloads": [workload("a", requests=15_626, load={"requestRates": _POINTS_16})],
+            "repeats": 4,
+        },
         "1000064 requests in all (stages x requests); the limit is 1000000",
     ),
     "too many requests in all by duration": Refused(
         "spec.workloads",
-        {"workloads": [lasting(f"w{n}", 500, {"requestRates": ["1", "99.5"]}) for n in range(5)], "repeats": 4},
+        {
+            "workloads": [lasting(f"w{n}", 500, {"requestRates": ["1", "99.5"]}) for n in range(5)],
+            "repeats": 4,
+        },
         "1005000 requests in all",
     ),
     "too many requests at a load point of a search": Refused(
         "spec.workloads",
-        {"workloads": [workload("a", requests=25_001, load=searching(maxProbes=1, maxRepeats=8))], "objectives": _P90},
+        {
+            "workloads": [
+                workload("a", requests=25_001, load=searching(maxProbes=1, maxRepeats=8))
+            ],
+            "objectives": _P90,
+        },
         "200008 requests (requests x repeats)",
     ),
     "a search that may take too many requests": Refused(
         "spec.workloads",
-        {"workloads": [lasting("a", 500, searching(to="50", maxProbes=11, maxRepeats=3))], "objectives": _P90},
+        {
+            "workloads": [lasting("a", 500, searching(to="50", maxProbes=11, maxRepeats=3))],
+            "objectives": _P90,
+        },
         "1050000 requests in all",
     ),
     # a search
-    "search without objectives": Refused("spec.objectives", {_LOAD: searching()}, "set at least one"),
+    "search without objectives": Refused(
+        "spec.objectives", {_LOAD: searching()}, "set at least one"
+    ),
     "search and rates": Refused(
         f"{_AT}.load",
         {f"{_LOAD}.search": searching()["search"], "objectives": _P90},
@@ -325,7 +428,9 @@ REFUSED: dict[str, Refused] = {
         "spec.repeats", {_LOAD: searching(), "objectives": _P90, "repeats": 2}, "leave repeats at 1"
     ),
     "search from where it ends": Refused(
-        f"{_AT}.load.search", {_LOAD: searching(to="1.0"), "objectives": _P90}, "from must be below to"
+        f"{_AT}.load.search",
+        {_LOAD: searching(to="1.0"), "objectives": _P90},
+        "from must be below to",
     ),
     "search for half a user": Refused(
         f"{_AT}.load.search",
@@ -342,19 +447,29 @@ REFUSED: dict[str, Refused] = {
         {_LOAD: searching(tolerancePercent="0.5"), "objectives": _P90},
         "must be between 1 and 100",
     ),
-    "search from words": Refused(f"{_AT}.load.search.from", {_LOAD: searching(**{"from": "slow"}), "objectives": _P90}),
-    "search to everything at once": Refused(f"{_AT}.load.search.to", {_LOAD: searching(to="inf"), "objectives": _P90}),
+    "search from words": Refused(
+        f"{_AT}.load.search.from", {_LOAD: searching(**{"from": "slow"}), "objectives": _P90}
+    ),
+    "search to everything at once": Refused(
+        f"{_AT}.load.search.to", {_LOAD: searching(to="inf"), "objectives": _P90}
+    ),
     "search with too few requests for its percentile": Refused(
-        "spec.workloads", {_LOAD: searching(), "objectives": _P99, "workloads.0.requests": 368}, _TOO_FEW
+        "spec.workloads",
+        {_LOAD: searching(), "objectives": _P99, "workloads.0.requests": 368},
+        _TOO_FEW,
     ),
     "search with too short stages for its percentile": Refused(
         "spec.workloads", {**_for(184, searching(**{"from": "2"})), "objectives": _P99}, _TOO_FEW
     ),
     "search with too few requests to confirm anything with one stage": Refused(
-        "spec.workloads", {_LOAD: searching(maxRepeats=1), "objectives": _P99, "workloads.0.requests": 478}, _TOO_FEW
+        "spec.workloads",
+        {_LOAD: searching(maxRepeats=1), "objectives": _P99, "workloads.0.requests": 478},
+        _TOO_FEW,
     ),
     "search for users by duration": Refused(
-        _AT, {**_for(60, searching(axis="Concurrency")), "objectives": _P90}, "needs finite requestRates"
+        _AT,
+        {**_for(60, searching(axis="Concurrency")), "objectives": _P90},
+        "needs finite requestRates",
     ),
     "search with too many requests by duration": Refused(
         _AT,
@@ -364,7 +479,9 @@ REFUSED: dict[str, Refused] = {
     "searches that may take 66 load points": Refused(
         "spec.workloads",
         {
-            "workloads": [workload(f"w{n}", load=searching(maxProbes=19, maxRepeats=1)) for n in range(3)],
+            "workloads": [
+                workload(f"w{n}", load=searching(maxProbes=19, maxRepeats=1)) for n in range(3)
+            ],
             "objectives": _P90,
         },
         "66 load points in all; the limit is 64",
@@ -372,7 +489,10 @@ REFUSED: dict[str, Refused] = {
     "a search that may take 264 stages": Refused(
         "spec.workloads",
         {
-            "workloads": [workload("a", load=searching(maxProbes=29, maxRepeats=8)), workload("b", load=_POINTS_8)],
+            "workloads": [
+                workload("a", load=searching(maxProbes=29, maxRepeats=8)),
+                workload("b", load=_POINTS_8),
+            ],
             "objectives": _P90,
         },
         "a search may need (maxProbes + 3 confirmations) x maxRepeats; the limit is 256",
@@ -387,30 +507,50 @@ REFUSED: dict[str, Refused] = {
     "300 stages": Refused(
         "spec.repeats",
         {
-            "workloads": [workload("a", load={"requestRates": ["1"]}), workload("b", load={"concurrencies": [1, 2]})],
+            "workloads": [
+                workload("a", load={"requestRates": ["1"]}),
+                workload("b", load={"concurrencies": [1, 2]}),
+            ],
             "repeats": 100,
         },
         "3 load points x 100 repeats = 300 stages; the limit is 256",
     ),
     # measurement and objectives
-    "percentile 100": Refused("spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["100"]}}),
-    "percentile 0": Refused(
-        "spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["0"]}}, "must be above 0"
+    "percentile 100": Refused(
+        "spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["100"]}}
     ),
-    "percentile p99": Refused("spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["p99"]}}),
+    "percentile 0": Refused(
+        "spec.measurement.percentiles[0]",
+        {"measurement": {"percentiles": ["0"]}},
+        "must be above 0",
+    ),
+    "percentile p99": Refused(
+        "spec.measurement.percentiles[0]", {"measurement": {"percentiles": ["p99"]}}
+    ),
     "one percentile in two spellings": Refused(
-        "spec.measurement.percentiles", {"measurement": {"percentiles": ["99", "99.0"]}}, "must differ"
+        "spec.measurement.percentiles",
+        {"measurement": {"percentiles": ["99", "99.0"]}},
+        "must differ",
     ),
     "no percentile": Refused("spec.measurement.percentiles", {"measurement": {"percentiles": []}}),
     "objective on an unknown metric": Refused(
-        "spec.objectives[0].metric", {"objectives": [{"metric": "Throughput", "maxMilliseconds": 1}]}
+        "spec.objectives[0].metric",
+        {"objectives": [{"metric": "Throughput", "maxMilliseconds": 1}]},
     ),
-    "objective without limit": Refused("spec.objectives[0].maxMilliseconds", {"objectives": [{"metric": "TTFT"}]}),
-    "percent of two points": Refused("spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "1.2.3"}}),
+    "objective without limit": Refused(
+        "spec.objectives[0].maxMilliseconds", {"objectives": [{"metric": "TTFT"}]}
+    ),
+    "percent of two points": Refused(
+        "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "1.2.3"}}
+    ),
     "101 percent": Refused(
-        "spec.validity.maxFailedPercent", {"validity": {"maxFailedPercent": "101"}}, "must be at most 100"
+        "spec.validity.maxFailedPercent",
+        {"validity": {"maxFailedPercent": "101"}},
+        "must be at most 100",
     ),
-    "cache policy unheard of": Refused("spec.measurement.cachePolicy", {"measurement": {"cachePolicy": "Warm"}}),
+    "cache policy unheard of": Refused(
+        "spec.measurement.cachePolicy", {"measurement": {"cachePolicy": "Warm"}}
+    ),
     "prompts sent again in isolation": Refused(
         "spec.measurement.cachePolicy",
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
@@ -439,7 +579,10 @@ REFUSED: dict[str, Refused] = {
     ),
     "reset with development mode off": Refused(
         "spec.server.env",
-        {"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]},
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}],
+        },
         _NEEDS_DEVELOPMENT_MODE,
     ),
     "reset with development mode from elsewhere": Refused(
@@ -447,32 +590,44 @@ REFUSED: dict[str, Refused] = {
         {
             "measurement": {"cachePolicy": "Reset"},
             "server.env": [
-                {"name": "VLLM_SERVER_DEV_MODE", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
+                {
+                    "name": "VLLM_SERVER_DEV_MODE",
+                    "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}},
+                }
             ],
         },
         _NEEDS_DEVELOPMENT_MODE,
     ),
     # cost
-    "a price of nothing": Refused("spec.cost", {"cost": {"currency": "EUR"}}, "one of perGPUHour, perHour"),
+    "a price of nothing": Refused(
+        "spec.cost", {"cost": {"currency": "EUR"}}, "one of perGPUHour, perHour"
+    ),
     "two prices": Refused(
-        "spec.cost", {"cost": {"perGPUHour": "2.49", "perHour": "19.92"}}, "one of perGPUHour, perHour"
+        "spec.cost",
+        {"cost": {"perGPUHour": "2.49", "perHour": "19.92"}},
+        "one of perGPUHour, perHour",
     ),
     "tokens without a price of cached ones": Refused(
-        "spec.cost.perMillionTokens.cachedInput", {"cost": {"perMillionTokens": {"input": "3", "output": "15"}}}
+        "spec.cost.perMillionTokens.cachedInput",
+        {"cost": {"perMillionTokens": {"input": "3", "output": "15"}}},
     ),
     "a price of tokens beside one of time": Refused(
         "spec.cost", {"cost": {"perMillionTokens": _TOKENS, "perHour": "2"}}, "and perMillionTokens"
     ),
     "a price of 0": Refused("spec.cost.perHour", {"cost": {"perHour": "0.00"}}, "must be above 0"),
     "a price as a number": Refused("spec.cost.perHour", {"cost": {"perHour": 2}}),
-    "a currency as a sign": Refused("spec.cost.currency", {"cost": {"perHour": "2", "currency": "$"}}),
+    "a currency as a sign": Refused(
+        "spec.cost.currency", {"cost": {"perHour": "2", "currency": "$"}}
+    ),
     "the price of an endpoint's GPUs": Refused(
         "spec.cost", {**_ENDPOINT, "cost": {"perGPUHour": "2.49"}}, "set cost.perHour"
     ),
     # baseline
     "baseline without a name": Refused("spec.baseline.name", {"baseline": {}}),
     "baseline in capitals": Refused("spec.baseline.name", {"baseline": {"name": "Before"}}),
-    "baseline with a name that no run can have": Refused("spec.baseline.name", {"baseline": {"name": "b" * 41}}),
+    "baseline with a name that no run can have": Refused(
+        "spec.baseline.name", {"baseline": {"name": "b" * 41}}
+    ),
     "regression of 101 percent": Refused(
         "spec.baseline.maxRegressionPercent",
         {"baseline": {"name": "b", "maxRegressionPercent": "101"}},
@@ -482,12 +637,15 @@ REFUSED: dict[str, Refused] = {
         "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": 5}}
     ),
     "negative regression": Refused(
-        "spec.baseline.maxRegressionPercent", {"baseline": {"name": "b", "maxRegressionPercent": "-5"}}
+        "spec.baseline.maxRegressionPercent",
+        {"baseline": {"name": "b", "maxRegressionPercent": "-5"}},
     ),
     "comparison of an unknown figure": Refused(
         "spec.baseline.metrics[0]", {"baseline": {"name": "b", "metrics": ["P50TTFT"]}}
     ),
-    "comparison of no figure": Refused("spec.baseline.metrics", {"baseline": {"name": "b", "metrics": []}}),
+    "comparison of no figure": Refused(
+        "spec.baseline.metrics", {"baseline": {"name": "b", "metrics": []}}
+    ),
     "comparison of one figure twice": Refused(
         "spec.baseline.metrics[1]", {"baseline": {"name": "b", "metrics": ["MeanTTFT", "MeanTTFT"]}}
     ),
@@ -497,27 +655,41 @@ REFUSED: dict[str, Refused] = {
         {"model": {"name": "m", "revision": "main", "source": {"path": {"path": "/m"}}}},
         "revision needs source hub",
     ),
-    "relative model path": Refused("spec.model.source.path.path", {"model.source": {"path": {"path": "models"}}}),
+    "relative model path": Refused(
+        "spec.model.source.path.path", {"model.source": {"path": {"path": "models"}}}
+    ),
     "absolute path within a claim": Refused(
-        "spec.model.source.pvc.path", {"model.source": {"pvc": {"claimName": "models", "path": "/m"}}}
+        "spec.model.source.pvc.path",
+        {"model.source": {"pvc": {"claimName": "models", "path": "/m"}}},
     ),
     "password in a URL": Refused(
-        "spec.endpoint.url", {"server": absent(), "endpoint": {"url": "https://user:secret@llm.example.com"}}
+        "spec.endpoint.url",
+        {"server": absent(), "endpoint": {"url": "https://user:secret@llm.example.com"}},
     ),
-    "URL of another scheme": Refused("spec.endpoint.url", {"server": absent(), "endpoint": {"url": "ftp://llm"}}),
+    "URL of another scheme": Refused(
+        "spec.endpoint.url", {"server": absent(), "endpoint": {"url": "ftp://llm"}}
+    ),
     "port 0": Refused(
-        "spec.endpoint.serviceRef.port", {"server": absent(), "endpoint": {"serviceRef": {"name": "s", "port": 0}}}
+        "spec.endpoint.serviceRef.port",
+        {"server": absent(), "endpoint": {"serviceRef": {"name": "s", "port": 0}}},
     ),
     "negative GPUs": Refused(
-        "spec.server.resources.limits.nvidia.com/gpu", {"server.resources": {"limits": {"nvidia.com/gpu": -1}}}
+        "spec.server.resources.limits.nvidia.com/gpu",
+        {"server.resources": {"limits": {"nvidia.com/gpu": -1}}},
     ),
-    "quantity in words": Refused("spec.server.resources.limits.cpu", {"server.resources": {"limits": {"cpu": "two"}}}),
-    "shared memory without unit": Refused("spec.server.sharedMemory", {"server.sharedMemory": "2000000"}),
+    "quantity in words": Refused(
+        "spec.server.resources.limits.cpu", {"server.resources": {"limits": {"cpu": "two"}}}
+    ),
+    "shared memory without unit": Refused(
+        "spec.server.sharedMemory", {"server.sharedMemory": "2000000"}
+    ),
 }
 
 ACCEPTED: dict[str, Spec] = {
     **{name: minimal({_FILE: dataset}) for name, dataset in ACCEPTED_DATASETS.items()},
-    "a profile on a claim": minimal({"measurement.profile": {"seconds": 30, "claimName": "traces"}}),
+    "a profile on a claim": minimal(
+        {"measurement.profile": {"seconds": 30, "claimName": "traces"}}
+    ),
     "a profile of an endpoint": minimal(
         {"server": absent(), "endpoint": {"url": "http://llm"}, "measurement.profile": {}}
     ),
@@ -536,17 +708,25 @@ ACCEPTED: dict[str, Spec] = {
     "three servers": minimal({"server.replicas": 3}),
     "servers over two nodes": minimal({"server.replicas": 2, "server.nodesPerReplica": 2}),
     "sixteen processes": minimal({"client.parallelism": 16}),
-    "as many processes as needed": minimal({"client.parallelism": "Auto", _LOAD: {"concurrencies": [4000]}}),
+    "as many processes as needed": minimal(
+        {"client.parallelism": "Auto", _LOAD: {"concurrencies": [4000]}}
+    ),
     "as many as needed, which a search has one of": minimal(
         {"client.parallelism": "Auto", "objectives": _P90, _LOAD: searching()}
     ),
     "offline, all at once": minimal(_offline({"requestRates": ["inf"]})),
-    "offline, batch by batch": minimal(_offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}),
+    "offline, batch by batch": minimal(
+        _offline({"batchSizes": [1, 16]}) | {"workloads.0.api": "Chat"}
+    ),
     "minimal": minimal(),
-    "model from the hub with a token": minimal({"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}),
+    "model from the hub with a token": minimal(
+        {"model.source": {"hub": {"tokenSecretRef": {"name": "hf"}}}}
+    ),
     "model at a revision": minimal({"model.revision": "main"}),
     "model on a claim": minimal({"model.source": {"pvc": {"claimName": "models"}}}),
-    "model in an artifact": minimal({"model.source": {"imageVolume": {"reference": "registry/model:1", "path": "m"}}}),
+    "model in an artifact": minimal(
+        {"model.source": {"imageVolume": {"reference": "registry/model:1", "path": "m"}}}
+    ),
     "model in the images": minimal({"model.source": {"path": {"path": "/models/tiny"}}}),
     "service": minimal({"server": absent(), "endpoint": {"serviceRef": {"name": "llm"}}}),
     "url": minimal(
@@ -572,16 +752,28 @@ ACCEPTED: dict[str, Spec] = {
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
     ),
     "conversations from a claim": minimal(
-        {_FILE: {"shareGPT": {"file": {"pvc": {"claimName": "c", "path": "d/f.json"}}, "outputTokens": 8}}}
+        {
+            _FILE: {
+                "shareGPT": {
+                    "file": {"pvc": {"claimName": "c", "path": "d/f.json"}},
+                    "outputTokens": 8,
+                }
+            }
+        }
     ),
     "conversations from a URL": minimal(
         {_FILE: {"shareGPT": {"file": {"url": "https://data.example.com/f.json?v=1"}}}}
     ),
     "no warm-up": minimal({"measurement": {"warmup": {"none": {}}}}),
     "shorter warm-up": minimal({"measurement": {"warmup": {"auto": {"maxSeconds": 5}}}}),
-    "reset": minimal({"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "A", "value": "0"}]}),
+    "reset": minimal(
+        {"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "A", "value": "0"}]}
+    ),
     "reset, with its variable": minimal(
-        {"measurement": {"cachePolicy": "Reset"}, "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "1"}]}
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "1"}],
+        }
     ),
     "reset of an endpoint that allows it": minimal(
         {
@@ -593,24 +785,48 @@ ACCEPTED: dict[str, Spec] = {
     "isolated on an endpoint that would allow a reset": minimal(
         {"server": absent(), "endpoint": {"url": "http://llm", "allowCacheReset": True}}
     ),
-    "development mode without a reset": minimal({"server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]}),
+    "development mode without a reset": minimal(
+        {"server.env": [{"name": "VLLM_SERVER_DEV_MODE", "value": "0"}]}
+    ),
     "prompts of vLLM in isolation": minimal({_FILE: {"random": {"generator": "VLLM"}}}),
     "prompts of vLLM, sent again": minimal(
-        {_FILE: {"random": {"generator": "VLLM", "seed": 0}}, "measurement": {"cachePolicy": "Share"}}
+        {
+            _FILE: {"random": {"generator": "VLLM", "seed": 0}},
+            "measurement": {"cachePolicy": "Share"},
+        }
     ),
     "prompts of vLLM, sent again to an empty cache": minimal(
-        {_FILE: {"random": {"generator": "VLLM", "seed": 42}}, "measurement": {"cachePolicy": "Reset"}}
+        {
+            _FILE: {"random": {"generator": "VLLM", "seed": 42}},
+            "measurement": {"cachePolicy": "Reset"},
+        }
     ),
-    "shared prompts as listed": minimal({"measurement": {"cachePolicy": "Share", "order": "AsListed"}}),
-    "fractions": minimal({"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}),
-    "objectives": minimal({"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}),
+    "shared prompts as listed": minimal(
+        {"measurement": {"cachePolicy": "Share", "order": "AsListed"}}
+    ),
+    "fractions": minimal(
+        {"measurement": {"percentiles": ["0.5", "99.9"]}, "validity": {"maxFailedPercent": "0.1"}}
+    ),
+    "objectives": minimal(
+        {"objectives": [{"metric": "ITL", "maxMilliseconds": 50, "percentile": "99.9"}]}
+    ),
     "price of a GPU": minimal({"cost": {"perGPUHour": "2.49"}}),
-    "price of everything, in another currency": minimal({"cost": {"perHour": "0.096", "currency": "EUR"}}),
-    "prices of tokens at an endpoint": minimal({**_ENDPOINT, "cost": {"perMillionTokens": _TOKENS}}),
+    "price of everything, in another currency": minimal(
+        {"cost": {"perHour": "0.096", "currency": "EUR"}}
+    ),
+    "prices of tokens at an endpoint": minimal(
+        {**_ENDPOINT, "cost": {"perMillionTokens": _TOKENS}}
+    ),
     "price of an endpoint": minimal({**_ENDPOINT, "cost": {"perHour": "98.32"}}),
     "baseline": minimal({"baseline": {"name": "before"}}),
     "baseline with a limit and figures": minimal(
-        {"baseline": {"name": "before", "maxRegressionPercent": "2.5", "metrics": ["TotalTokenThroughput", "MeanITL"]}}
+        {
+            "baseline": {
+                "name": "before",
+                "maxRegressionPercent": "2.5",
+                "metrics": ["TotalTokenThroughput", "MeanITL"],
+            }
+        }
     ),
     "search": minimal({_LOAD: searching(), "objectives": _P90}),
     "search with as many requests as its percentile takes": minimal(
@@ -625,25 +841,39 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "search by duration": minimal(
         {
-            **_for(240, searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1)),
+            **_for(
+                240, searching(**{"from": "2"}, tolerancePercent="2.5", maxProbes=20, maxRepeats=1)
+            ),
             "objectives": _P99,
         }
     ),
     "search for users beside listed rates": minimal(
         {
             "workloads": [
-                workload("a", load=searching(axis="Concurrency", to="100000", maxProbes=29, maxRepeats=7)),
+                workload(
+                    "a", load=searching(axis="Concurrency", to="100000", maxProbes=29, maxRepeats=7)
+                ),
                 workload("b", load={"requestRates": _POINTS_16}),
             ],
             "objectives": _P90,
         }
     ),
-    "64 cells": minimal({"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}),
+    "64 cells": minimal(
+        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)]}
+    ),
     "as many requests as a load point may have, and a run": minimal(
-        {"workloads": [workload("a", requests=50_000, load={"requestRates": ["1", "2", "3", "4", "5"]})], "repeats": 4}
+        {
+            "workloads": [
+                workload("a", requests=50_000, load={"requestRates": ["1", "2", "3", "4", "5"]})
+            ],
+            "repeats": 4,
+        }
     ),
     "256 stages": minimal(
-        {"workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)], "repeats": 4}
+        {
+            "workloads": [workload(f"w{n}", load={"requestRates": _POINTS_16}) for n in range(4)],
+            "repeats": 4,
+        }
     ),
     "a whole server": minimal(
         {
@@ -652,13 +882,20 @@ ACCEPTED: dict[str, Spec] = {
                 {"name": "A", "value": ""},
                 {"name": "B", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}},
             ],
-            "server.resources": {"limits": {"nvidia.com/gpu": 1, "memory": "6Gi"}, "requests": {"cpu": "0.5"}},
+            "server.resources": {
+                "limits": {"nvidia.com/gpu": 1, "memory": "6Gi"},
+                "requests": {"cpu": "0.5"},
+            },
             "server.sharedMemory": "512Mi",
             "server.pod": {
                 "nodeSelector": {"gpu": "h100"},
-                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 60}],
+                "tolerations": [
+                    {"key": "nvidia.com/gpu", "operator": "Exists", "tolerationSeconds": 60}
+                ],
                 "affinity": {
-                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}}
+                    "nodeAffinity": {
+                        "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": []}
+                    }
                 },
                 "volumes": [{"name": "cache", "emptyDir": {}}],
                 "volumeMounts": [{"name": "cache", "mountPath": "/cache", "readOnly": True}],

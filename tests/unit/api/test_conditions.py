@@ -20,8 +20,12 @@ T0 = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 LATER = T0 + timedelta(minutes=5)
 
 
-def condition(type_: ConditionType = "Ready", status: ConditionStatus = "False", **fields: str | int) -> Condition:
-    return Condition.model_validate({"type": type_, "status": status, "reason": "Pending", **fields})
+def condition(
+    type_: ConditionType = "Ready", status: ConditionStatus = "False", **fields: str | int
+) -> Condition:
+    return Condition.model_validate(
+        {"type": type_, "status": status, "reason": "Pending", **fields}
+    )
 
 
 def test_a_new_one_is_appended_and_dated() -> None:
@@ -34,18 +38,27 @@ def test_a_new_one_is_appended_and_dated() -> None:
 
 
 def test_one_of_its_type_is_replaced_in_its_place() -> None:
-    before = with_condition(with_condition((), condition("Ready"), now=T0), condition("Complete"), now=T0)
-    after = with_condition(before, condition("Ready", "True", reason="Finished", message="done"), now=LATER)
+    before = with_condition(
+        with_condition((), condition("Ready"), now=T0), condition("Complete"), now=T0
+    )
+    after = with_condition(
+        before, condition("Ready", "True", reason="Finished", message="done"), now=LATER
+    )
     assert [(c.type, c.status, c.reason, c.message) for c in after] == [
         ("Ready", "True", "Finished", "done"),
         ("Complete", "False", "Pending", ""),
     ]
-    assert [c.last_transition_time for c in after] == ["2026-01-01T12:05:00Z", "2026-01-01T12:00:00Z"]
+    assert [c.last_transition_time for c in after] == [
+        "2026-01-01T12:05:00Z",
+        "2026-01-01T12:00:00Z",
+    ]
 
 
 def test_its_time_stays_as_long_as_its_status_does() -> None:
     before = with_condition((), condition(reason="Pending"), now=T0)
-    (after,) = with_condition(before, condition(reason="Measuring", observed_generation=2), now=LATER)
+    (after,) = with_condition(
+        before, condition(reason="Measuring", observed_generation=2), now=LATER
+    )
     assert (after.reason, after.observed_generation, after.last_transition_time) == (
         "Measuring",
         2,

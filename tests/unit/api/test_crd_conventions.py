@@ -1,4 +1,5 @@
-"""The CustomResourceDefinitions keep Kubernetes' conventions: everything described, bounded, and without floats in the spec."""
+"""The CustomResourceDefinitions keep Kubernetes' conventions: everything described, bounded, and
+without floats in the spec."""
 
 from collections.abc import Iterator
 
@@ -39,7 +40,9 @@ def fields(schema: Schema) -> Iterator[Field]:
 
 @TREES
 def test_every_field_is_described_by_whole_sentences(tree: Schema) -> None:
-    assert [path for path, node in fields(tree) if not node.get("description", "").endswith(".")] == []
+    assert [
+        path for path, node in fields(tree) if not node.get("description", "").endswith(".")
+    ] == []
 
 
 @TREES
@@ -50,21 +53,33 @@ def test_every_list_string_and_map_is_bounded_and_lists_say_how_they_merge(tree:
     assert lists
     assert strings
     assert maps
-    assert [path for path, node in lists if "maxItems" not in node or "x-kubernetes-list-type" not in node] == []
+    assert [
+        path
+        for path, node in lists
+        if "maxItems" not in node or "x-kubernetes-list-type" not in node
+    ] == []
     assert [path for path, node in strings if "maxLength" not in node and "enum" not in node] == []
     assert [path for path, node in maps if "maxProperties" not in node] == []
 
 
 @TREES
 def test_every_key_of_a_list_map_is_required(tree: Schema) -> None:
-    maps = [(path, node) for path, node in nodes(tree) if node.get("x-kubernetes-list-type") == "map"]
+    maps = [
+        (path, node) for path, node in nodes(tree) if node.get("x-kubernetes-list-type") == "map"
+    ]
     assert maps
-    keys = [(path, key, node["items"]["required"]) for path, node in maps for key in node["x-kubernetes-list-map-keys"]]
+    keys = [
+        (path, key, node["items"]["required"])
+        for path, node in maps
+        for key in node["x-kubernetes-list-map-keys"]
+    ]
     assert [path for path, key, required in keys if key not in required] == []
 
 
 @KINDS
-def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(kind: Definition) -> None:
+def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(
+    kind: Definition,
+) -> None:
     spec = list(nodes(kind.spec_schema()))
     integers = [(path, node) for path, node in spec if node.get("type") == "integer"]
     assert integers
@@ -78,27 +93,41 @@ def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(
 def test_enums_are_camel_case(kind: Definition) -> None:
     values = [value for _, node in nodes(kind.spec_schema()) for value in node.get("enum", ())]
     assert values
-    assert [value for value in values if not value[0].isupper() or "_" in value or "-" in value] == []
+    assert [
+        value for value in values if not value[0].isupper() or "_" in value or "-" in value
+    ] == []
 
 
 @KINDS
 def test_everything_but_the_mutable_fields_has_a_rule_against_change(kind: Definition) -> None:
     schema = kind.spec_schema()
-    frozen = [rule["fieldPath"] for rule in schema["x-kubernetes-validations"] if "is immutable" in rule["message"]]
-    assert sorted(frozen) == sorted(f".{name}" for name in schema["properties"] if name not in kind.mutable_fields)
+    frozen = [
+        rule["fieldPath"]
+        for rule in schema["x-kubernetes-validations"]
+        if "is immutable" in rule["message"]
+    ]
+    assert sorted(frozen) == sorted(
+        f".{name}" for name in schema["properties"] if name not in kind.mutable_fields
+    )
     assert set(kind.mutable_fields) <= set(schema["properties"])
 
 
 @KINDS
 def test_status_has_one_default_for_an_object_that_no_operator_has_seen(kind: Definition) -> None:
-    defaults = [(path, node["default"]) for path, node in nodes(kind.status_schema()) if "default" in node]
+    defaults = [
+        (path, node["default"]) for path, node in nodes(kind.status_schema()) if "default" in node
+    ]
     assert defaults == [("", {"observedGeneration": -1})]
 
 
 @KINDS
 def test_columns_read_fields_that_exist(kind: Definition) -> None:
     known = {path for path, _ in nodes(kind.root_schema())}
-    paths = [column["jsonPath"].replace("[0]", "[]") for column in kind.printer_columns() if column["name"] != "Age"]
+    paths = [
+        column["jsonPath"].replace("[0]", "[]")
+        for column in kind.printer_columns()
+        if column["name"] != "Age"
+    ]
     assert [path for path in paths if path not in known] == []
 
 
@@ -109,16 +138,29 @@ def test_columns_read_fields_that_exist(kind: Definition) -> None:
         (SWEEP, "benchmarksweeps.benchrun.dev", "bms", MAX_NAME),
     ],
 )
-def test_one_version_with_a_status_subresource(kind: Definition, name: str, short_name: str, longest_name: int) -> None:
+def test_one_version_with_a_status_subresource(
+    kind: Definition, name: str, short_name: str, longest_name: int
+) -> None:
     definition = kind.manifest()
     [version] = definition["spec"]["versions"]
     assert definition["metadata"]["name"] == name
-    assert (version["subresources"], version["served"], version["storage"]) == ({"status": {}}, True, True)
+    assert (version["subresources"], version["served"], version["storage"]) == (
+        {"status": {}},
+        True,
+        True,
+    )
     assert definition["spec"]["names"]["shortNames"] == [short_name]
-    assert kind.root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"] == longest_name
+    assert (
+        kind.root_schema()["properties"]["metadata"]["properties"]["name"]["maxLength"]
+        == longest_name
+    )
 
 
 def test_the_longest_name_leaves_room_for_services_and_runs() -> None:
     assert max(len(child_name("r" * MAX_RUN_NAME, "uid", role)) for role in SERVING_ROLES) <= 63
-    longest = PlannedRun(run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS), planned_variants(sweep_spec())[0], 1)
+    longest = PlannedRun(
+        run_name("s" * MAX_NAME, MAX_VARIANTS, MAX_REPLICATIONS),
+        planned_variants(sweep_spec())[0],
+        1,
+    )
     assert max(len(attempt.name) for attempt in attempts(longest)) == MAX_RUN_NAME

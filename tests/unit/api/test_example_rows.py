@@ -1,4 +1,5 @@
-"""Files that tiny examples bring along have rows for every stage and warm-up, and some to spare. A run that lacks one is refused."""
+"""Files that tiny examples bring along have rows for every stage and warm-up, and some to spare. A
+run that lacks one is refused."""
 
 import re
 from pathlib import Path
@@ -37,7 +38,9 @@ def files_in(folder: Path, file: str) -> None:
 
 def rows_left(plan: Plan) -> dict[str, int]:
     """By digest of a file: rows that are usable and that nobody took, once all have drawn."""
-    portions = [p for slot in slots_of(plan) for p in portions_of(slot) if type(p.data) in ROW_KINDS]
+    portions = [
+        p for slot in slots_of(plan) for p in portions_of(slot) if type(p.data) in ROW_KINDS
+    ]
     supply = RunDatasets(portions, counter=WordCounter(), context_tokens=plan.target.context_tokens)
     for portion in portions:
         supply.draw(portion)

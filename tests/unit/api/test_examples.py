@@ -1,4 +1,5 @@
-"""The manifests that people begin with: each is accepted, brings along what it reads, and is told of in the docs."""
+"""The manifests that people begin with: each is accepted, brings along what it reads, and is told
+of in the docs."""
 
 import json
 import re
@@ -22,7 +23,10 @@ KUBERNETES_OWN = ("ConfigMap", "PersistentVolume", "PersistentVolumeClaim")
 def runs_of(example: Example) -> list[BenchmarkRunSpec]:
     """The spec of every run that comes of it; none for an object that is no benchmark."""
     if example.kind == SWEEP:
-        return [variant.spec for variant in planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))]
+        return [
+            variant.spec
+            for variant in planned_variants(BenchmarkSweepSpec.model_validate(example.body["spec"]))
+        ]
     return [BenchmarkRunSpec.model_validate(example.body["spec"])] if example.kind == KIND else []
 
 
@@ -69,13 +73,21 @@ def test_every_example_is_valid(example: Example) -> None:
 
 
 @pytest.mark.parametrize("example", EACH)
-def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(example: Example) -> None:
-    before = [e for e in EXAMPLES[: EXAMPLES.index(example)] if e.file == example.file and e.kind == "ConfigMap"]
+def test_what_it_reads_from_a_config_map_stands_before_it_in_the_same_file(
+    example: Example,
+) -> None:
+    before = [
+        e
+        for e in EXAMPLES[: EXAMPLES.index(example)]
+        if e.file == example.file and e.kind == "ConfigMap"
+    ]
     there = {(found.name, key) for found in before for key in found.body["data"]}
     assert set(config_maps_read(example)) <= there
 
 
-@pytest.mark.parametrize("example", [each for each in EACH if each.id is not None and TINY in str(each.id)])
+@pytest.mark.parametrize(
+    "example", [each for each in EACH if each.id is not None and TINY in str(each.id)]
+)
 def test_a_tiny_one_downloads_nothing(example: Example) -> None:
     for run in runs_of(example):
         assert run.model.source.path is not None
@@ -87,7 +99,9 @@ def test_a_tiny_one_downloads_nothing(example: Example) -> None:
 def test_servers_without_a_gpu_take_little_more_than_one_core(example: Example) -> None:
     for run in runs_of(example):
         if run.started is not None and run.started.image.endswith("vllm-openai:dev"):
-            assert ("VLLM_CPU_OMP_THREADS_BIND", "0") in [(each.name, each.value) for each in run.started.env]
+            assert ("VLLM_CPU_OMP_THREADS_BIND", "0") in [
+                (each.name, each.value) for each in run.started.env
+            ]
             assert 1000 <= millicores_of(run) <= 1200
 
 
@@ -115,21 +129,26 @@ def test_the_tiny_one_asks_what_the_large_one_does(number: int) -> None:
         {
             e.name.removesuffix("-tiny"): e.kind
             for e in EXAMPLES
-            if e.file.startswith(f"e{number}-") and e.kind != "ConfigMap" and e.file.endswith(TINY) is is_tiny
+            if e.file.startswith(f"e{number}-")
+            and e.kind != "ConfigMap"
+            and e.file.endswith(TINY) is is_tiny
         }
         for is_tiny in (False, True)
     )
     assert tiny == large
 
 
-@pytest.mark.parametrize("path", [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()], ids=lambda p: p.name)
+@pytest.mark.parametrize(
+    "path", [p for p in FILES if p.name[0] == "e" and p.name[1].isdigit()], ids=lambda p: p.name
+)
 def test_a_page_walks_through_the_experiment(path: Path) -> None:
     pages = [page.read_text() for page in (DOCS / "experiments").glob("*.md")]
     assert any(f"examples/{path.name}" in page for page in pages)
 
 
 def test_a_context_beyond_the_models_own_is_stretched_and_allowed() -> None:
-    """vLLM 0.32 holds --max-model-len against max_position_embeddings, which it does not multiply by YaRN's factor."""
+    """vLLM 0.32 holds --max-model-len against max_position_embeddings, which it does not multiply
+    by YaRN's factor."""
     (example,) = [e for e in EXAMPLES if e.name == "e2-four-latencies"]
     (run,) = runs_of(example)
     assert run.server is not None
@@ -137,13 +156,17 @@ def test_a_context_beyond_the_models_own_is_stretched_and_allowed() -> None:
     overrides = json.loads(flags["--hf-overrides"])
     rope = overrides["rope_parameters"]
     assert rope["rope_type"] == "yarn"
-    assert rope["factor"] * rope["original_max_position_embeddings"] == overrides["max_position_embeddings"]
+    assert (
+        rope["factor"] * rope["original_max_position_embeddings"]
+        == overrides["max_position_embeddings"]
+    )
     assert int(flags["--max-model-len"]) == overrides["max_position_embeddings"] == 65_536
 
 
 @pytest.mark.parametrize("suffix", ["", "-tiny"])
 def test_every_packing_of_the_first_table_has_as_many_texts(suffix: str) -> None:
-    """n texts in one prompt, against n prompts of one: the report's table draws a row for each n."""
+    """n texts in one prompt, against n prompts of one: the report's table draws a row for each
+    n."""
     (run,) = [run for e in EXAMPLES if e.name == f"e4-first-table{suffix}" for run in runs_of(e)]
     prompts: dict[int, list[int]] = {}
     for workload in run.workloads:

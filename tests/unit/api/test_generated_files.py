@@ -1,4 +1,5 @@
-"""The files made from the models are up to date, and the tool that makes them tells when they are not."""
+"""The files made from the models are up to date, and the tool that makes them tells when they are
+not."""
 
 from pathlib import Path
 
@@ -22,10 +23,15 @@ def test_the_yaml_is_the_definition_written_out() -> None:
     assert text.startswith("# Generated from operator/benchrun/api by: python -m dev.generate\n")
 
 
-def test_check_writes_nothing_and_names_what_is_stale(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_writes_nothing_and_names_what_is_stale(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["--check", str(tmp_path)]) == 1
     assert list(tmp_path.iterdir()) == []
-    assert f"out of date: {', '.join(GENERATED)}; run: python -m dev.generate" in capsys.readouterr().err
+    assert (
+        f"out of date: {', '.join(GENERATED)}; run: python -m dev.generate"
+        in capsys.readouterr().err
+    )
 
 
 def test_what_was_written_passes_the_check_until_it_is_edited(tmp_path: Path) -> None:
@@ -44,7 +50,8 @@ def test_what_was_written_passes_the_check_until_it_is_edited(tmp_path: Path) ->
         "| `spec.measurement.warmup` | object | `{auto: {}}` |",
         "| `spec.workloads[].ignoreEOS` | boolean | `true` |",
         "| `spec.server.resources.limits` | map of quantity | - | at most 32 entries;",
-        "| `status.results[].verdict` | string | **required** | `Valid` or `Suspect` or `Invalid` or `Unknown` |",
+        "| `status.results[].verdict` | string | **required** | `Valid` or `Suspect` or `Invalid` "
+        "or `Unknown` |",
         "- `spec.workloads[].load.requestRates[]`: must be above 0.",
         "- `spec.model.source`: must set exactly one of hub, pvc, imageVolume and path.",
     ],

@@ -1,4 +1,5 @@
-"""Names and labels of everything a run owns: written down once more, since what they were called stays in clusters."""
+"""Names and labels of everything a run owns: written down once more, since what they were called
+stays in clusters."""
 
 import pytest
 from benchrun import names
@@ -7,9 +8,22 @@ from benchrun.names import API_VERSION
 
 LONGEST = "r" * names.MAX_RUN_NAME
 KEYS = (
-    "operator", "run", "run-uid", "role", "sequence", "sweep", "record-digest", "stage", "plan-digest", "timeline-through",
-    "stored-bytes", "ends-search", "applied-hash", "variant", "hold-seconds",
-)  # fmt: skip
+    "operator",
+    "run",
+    "run-uid",
+    "role",
+    "sequence",
+    "sweep",
+    "record-digest",
+    "stage",
+    "plan-digest",
+    "timeline-through",
+    "stored-bytes",
+    "ends-search",
+    "applied-hash",
+    "variant",
+    "hold-seconds",
+)
 
 
 def named(run: str, uid: str) -> list[str]:
@@ -48,7 +62,9 @@ def test_objects_of_a_run_never_share_a_name() -> None:
 def test_the_longest_run_leaves_room() -> None:
     assert max(len(name) for name in named(LONGEST, "uid-1")) == 63
     assert len(names.group_name(LONGEST, "uid-1")) == 49
-    assert len(names.child_name(LONGEST, "uid-1", names.ROLE_CLIENT)) + len("-99") <= 63, "an indexed Job's host names"
+    assert len(names.child_name(LONGEST, "uid-1", names.ROLE_CLIENT)) + len("-99") <= 63, (
+        "an indexed Job's host names"
+    )
 
 
 def test_stages_and_cells_are_called_after_their_load() -> None:
@@ -65,7 +81,11 @@ def test_labels_say_whose_a_child_is_and_what() -> None:
 
 
 def test_written_annotations_labels_and_fields_are_listed() -> None:
-    assert {value for name, value in vars(names).items() if name.startswith(("ANNOTATION_", "LABEL_", "FIELD_"))} == {
+    assert {
+        value
+        for name, value in vars(names).items()
+        if name.startswith(("ANNOTATION_", "LABEL_", "FIELD_"))
+    } == {
         *(f"benchrun.dev/{key}" for key in KEYS),
         "leaderworkerset.sigs.k8s.io/worker-index",
         "batch.kubernetes.io/job-completion-index",
@@ -91,10 +111,23 @@ def test_a_field_on_the_wire(python: str, wire: str) -> None:
 
 
 GPUS = (
-    "nvidia.com/gpu", "amd.com/gpu", "nvidia.com/mig-1g.10gb", "nvidia.com/mig-3g.40gb.shared", "gpu.intel.com/i915",
-    "gpu.intel.com/xe", "requests.nvidia.com.gpu",
-)  # fmt: skip
-OTHERS = ("nvidia.com/gpumem", "nvidia.com/gpu.shared", "vendor.com/gpu-memory", "cpu", "memory", "google.com/tpu", "")
+    "nvidia.com/gpu",
+    "amd.com/gpu",
+    "nvidia.com/mig-1g.10gb",
+    "nvidia.com/mig-3g.40gb.shared",
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "requests.nvidia.com.gpu",
+)
+OTHERS = (
+    "nvidia.com/gpumem",
+    "nvidia.com/gpu.shared",
+    "vendor.com/gpu-memory",
+    "cpu",
+    "memory",
+    "google.com/tpu",
+    "",
+)
 
 
 @pytest.mark.parametrize("resource", [*GPUS, *OTHERS])

@@ -1,4 +1,5 @@
-"""Flags and commands that would make another server than the run measures: refused with the spec, naming what to set instead."""
+"""Flags and commands that would make another server than the run measures: refused with the spec,
+naming what to set instead."""
 
 from typing import Any
 
@@ -29,9 +30,13 @@ def problem(changes: dict[str, Any]) -> str | None:
     ("words", "place", "instead"),
     [
         pytest.param(["--port=9000"], 0, "port 8000", id="a port"),
-        pytest.param(["--seed=1", "--port", "9000"], 1, "port 8000", id="in two words, behind another"),
+        pytest.param(
+            ["--seed=1", "--port", "9000"], 1, "port 8000", id="in two words, behind another"
+        ),
         pytest.param(["--served_model_name=x"], 0, "model.servedName", id="with underscores"),
-        pytest.param(["--served-model", "x"], 0, "model.servedName", id="shortened, as argparse allows it"),
+        pytest.param(
+            ["--served-model", "x"], 0, "model.servedName", id="shortened, as argparse allows it"
+        ),
         pytest.param(["--mod=x"], 0, "model.name", id="shortened to what several flags begin with"),
         pytest.param(["--host=::1"], 0, "other pods", id="a host"),
         pytest.param(["--uds=/tmp/s"], 0, "other pods", id="a socket"),
@@ -57,7 +62,9 @@ def test_a_flag_of_the_operators_is_rejected_in_every_place_of_flags(
         f"spec.offline.args[{place}]": whole | {"offline": {**IMAGE, "args": words}},
     }
     found = {path: problem(changes) for path, changes in spelled.items()}
-    assert [path for path, text in found.items() if text is None or not text.startswith(f"{path}: ")] == []
+    assert [
+        path for path, text in found.items() if text is None or not text.startswith(f"{path}: ")
+    ] == []
     assert [path for path, text in found.items() if instead not in str(text)] == []
 
 
@@ -69,7 +76,12 @@ def test_a_secret_is_not_repeated() -> None:
 
 def test_a_variable_that_sets_a_key_is_rejected_and_not_repeated() -> None:
     found = problem(
-        {"server.env": [{"name": "HF_HOME", "value": "/x"}, {"name": "VLLM_API_KEY", "value": "topsecret"}]}
+        {
+            "server.env": [
+                {"name": "HF_HOME", "value": "/x"},
+                {"name": "VLLM_API_KEY", "value": "topsecret"},
+            ]
+        }
     )
     assert found is not None
     assert found.startswith("spec.server.env[1]: VLLM_API_KEY: ")
@@ -80,7 +92,13 @@ def test_a_variable_that_sets_a_key_is_rejected_and_not_repeated() -> None:
     "words",
     [
         ["--max-model-len=4096", "--no-enable-prefix-caching"],
-        ["--tokenizer-mode=slow", "--model-impl=auto", "--chat-template-content-format=string", "-tp", "2"],
+        [
+            "--tokenizer-mode=slow",
+            "--model-impl=auto",
+            "--chat-template-content-format=string",
+            "-tp",
+            "2",
+        ],
         ["--hf-overrides", '{"model": "x"}', "--seed", "-1"],
     ],
 )
@@ -91,29 +109,54 @@ def test_other_flags_are_the_users(words: list[str]) -> None:
 def test_no_flag_of_vllm_is_taken_for_a_shortened_one_of_ours() -> None:
     real = table_for("0.32")
     assert real is not None
-    assert {name for name in real.flags if ENGINE.owned_flag([name]) is not None} - {*OWNED_FLAGS, "-n", "-r"} == set()
+    assert {name for name in real.flags if ENGINE.owned_flag([name]) is not None} - {
+        *OWNED_FLAGS,
+        "-n",
+        "-r",
+    } == set()
     assert set(OWNED_FLAGS) - set(real.flags) == set()
 
 
 def test_a_variant_of_a_sweep_is_rejected_with_its_name() -> None:
-    body = {"template": minimal(), "matrix": {"variants": [{"name": "a"}, {"name": "b", "args": ["--port=1"]}]}}
-    with pytest.raises(ValueError, match=r"variant b: its run's spec\.server\.args\[0\]: --port belongs"):
+    body = {
+        "template": minimal(),
+        "matrix": {"variants": [{"name": "a"}, {"name": "b", "args": ["--port=1"]}]},
+    }
+    with pytest.raises(
+        ValueError, match=r"variant b: its run's spec\.server\.args\[0\]: --port belongs"
+    ):
         planned_variants(BenchmarkSweepSpec.model_validate(body))
 
 
 @pytest.mark.parametrize(
     ("command", "place", "text"),
     [
-        pytest.param([*MODULE, "--model=facebook/opt-125m"], 3, "(its only value here: $(MODEL))", id="another model"),
-        pytest.param([*MODULE, "--model", "facebook/opt-125m"], 3, "model.name", id="another model, in two words"),
-        pytest.param(["vllm", "serve", "facebook/opt-125m"], 2, r"$(MODEL)", id="another model, by place"),
-        pytest.param(["/opt/vllm", "serve", "o/m"], 2, r"$(MODEL)", id="another model, by place, with a path"),
+        pytest.param(
+            [*MODULE, "--model=facebook/opt-125m"],
+            3,
+            "(its only value here: $(MODEL))",
+            id="another model",
+        ),
+        pytest.param(
+            [*MODULE, "--model", "facebook/opt-125m"],
+            3,
+            "model.name",
+            id="another model, in two words",
+        ),
+        pytest.param(
+            ["vllm", "serve", "facebook/opt-125m"], 2, r"$(MODEL)", id="another model, by place"
+        ),
+        pytest.param(
+            ["/opt/vllm", "serve", "o/m"], 2, r"$(MODEL)", id="another model, by place, with a path"
+        ),
         pytest.param(MODULE, 2, "by flag only", id="a module that would pass the model over"),
         pytest.param([*MODULE, "--model=$(MODEL)", "--port=80"], 4, "port 8000", id="another port"),
         pytest.param([*MODULE, "--model=$(MODEL)", "--host=0.0.0.0"], 4, "remove it", id="a host"),
     ],
 )
-def test_a_command_that_would_start_another_server_is_rejected(command: list[str], place: int, text: str) -> None:
+def test_a_command_that_would_start_another_server_is_rejected(
+    command: list[str], place: int, text: str
+) -> None:
     found = problem({"server.command": command})
     assert found is not None
     assert found.startswith(f"spec.server.command[{place}]: ")
@@ -123,7 +166,15 @@ def test_a_command_that_would_start_another_server_is_rejected(command: list[str
 @pytest.mark.parametrize(
     "command",
     [
-        [*MODULE, "--model", "$(MODEL)", "--port", "$(PORT)", "--served-model-name", "$(SERVED_NAME)"],
+        [
+            *MODULE,
+            "--model",
+            "$(MODEL)",
+            "--port",
+            "$(PORT)",
+            "--served-model-name",
+            "$(SERVED_NAME)",
+        ],
         [*MODULE, "--model=$(MODEL)", "--max-model-len", "4096"],
         ["vllm", "serve"],
         ["vllm", "serve", "$(MODEL)", "--enforce-eager"],
@@ -138,9 +189,15 @@ def test_over_several_nodes_only_vllm_serve_can_be_the_command() -> None:
     several = {"server.nodesPerReplica": 2}
     assert problem(several | {"server.command": ["vllm", "serve"]}) is None
     found = problem(several | {"server.command": [*MODULE, "--model=$(MODEL)"]})
-    assert str(found).startswith("spec.server.command: only `vllm serve` starts a server over several nodes")
+    assert str(found).startswith(
+        "spec.server.command: only `vllm serve` starts a server over several nodes"
+    )
 
 
 def test_an_engine_without_api_server_has_no_command() -> None:
-    whole = {"workloads.0.load": {"requestRates": ["inf"]}, "server": absent(), "offline": {**IMAGE, "command": ["x"]}}
+    whole = {
+        "workloads.0.load": {"requestRates": ["inf"]},
+        "server": absent(),
+        "offline": {**IMAGE, "command": ["x"]},
+    }
     assert str(problem(whole)).startswith("spec.offline.command: ")

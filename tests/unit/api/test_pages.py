@@ -1,4 +1,5 @@
-"""Every manifest on the page of recipes is one that its API takes, and the page's table of GPUs is the code's."""
+"""Every manifest on the page of recipes is one that its API takes, and the page's table of GPUs is
+the code's."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -20,7 +21,9 @@ OBJECTS: list[dict[str, Any]] = [
     for block in re.findall(r"^```yaml\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     for body in yaml.safe_load_all(block)
 ]
-NESTED = [yaml.safe_load(body["data"]["run.yaml"]) for body in OBJECTS if body["kind"] == "ConfigMap"]
+NESTED = [
+    yaml.safe_load(body["data"]["run.yaml"]) for body in OBJECTS if body["kind"] == "ConfigMap"
+]
 RUNS = [body for body in [*OBJECTS, *NESTED] if body["kind"] == KIND]
 
 
@@ -33,7 +36,10 @@ def of_kind(kind: str) -> dict[str, Any]:
 def test_its_runs_are_accepted(run: dict[str, Any]) -> None:
     assert run["apiVersion"] == API_VERSION
     assert BenchmarkRunSpec.model_validate(run["spec"]).workloads
-    assert len(run["metadata"].get("name") or f"{run['metadata']['generateName']}a1b2c") <= MAX_RUN_NAME
+    assert (
+        len(run["metadata"].get("name") or f"{run['metadata']['generateName']}a1b2c")
+        <= MAX_RUN_NAME
+    )
 
 
 def test_the_nightly_job_may_create_runs_and_nothing_else() -> None:
@@ -71,7 +77,9 @@ def test_its_table_of_gpus_is_what_counts_as_one() -> None:
 def test_argo_cd_health_checks_read_existing_conditions() -> None:
     (script,) = re.findall(r"^```lua\n(.*?)^```", PAGE, re.MULTILINE | re.DOTALL)
     read = set(re.findall(r'is_true\("(\w+)"\)', script))
-    run = condition_table.going_on(Step("Running", "Measuring", ""), has_objectives=False, gate=None)
+    run = condition_table.going_on(
+        Step("Running", "Measuring", ""), has_objectives=False, gate=None
+    )
     sweep = condition_table.sweep_going_on("Measuring", "", power="")
     assert read == {"Stalled", "Ready", "Reconciling"}
     for rows in (run, sweep):
@@ -82,7 +90,9 @@ def test_argo_cd_health_checks_read_existing_conditions() -> None:
 
 DATASETS = (Path(__file__).parents[3] / "docs" / "datasets.md").read_text()
 BLOCKS = re.findall(r"^```yaml\n(.*?)^```", DATASETS, re.MULTILINE | re.DOTALL)
-WORKLOADS = [entry for block in BLOCKS if block.startswith("- name") for entry in yaml.safe_load(block)]
+WORKLOADS = [
+    entry for block in BLOCKS if block.startswith("- name") for entry in yaml.safe_load(block)
+]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: str(workload["name"]))
@@ -99,7 +109,9 @@ def test_each_dataset_has_a_manifest_and_a_heading() -> None:
 def test_its_files_are_accepted() -> None:
     (block,) = (block for block in BLOCKS if block.startswith("file:"))
     places = [yaml.safe_load(f"file:{text}")["file"] for text in block.split("file:")[1:]]
-    assert {next(iter(place)) for place in places} == {str(f.alias) for f in DatasetFile.model_fields.values()}
+    assert {next(iter(place)) for place in places} == {
+        str(f.alias) for f in DatasetFile.model_fields.values()
+    }
     assert all(DatasetFile.model_validate(place) for place in places)
 
 
@@ -124,7 +136,11 @@ def named(page: Path, body: dict[str, Any]) -> str:
 
 
 FOUND = {named(page, body): body for page in PAGES for body in objects(page)}
-OF_US = {name: body for name, body in FOUND.items() if str(body["apiVersion"]).startswith("benchrun.dev/")}
+OF_US = {
+    name: body
+    for name, body in FOUND.items()
+    if str(body["apiVersion"]).startswith("benchrun.dev/")
+}
 OF_KUBERNETES = {name: body for name, body in FOUND.items() if name not in OF_US}
 
 

@@ -27,12 +27,16 @@ def problem(changes: dict[str, Any], **options: str) -> str:
         {"repeats": 0, "model.zebra": 1, "workloads.0.api": "x"},
     ],
 )
-def test_the_first_problem_is_reported_at_its_field_and_the_others_are_counted(changes: dict[str, Any]) -> None:
+def test_the_first_problem_is_reported_at_its_field_and_the_others_are_counted(
+    changes: dict[str, Any],
+) -> None:
     golden(problem(changes))
 
 
 def test_a_field_of_two_types_is_named_without_them() -> None:
-    assert problem({"server.resources": {"limits": {"cpu": "many"}}}).startswith("spec.server.resources.limits.cpu: ")
+    assert problem({"server.resources": {"limits": {"cpu": "many"}}}).startswith(
+        "spec.server.resources.limits.cpu: "
+    )
 
 
 def test_the_root_may_be_another() -> None:

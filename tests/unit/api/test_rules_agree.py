@@ -1,7 +1,8 @@
-"""The operator's models, and the schemas of the definitions under Google's CEL, find the same broken and give the same message.
+"""The operator's models, and the schemas of the definitions under Google's CEL, find the same
+broken and give the same message.
 
-`tests/cluster/test_validation.py` and `test_sweep_validation.py` put the same specs to an API server.
-"""
+`tests/cluster/test_validation.py` and `test_sweep_validation.py` put the same specs to an API
+server."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -35,7 +36,11 @@ class Kind(NamedTuple):
 
 
 RUN_EDITED = minimal(
-    {"objectives": [{"metric": "TTFT", "maxMilliseconds": 5}], "client": {"image": "c"}, "cancel": False}
+    {
+        "objectives": [{"metric": "TTFT", "maxMilliseconds": 5}],
+        "client": {"image": "c"},
+        "cancel": False,
+    }
 )
 SWEEP_EDITS: dict[str, Any] = {
     "template": minimal({"repeats": 2}),
@@ -52,26 +57,50 @@ SWEEP_EDITS: dict[str, Any] = {
 }
 KINDS = {
     "run": Kind(
-        BenchmarkRunSpec, RUN.spec_schema(), MUTABLE_FIELDS, spec_cases.ACCEPTED, spec_cases.REFUSED, minimal,
-        generated_specs.EDITS, RUN_EDITED,
+        BenchmarkRunSpec,
+        RUN.spec_schema(),
+        MUTABLE_FIELDS,
+        spec_cases.ACCEPTED,
+        spec_cases.REFUSED,
+        minimal,
+        generated_specs.EDITS,
+        RUN_EDITED,
     ),
     "sweep": Kind(
-        sweeps.BenchmarkSweepSpec, SWEEP.spec_schema(), sweeps.MUTABLE_FIELDS, sweep_cases.ACCEPTED,
-        sweep_cases.REFUSED, dict, SWEEP_EDITS, sweep_cases.sweep({}),
+        sweeps.BenchmarkSweepSpec,
+        SWEEP.spec_schema(),
+        sweeps.MUTABLE_FIELDS,
+        sweep_cases.ACCEPTED,
+        sweep_cases.REFUSED,
+        dict,
+        SWEEP_EDITS,
+        sweep_cases.sweep({}),
     ),
-}  # fmt: skip
+}
 ACCEPTED = [
-    pytest.param(kind, spec, id=f"{n}: {name}") for n, kind in KINDS.items() for name, spec in kind.accepted.items()
+    pytest.param(kind, spec, id=f"{n}: {name}")
+    for n, kind in KINDS.items()
+    for name, spec in kind.accepted.items()
 ]
 REFUSED = [
-    pytest.param(kind, case, id=f"{n}: {name}") for n, kind in KINDS.items() for name, case in kind.refused.items()
+    pytest.param(kind, case, id=f"{n}: {name}")
+    for n, kind in KINDS.items()
+    for name, case in kind.refused.items()
 ]
-FIELDS = [pytest.param(n, field, id=f"{n}.{field}") for n, kind in KINDS.items() for field in sorted(kind.edits)]
+FIELDS = [
+    pytest.param(n, field, id=f"{n}.{field}")
+    for n, kind in KINDS.items()
+    for field in sorted(kind.edits)
+]
 
 
 @pytest.mark.parametrize(("kind", "spec"), ACCEPTED)
-def test_accepted_breaks_no_rule_and_defaults_of_the_crd_are_those_of_the_model(kind: Kind, spec: Spec) -> None:
-    assert kind.model.model_validate(with_defaults(spec, kind.schema)) == kind.model.model_validate(spec)
+def test_accepted_breaks_no_rule_and_defaults_of_the_crd_are_those_of_the_model(
+    kind: Kind, spec: Spec
+) -> None:
+    assert kind.model.model_validate(with_defaults(spec, kind.schema)) == kind.model.model_validate(
+        spec
+    )
     assert broken_in_cel(spec, kind.schema) == set()
 
 
@@ -91,7 +120,8 @@ def assert_both_agree(kind: Kind, spec: Spec) -> None:
     in_cel = broken_in_cel(spec, kind.schema)
     assert not something_else
     assert bool(in_python) == bool(in_cel)
-    # Python puts no rule to an object whose parts are broken; what it does find is found by both, in the same words.
+    # Python puts no rule to an object whose parts are broken; what it does find is found by both,
+    # in the same words.
     assert in_python <= in_cel
 
 
@@ -113,7 +143,8 @@ def test_unknown_fields_are_rejected() -> None:
 
 
 def change(kind: Kind, **fields: Any) -> set[tuple[str, str]]:
-    """Rules about change that are broken where these fields of a full spec become others; None takes a field away."""
+    """Rules about change that are broken where these fields of a full spec become others; None
+    takes a field away."""
     new = {name: value for name, value in {**kind.old, **fields}.items() if value is not None}
     return broken_in_cel(new, kind.schema, old=kind.old)
 
@@ -124,10 +155,14 @@ def test_every_field_has_an_edit(name: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "field"), FIELDS)
-def test_what_was_measured_cannot_become_another_and_how_far_it_goes_can(name: str, field: str) -> None:
+def test_what_was_measured_cannot_become_another_and_how_far_it_goes_can(
+    name: str, field: str
+) -> None:
     kind = KINDS[name]
     refused = {(f"spec.{field}", f"spec.{field} is immutable; create a new {name}")}
-    assert change(kind, **{field: kind.edits[field]}) == (set() if field in kind.mutable else refused)
+    assert change(kind, **{field: kind.edits[field]}) == (
+        set() if field in kind.mutable else refused
+    )
 
 
 @pytest.mark.parametrize("field", ["server", "objectives", "client"])

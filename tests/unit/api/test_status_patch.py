@@ -30,7 +30,11 @@ RESULT = Result(
     metrics={"p99_ttft_ms": 12.5, "mean_itl_ms": None},
     objectives=[
         ObjectiveResult(
-            metric="TTFT", percentile="99", max_milliseconds=500, measured_milliseconds=None, outcome="Inconclusive"
+            metric="TTFT",
+            percentile="99",
+            max_milliseconds=500,
+            measured_milliseconds=None,
+            outcome="Inconclusive",
         )
     ],
     verdict="Valid",
@@ -64,12 +68,27 @@ def _live(**changes: Any) -> dict[str, Any]:
     ("changes", "patch"),
     [
         ({}, {}),
-        ({"message": "collecting", "phase": "Collecting"}, {"message": "collecting", "phase": "Collecting"}),
-        ({"progress": PROGRESS.model_copy(update={"stages_done": 2})}, {"progress": {"stagesDone": 2}}),
+        (
+            {"message": "collecting", "phase": "Collecting"},
+            {"message": "collecting", "phase": "Collecting"},
+        ),
+        (
+            {"progress": PROGRESS.model_copy(update={"stages_done": 2})},
+            {"progress": {"stagesDone": 2}},
+        ),
         (_live(at="2026-11-21T12:00:05Z"), {}),
-        (_live(at="2026-11-21T12:00:05Z", running=5.0), {"live": {"at": "2026-11-21T12:00:05Z", "running": 5.0}}),
+        (
+            _live(at="2026-11-21T12:00:05Z", running=5.0),
+            {"live": {"at": "2026-11-21T12:00:05Z", "running": 5.0}},
+        ),
     ],
-    ids=["nothing", "two fields", "part of an object", "the time of live figures alone", "live figures"],
+    ids=[
+        "nothing",
+        "two fields",
+        "part of an object",
+        "the time of live figures alone",
+        "live figures",
+    ],
 )
 def test_only_what_changed_is_written(changes: dict[str, Any], patch: dict[str, Any]) -> None:
     there = stored(FULL) | {"fromTheFuture": 1}
@@ -84,11 +103,16 @@ def test_only_what_changed_is_written(changes: dict[str, Any], patch: dict[str, 
             dict.fromkeys(("message", "live"), None) | {"results": []},
             dict.fromkeys(("message", "live", "results"), None),
         ),
-        ({"servers": [ServerStatus(role="server", ready=False)]}, {"servers": [{"role": "server", "ready": False}]}),
+        (
+            {"servers": [ServerStatus(role="server", ready=False)]},
+            {"servers": [{"role": "server", "ready": False}]},
+        ),
     ],
     ids=["removed", "lists are replaced whole"],
 )
-def test_the_patch_leads_to_the_changed_status(changes: dict[str, Any], patch: dict[str, Any]) -> None:
+def test_the_patch_leads_to_the_changed_status(
+    changes: dict[str, Any], patch: dict[str, Any]
+) -> None:
     changed = FULL.model_copy(update=changes)
     found = status_changes(stored(FULL), changed)
     assert found.keys() == patch.keys()
@@ -101,7 +125,9 @@ def test_first_live_figures_are_written() -> None:
 
 
 def test_parts_that_memory_does_not_hold_are_never_touched() -> None:
-    light = {name: value for name, value in stored(FULL).items() if name not in ("results", "servers")}
+    light = {
+        name: value for name, value in stored(FULL).items() if name not in ("results", "servers")
+    }
     wanted = BenchmarkRunStatus.model_validate(light)
     assert status_changes(light, wanted) == {}
 
@@ -117,7 +143,9 @@ def test_figure_that_is_not_known_is_written_as_null() -> None:
 
 
 def test_fields_of_a_newer_operator_are_not_touched() -> None:
-    assert status_changes({"fromTheFuture": {"a": 1}, "empty": []}, BenchmarkRunStatus(message="m")) == {
+    assert status_changes(
+        {"fromTheFuture": {"a": 1}, "empty": []}, BenchmarkRunStatus(message="m")
+    ) == {
         "message": "m",
         "observedGeneration": -1,
     }
@@ -151,15 +179,22 @@ def test_conditions_that_could_not_be_read_stay_in_the_list_that_is_written() ->
     newer = {"type": "Throttled", "status": "Partly", "reason": "New"}
     same_type = {"type": "Ready", "status": "Partly", "reason": "New"}
     there = {**stored(FULL), "conditions": [newer, same_type, "word"]}
-    wanted = read_leniently(BenchmarkRunStatus, there).model_copy(update={"conditions": FULL.conditions})
+    wanted = read_leniently(BenchmarkRunStatus, there).model_copy(
+        update={"conditions": FULL.conditions}
+    )
     written = status_changes(there, wanted)["conditions"]
-    assert [(c["type"], c["status"]) for c in written] == [("Ready", "False"), ("Throttled", "Partly")]
+    assert [(c["type"], c["status"]) for c in written] == [
+        ("Ready", "False"),
+        ("Throttled", "Partly"),
+    ]
     assert status_changes(merge(there, {"conditions": written}), wanted) == {}
 
 
 def test_the_same_holds_for_a_sweep() -> None:
     there = {"phase": "Paused", "gpuSeconds": 3, "fromTheFuture": 1}
-    wanted = read_leniently(BenchmarkSweepStatus, there).model_copy(update={"observed_generation": 2})
+    wanted = read_leniently(BenchmarkSweepStatus, there).model_copy(
+        update={"observed_generation": 2}
+    )
     assert status_changes(there, wanted) == {"observedGeneration": 2}
 
 
@@ -168,10 +203,18 @@ statuses = st.builds(
     observed_generation=st.integers(-1, 3),
     phase=st.sampled_from([None, "Pending", "Running", "Completed"]),
     message=st.none() | st.text(max_size=5, min_size=1),
-    progress=st.none() | st.builds(Progress, stages_total=st.integers(0, 3), stage=st.none() | st.just("a")),
+    progress=st.none()
+    | st.builds(Progress, stages_total=st.integers(0, 3), stage=st.none() | st.just("a")),
     live=st.none()
-    | st.builds(Live, at=st.sampled_from(["t1", "t2"]), running=st.none() | st.floats(0, 4), waiting=st.none()),
-    servers=st.lists(st.builds(ServerStatus, role=st.just("server"), reported=st.just({"a": "b"})), max_size=1),
+    | st.builds(
+        Live,
+        at=st.sampled_from(["t1", "t2"]),
+        running=st.none() | st.floats(0, 4),
+        waiting=st.none(),
+    ),
+    servers=st.lists(
+        st.builds(ServerStatus, role=st.just("server"), reported=st.just({"a": "b"})), max_size=1
+    ),
     results=st.lists(st.just(RESULT), max_size=1),
 )
 

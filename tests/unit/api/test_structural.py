@@ -23,7 +23,9 @@ class Bare(SpecModel):
 
 def field(annotation: Any, *, defaults: bool = True, **extra: Any) -> Schema:
     """Schema of a field `x` of that type."""
-    model: type[BaseModel] = type("M", (SpecModel,), {"__annotations__": {"x": annotation}, "x": Field(**extra)})
+    model: type[BaseModel] = type(
+        "M", (SpecModel,), {"__annotations__": {"x": annotation}, "x": Field(**extra)}
+    )
     found: Schema = structural_schema(model, defaults=defaults)["properties"]["x"]
     return found
 
@@ -40,7 +42,10 @@ def test_references_become_what_they_refer_to() -> None:
 
 
 def test_an_optional_field_is_simply_not_required() -> None:
-    assert field(int | None, default=None, description="N.") == {"description": "N.", "type": "integer"}
+    assert field(int | None, default=None, description="N.") == {
+        "description": "N.",
+        "type": "integer",
+    }
 
 
 def test_a_value_that_may_be_null_says_so() -> None:
@@ -70,7 +75,9 @@ def test_defaults_can_be_left_out_altogether() -> None:
 
 
 def test_integer_or_string_keeps_the_bounds_of_both() -> None:
-    assert field(Annotated[int, Field(ge=0)] | Annotated[str, Field(max_length=9)], description="Q.") == {
+    assert field(
+        Annotated[int, Field(ge=0)] | Annotated[str, Field(max_length=9)], description="Q."
+    ) == {
         "description": "Q.",
         "x-kubernetes-int-or-string": True,
         "minimum": 0,
@@ -82,7 +89,9 @@ def test_rules_of_a_type_and_of_an_entry_stand_where_they_hold() -> None:
     even = Rule(cel="self % 2 == 0", message="must be even")
     schema = field(Annotated[list[Annotated[int, even]], Unique()], description="L.")
     assert schema["x-kubernetes-list-type"] == "set"
-    assert schema["items"]["x-kubernetes-validations"] == [{"rule": "self % 2 == 0", "message": "must be even"}]
+    assert schema["items"]["x-kubernetes-validations"] == [
+        {"rule": "self % 2 == 0", "message": "must be even"}
+    ]
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
-"""Texts of a form of their own (amounts, rates, names, addresses): what they may look like, each at its bounds.
+"""Texts of a form of their own (amounts, rates, names, addresses): what they may look like, each at
+its bounds.
 
-The API server reads the same patterns as RE2, where a line break or a digit of another script is no exception.
-"""
+The API server reads the same patterns as RE2, where a line break or a digit of another script is no
+exception."""
 
 import re
 import time
@@ -17,7 +18,8 @@ from pydantic import TypeAdapter, ValidationError
 
 
 def takes(kind: Any, value: object) -> bool:
-    """Whether a type takes the value; of a model, its other fields and the name of one, whether that field does."""
+    """Whether a type takes the value; of a model, its other fields and the name of one, whether
+    that field does."""
     if isinstance(kind, tuple):
         model, others, field = kind
         kind, value = model, {**others, field: value}
@@ -36,7 +38,25 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
     "decimal": (
         base.Decimal,
         ["0", "0.0", "1", "007", "0.123456", "9" * 12, "9" * 12 + ".999999"],
-        ["", ".5", "5.", "-1", "+1", "1e3", "inf", "nan", " 1", "1 ", "1\n", "1,5", "0.1234567", "9" * 13, "١", 1, 0.5],
+        [
+            "",
+            ".5",
+            "5.",
+            "-1",
+            "+1",
+            "1e3",
+            "inf",
+            "nan",
+            " 1",
+            "1 ",
+            "1\n",
+            "1,5",
+            "0.1234567",
+            "9" * 13,
+            "١",
+            1,
+            0.5,
+        ],
     ),
     "decimal above 0": (base.PositiveDecimal, ["0.000001", "1"], ["0", "0.0", "000.000000"]),
     "rate": (
@@ -51,7 +71,24 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
     ),
     "quantity": (
         Quantity,
-        [0, 1, "0", "1", "500m", "1k", "1Ki", "6Gi", "0.5", "1.5Gi", "2M", "1e3", "10e12", "1Pi", "1E", "1Ei"],
+        [
+            0,
+            1,
+            "0",
+            "1",
+            "500m",
+            "1k",
+            "1Ki",
+            "6Gi",
+            "0.5",
+            "1.5Gi",
+            "2M",
+            "1e3",
+            "10e12",
+            "1Pi",
+            "1E",
+            "1Ei",
+        ],
         [
             -1,
             "-1",
@@ -82,11 +119,23 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
         ["a", "a.b", "a-b.c", "0", "a" * 253],
         ["", "-a", "a.", "A", "a_b", "a/b", "a" * 254],
     ),
-    "key": (base.Key, ["a", "ca.crt", "A_b-c.9", ".hidden", "k" * 253], ["", "a/b", "a b", "ä", "k" * 254]),
+    "key": (
+        base.Key,
+        ["a", "ca.crt", "A_b-c.9", ".hidden", "k" * 253],
+        ["", "a/b", "a b", "ä", "k" * 254],
+    ),
     "text": (base.Text, ["a", " ", "ä\n", "t" * 1024], ["", "t" * 1025, 1]),
-    "setting": (SettingName, ["64", "a", "FP8_e4m3", "0.9", "s" * 24], ["", "a,b", "a=b", "-a", "a-", "s" * 25, 64]),
+    "setting": (
+        SettingName,
+        ["64", "a", "FP8_e4m3", "0.9", "s" * 24],
+        ["", "a,b", "a=b", "-a", "a-", "s" * 25, 64],
+    ),
     "variant": (VariantName, ["base", "a.b-c_d", "v" * 60], ["", "a,b", "a=b", ".a", "v" * 61]),
-    "variable": ((EnvVar, {"value": "x"}, "name"), ["A", "_a", "a.b-c", "."], ["1a", "a b", "a=b", ""]),
+    "variable": (
+        (EnvVar, {"value": "x"}, "name"),
+        ["A", "_a", "a.b-c", "."],
+        ["1a", "a b", "a=b", ""],
+    ),
     "URL of a file": (
         HttpUrl,
         ["http://d", "https://d/x", "https://d:8443/x?y=1", "https://d?x=1", "http://d/a@b"],
@@ -104,7 +153,12 @@ FORMS: dict[str, tuple[Any, list[object], list[object]]] = {
     ),
     "endpoint": (
         (Endpoint, {}, "url"),
-        ["http://llm", "https://llm.example.com:8443", "https://llm/base/path/", "http://[fd00::1]:8000"],
+        [
+            "http://llm",
+            "https://llm.example.com:8443",
+            "https://llm/base/path/",
+            "http://[fd00::1]:8000",
+        ],
         [
             "http://llm?key=x",
             "http://llm#x",
@@ -151,7 +205,9 @@ def test_crd_rules_agree_with_python_on_decimals(text: str) -> None:
     assert takes(base.PositiveDecimal, text) is (Exact(text) > 0)
 
 
-@given(st.lists(st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]), min_size=1, max_size=4))
+@given(
+    st.lists(st.sampled_from(["1", "1.0", "01", "2", "2.50", "2.5", "inf"]), min_size=1, max_size=4)
+)
 def test_numbers_differ_as_numbers_and_not_as_texts(texts: list[str]) -> None:
     assert takes(Annotated[list[str], base.DIFFERENT_NUMBERS], texts) is (
         len({Exact(text) for text in texts}) == len(texts)
@@ -170,7 +226,9 @@ OBEYED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud8
         pytest.param("a\x1b]0;owned\x07b", "ab", id="the window's title"),
         pytest.param("a\x1b]52;c;cm0gLXJm\x1b\\b", "ab", id="the clipboard"),
         pytest.param("a\x1b]8;;http://x\x1b\\link", "alink", id="a link"),
-        pytest.param("a\x1b]0;never ended", "a0;never ended", id="a command without an end hides nothing"),
+        pytest.param(
+            "a\x1b]0;never ended", "a0;never ended", id="a command without an end hides nothing"
+        ),
         pytest.param("\x1b[2J\x1b[Hpassed", "passed", id="the screen cleared"),
         pytest.param("\x9b31mred \x9d", "31mred ", id="the same in one character"),
         pytest.param("50%\r100%\r\n", "50%\n100%\n", id="a bar that overwrites itself"),
@@ -192,7 +250,9 @@ def test_nothing_that_is_obeyed_is_left_of_any_text(text: str) -> None:
     plain.encode()
 
 
-@pytest.mark.parametrize("unit", ["\x1b", "\x1b]", "\x1b]a", "\x1b[", "\x1b[0", "\x1b[0;", "\x1b    ", "\x9d", "\r"])
+@pytest.mark.parametrize(
+    "unit", ["\x1b", "\x1b]", "\x1b]a", "\x1b[", "\x1b[0", "\x1b[0;", "\x1b    ", "\x9d", "\r"]
+)
 def test_half_a_megabyte_of_them_takes_no_time(unit: str) -> None:
     began = time.process_time()
     plain_text(unit * (512 * 1024 // len(unit)))

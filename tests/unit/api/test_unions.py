@@ -1,4 +1,5 @@
-"""Unions of named members: exactly one, and whoever sets none or two is told which there are, by operator and API server alike."""
+"""Unions of named members: exactly one, and whoever sets none or two is told which there are, by
+operator and API server alike."""
 
 from collections.abc import Iterator
 from itertools import combinations
@@ -29,7 +30,12 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     "source of the model": (
         "model.source",
         "hub, pvc, imageVolume and path",
-        {"hub": {}, "pvc": {"claimName": "c"}, "imageVolume": {"reference": "r"}, "path": {"path": "/m"}},
+        {
+            "hub": {},
+            "pvc": {"claimName": "c"},
+            "imageVolume": {"reference": "r"},
+            "path": {"path": "/m"},
+        },
     ),
     "dataset": (
         f"{_WORKLOAD}.dataset",
@@ -59,15 +65,21 @@ UNIONS: dict[str, tuple[str, str, Members]] = {
     ),
     "warm-up": ("measurement.warmup", "auto and none", {"auto": {}, "none": {}}),
 }
-FIELD_OF = {name: "spec." + place.replace("workloads.0", "workloads[0]") for name, (place, _, _) in UNIONS.items()}
+FIELD_OF = {
+    name: "spec." + place.replace("workloads.0", "workloads[0]")
+    for name, (place, _, _) in UNIONS.items()
+}
 SCHEMA = RUN.spec_schema()
 
 
 def spec(place: str, members: Members) -> dict[str, Any]:
     """A spec with these members at that place, and nothing else there."""
-    body = minimal({f"{_WORKLOAD}.dataset": {}, place: members} if "dataset." in place else {place: members})
+    body = minimal(
+        {f"{_WORKLOAD}.dataset": {}, place: members} if "dataset." in place else {place: members}
+    )
     return body | {
-        "workloads": body["workloads"] + [{**body["workloads"][0], "name": n, "dataset": {"random": {}}} for n in "ab"]
+        "workloads": body["workloads"]
+        + [{**body["workloads"][0], "name": n, "dataset": {"random": {}}} for n in "ab"]
     }
 
 
@@ -75,12 +87,18 @@ def counted(how_many: int) -> Iterator[Any]:
     for name, (place, listed, members) in UNIONS.items():
         for chosen in combinations(members, how_many):
             yield pytest.param(
-                name, place, listed, {m: members[m] for m in chosen}, id=f"{name}: {' and '.join(chosen)}"
+                name,
+                place,
+                listed,
+                {m: members[m] for m in chosen},
+                id=f"{name}: {' and '.join(chosen)}",
             )
 
 
 @pytest.mark.parametrize(("name", "place", "listed", "members"), [*counted(1)])
-def test_a_union_with_one_member_is_accepted(name: str, place: str, listed: str, members: Members) -> None:
+def test_a_union_with_one_member_is_accepted(
+    name: str, place: str, listed: str, members: Members
+) -> None:
     body = spec(place, members)
     assert broken_in_python(BenchmarkRunSpec, body) == (set(), False)
     assert broken_in_cel(body, SCHEMA) == set()
@@ -96,11 +114,15 @@ def test_none_or_two_are_rejected_at_the_field_by_a_list_of_all(
     assert broken_in_cel(body, SCHEMA) == problems
 
 
-@pytest.mark.parametrize("targets", [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")])
+@pytest.mark.parametrize(
+    "targets", [(), ("server", "endpoint"), ("offline", "endpoint"), ("server", "offline")]
+)
 def test_what_is_measured_is_one_thing(targets: tuple[str, ...]) -> None:
     values: Members = {"server": _IMAGE, "endpoint": {"url": "http://llm"}, "offline": _IMAGE}
     load = {"requestRates": ["inf"]}
-    body = minimal({"server": absent(), f"{_WORKLOAD}.load": load}) | {target: values[target] for target in targets}
+    body = minimal({"server": absent(), f"{_WORKLOAD}.load": load}) | {
+        target: values[target] for target in targets
+    }
     problems = {("spec", "must set exactly one of server, endpoint and offline")}
     assert broken_in_python(BenchmarkRunSpec, body) == (problems, False)
     assert broken_in_cel(body, SCHEMA) == problems
@@ -109,7 +131,8 @@ def test_what_is_measured_is_one_thing(targets: tuple[str, ...]) -> None:
 def unions_of(schema: Schema, path: str = "spec") -> Iterator[str]:
     """Every place in the schema with a rule of this kind."""
     if any(
-        rule["message"].startswith("must set exactly one of") for rule in schema.get("x-kubernetes-validations", ())
+        rule["message"].startswith("must set exactly one of")
+        for rule in schema.get("x-kubernetes-validations", ())
     ):
         yield path
     for name, child in schema.get("properties", {}).items():

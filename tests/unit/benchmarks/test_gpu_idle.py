@@ -1,4 +1,5 @@
-"""What the idle benchmark makes of packets: exchanges, whatever way their bytes were cut, and seconds without any."""
+"""What the idle benchmark makes of packets: exchanges, whatever way their bytes were cut, and
+seconds without any."""
 
 from typing import Self
 
@@ -10,7 +11,10 @@ from gpu_idle_kit.wire import RST, SYN, Packet
 PEER = ("10.0.0.2", 40000)
 REQUEST = b"POST /v1/completions HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
 PLAIN = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
-CHUNKED = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n5\r\nhello\r\nb;x=1\r\n0\r\n\r\nworld!\r\n0\r\n\r\n"
+CHUNKED = (
+    b"HTTP/1.1 200 OK\r\ntransfer-encoding: "
+    b"chunked\r\n\r\n5\r\nhello\r\nb;x=1\r\n0\r\n\r\nworld!\r\n0\r\n\r\n"
+)
 
 
 class Talk:
@@ -54,7 +58,9 @@ def cut(data: bytes, size: int) -> list[bytes]:
 
 @pytest.mark.parametrize("size", [1, 7, 1000])
 @pytest.mark.parametrize("reply", [PLAIN, CHUNKED], ids=["plain", "chunked"])
-def test_an_exchange_lasts_from_the_first_byte_asked_to_the_last_answered(reply: bytes, size: int) -> None:
+def test_an_exchange_lasts_from_the_first_byte_asked_to_the_last_answered(
+    reply: bytes, size: int
+) -> None:
     talk = Talk().ask(*cut(REQUEST, size)).answer(*cut(reply, size))
     found = exchanges(talk.packets)
     assert [(e.method, e.path, e.status) for e in found] == [("POST", "/v1/completions", 200)]
@@ -63,7 +69,9 @@ def test_an_exchange_lasts_from_the_first_byte_asked_to_the_last_answered(reply:
 
 
 def test_a_connection_that_is_kept_gives_one_exchange_a_request() -> None:
-    talk = Talk().ask(REQUEST).answer(CHUNKED).ask(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n").answer(PLAIN)
+    talk = (
+        Talk().ask(REQUEST).answer(CHUNKED).ask(b"GET /metrics?x=1 HTTP/1.1\r\n\r\n").answer(PLAIN)
+    )
     assert [(e.path, e.began, e.ended, e.is_load) for e in exchanges(talk.packets)] == [
         ("/v1/completions", 2.0, 3.0, True),
         ("/metrics", 4.0, 5.0, False),
@@ -125,7 +133,9 @@ def test_idle_is_what_no_request_covers() -> None:
     [
         pytest.param(load((11, 12)), "never was healthy", id="no health"),
         pytest.param(ARM[:5], "fewer than", id="too few"),
-        pytest.param([*ARM[:-1], exchange("/v1/completions", 24, 30, status=500)], "failed", id="failed"),
+        pytest.param(
+            [*ARM[:-1], exchange("/v1/completions", 24, 30, status=500)], "failed", id="failed"
+        ),
         pytest.param([*ARM, *load((29, 31))], "overlap", id="not the stages that were asked for"),
     ],
 )

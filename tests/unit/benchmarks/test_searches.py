@@ -1,4 +1,5 @@
-"""Searches on simulated queues: the load found is not above the true one, and not absurdly far below it."""
+"""Searches on simulated queues: the load found is not above the true one, and not absurdly far
+below it."""
 
 import math
 import random

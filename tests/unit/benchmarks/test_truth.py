@@ -24,7 +24,18 @@ from truth_kit.machine import LONG_IN_ALL_SECONDS, LONG_STOP_SECONDS, LOST_SHARE
 from truth_kit.mistakes import users
 from truth_kit.physical import delaying
 from truth_kit.processes import free_port
-from truth_kit.queues import CLOSED, LOADS, MG32, MM1, MM8, PERCENTS, closed_stage, percentile, simulated, stage
+from truth_kit.queues import (
+    CLOSED,
+    LOADS,
+    MG32,
+    MM1,
+    MM8,
+    PERCENTS,
+    closed_stage,
+    percentile,
+    simulated,
+    stage,
+)
 from unit.measure.records import client, record, requests
 
 CLIENT = next(mistake for mistake in MISTAKES if mistake.cause == "client")
@@ -35,7 +46,9 @@ SERVER = next(mistake for mistake in MISTAKES if mistake.cause == "server")
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("percent", PERCENTS)
 def test_one_exponential_server_keeps_exponential_times(load: float, percent: int) -> None:
-    assert percentile(MM1, load, percent) == pytest.approx(-math.log(1 - percent / 100) / (1 - load))
+    assert percentile(MM1, load, percent) == pytest.approx(
+        -math.log(1 - percent / 100) / (1 - load)
+    )
 
 
 @pytest.mark.parametrize(("queue", "load"), [(MM8, 0.5), (MM8, 0.8), (MG32, 0.5), (MG32, 0.8)])
@@ -65,7 +78,9 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
 def test_users_see_the_percentiles_of_a_long_simulation(queue: Any) -> None:
     times = sorted(each.sojourn for each in closed_stage(queue, 40_000, Random(3))[2000:])
     for percent in PERCENTS:
-        assert times[len(times) * percent // 100] == pytest.approx(percentile(queue, 1.0, percent), rel=0.05)
+        assert times[len(times) * percent // 100] == pytest.approx(
+            percentile(queue, 1.0, percent), rel=0.05
+        )
 
 
 def test_users_are_all_under_way_and_judged_as_a_closed_loop() -> None:
@@ -81,7 +96,9 @@ def test_settings_with_few_intervals_are_counted_for_themselves() -> None:
     setting = coverage.Setting(0, 0.5, 400)
     words = {"stages": 100, "Met": 4, "Missed": 2}
     given = {50: (100, 96), 90: (10, 7), 95: (10, 9), 99: (0, 0)}
-    tally = coverage.Tally({(word, percent): n for word, n in words.items() for percent in PERCENTS})
+    tally = coverage.Tally(
+        {(word, percent): n for word, n in words.items() for percent in PERCENTS}
+    )
     for percent, (some, covered) in given.items():
         tally |= coverage.Tally({("given", percent): some, ("covered", percent): covered})
     found = coverage._shares({setting: tally})
@@ -100,8 +117,12 @@ def test_both_sides_differ_by_what_was_put_between_them() -> None:
     assert means[1] / means[0] == pytest.approx(0.9, rel=0.01)
     assert means[3] / means[2] == pytest.approx(1.1, rel=0.01)
     candidate = gates.Sides(200, 10, 0.6, 0.0, first_percent=10.0).draw(Random(1))[1]
-    assert fmean(run.status.results[0].metrics["output_throughput"] or 0.0 for run in candidate) > 1300
-    assert fmean(run.status.results[1].metrics["output_throughput"] or 0.0 for run in candidate) < 1220
+    assert (
+        fmean(run.status.results[0].metrics["output_throughput"] or 0.0 for run in candidate) > 1300
+    )
+    assert (
+        fmean(run.status.results[1].metrics["output_throughput"] or 0.0 for run in candidate) < 1220
+    )
 
 
 def seen(harm: float, verdict: str, *blamed: doses.Cause, **more: Any) -> Seen:
@@ -135,7 +156,10 @@ def test_doses_in_a_few_figures() -> None:
             seen(50, "Invalid", "client", slowed=True),
             seen(50, "Invalid", "path", extra=frozenset({"PathSlow", "Drift"})),
         ],
-        (PATH.name, "fast", 1.0): [seen(0, "Valid", floor_percent=13.0), seen(0, "Suspect", floor_percent=20.0)],
+        (PATH.name, "fast", 1.0): [
+            seen(0, "Valid", floor_percent=13.0),
+            seen(0, "Suspect", floor_percent=20.0),
+        ],
         (PATH.name, "fast", 8.0): [seen(90, "Suspect", unknown=True), seen(90, "Suspect")],
         (SERVER.name, "slow", 1.0): [seen(9, "Invalid"), seen(9, "Invalid", "client")],
     }
@@ -155,7 +179,14 @@ def row(**figures: float) -> Result:
     steady = {"request_throughput": 60.0, "output_throughput": 480.0}
     values = {"metrics": {"mean_ttft_ms": 16.5, "output_throughput": 400.0}, "steady": steady}
     values["metrics"] |= figures
-    same = {"cell": "w0/rate=60", "workload": "w0", "axis": "rate", "value": "60", "repeats": 1, "repeatsPlanned": 1}
+    same = {
+        "cell": "w0/rate=60",
+        "workload": "w0",
+        "axis": "rate",
+        "value": "60",
+        "repeats": 1,
+        "repeatsPlanned": 1,
+    }
     return Result.model_validate({**same, **values, "throughputOf": "Arrivals", "verdict": "Valid"})
 
 
@@ -172,9 +203,12 @@ def test_harm_is_that_of_the_plateau_and_what_the_rules_let_pass_is_told_apart(
     figures: dict[str, float], harm: float, floor: float
 ) -> None:
     truth = doses.Truth(
-        {"output_throughput": 1.0, "mean_ttft_ms": 15.0, "p99_ttft_ms": 15.0}, {"w0/rate=60": 480.0, "w1/rate=60": 1.0}
+        {"output_throughput": 1.0, "mean_ttft_ms": 15.0, "p99_ttft_ms": 15.0},
+        {"w0/rate=60": 480.0, "w1/rate=60": 1.0},
     )
-    outcome = SimpleNamespace(judged=SimpleNamespace(findings=[], results=[row(**figures)]), records=())
+    outcome = SimpleNamespace(
+        judged=SimpleNamespace(findings=[], results=[row(**figures)]), records=()
+    )
     (found,) = doses.seen(PATH, cast("Any", outcome), truth, lambda _: False)
     assert (round(found.harm_percent, 1), round(found.floor_percent, 1)) == (harm, floor)
 
@@ -208,8 +242,11 @@ def test_servers_are_halved_block_by_block() -> None:
     late = [outcome((1000 if number < 4 else 1200) + each) for number, each in enumerate(noise)]
     words = pairs.words_of_halves([*equal, *late])
     assert len(words) == 14
-    # Of the second block the last four servers are faster, and only one halving has them on one side.
-    assert [number for number, word in enumerate(words) if word in ("Better", "Worse", "Mixed")] == [7 + 3]
+    # Of the second block the last four servers are faster, and only one halving has them on one
+    # side.
+    assert [
+        number for number, word in enumerate(words) if word in ("Better", "Worse", "Mixed")
+    ] == [7 + 3]
 
 
 def test_every_mistake_has_five_doses_and_a_spec() -> None:
@@ -225,12 +262,19 @@ def test_every_mistake_has_five_doses_and_a_spec() -> None:
 
 def test_client_path_and_front_end_have_doses_at_the_fast_server() -> None:
     assert all(len(mistake.fast) >= 2 for mistake in MISTAKES if mistake.cause not in ("server",))
-    assert float(FAST.rate) * FAST.seconds > 369 > float(SLOW.rate) * SLOW.seconds, "a p99 takes 369 at least"
+    assert float(FAST.rate) * FAST.seconds > 369 > float(SLOW.rate) * SLOW.seconds, (
+        "a p99 takes 369 at least"
+    )
 
 
 def test_doses_send_what_the_references_send() -> None:
     loads = {
-        (place.name, mistake.prompt_tokens, tuple(map(str, experiment.workloads[:1])), experiment.traffic)
+        (
+            place.name,
+            mistake.prompt_tokens,
+            tuple(map(str, experiment.workloads[:1])),
+            experiment.traffic,
+        )
         for mistake in (*MISTAKES, *doses.REFERENCES)
         for place, dose in mistake.tried
         for experiment in [mistake.experiment(place, dose)]
@@ -263,7 +307,9 @@ GOOD: dict[str, float | str | None] = {
         ({"false_suspect": 1}, 1),
     ],
 )
-def test_values_beyond_the_limit_are_counted(changed: dict[str, float | str | None], beyond: int) -> None:
+def test_values_beyond_the_limit_are_counted(
+    changed: dict[str, float | str | None], beyond: int
+) -> None:
     assert len(list(_beyond(GOOD | changed))) == beyond
 
 
@@ -290,7 +336,8 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stolen", "counts"), [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)]
+    ("stolen", "counts"),
+    [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)],
 )
 def test_a_stage_of_which_the_host_took_much_does_not_count(stolen: float, counts: bool) -> None:
     assert Machine([]).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
@@ -321,7 +368,9 @@ def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Pa
     assert Machine([]).work_seconds(of) is None
 
 
-def test_a_stage_is_slowed_in_which_the_cores_lost_much_that_no_kernel_tells(tmp_path: Path) -> None:
+def test_a_stage_is_slowed_in_which_the_cores_lost_much_that_no_kernel_tells(
+    tmp_path: Path,
+) -> None:
     of = record()
     began, lost = of.first_send_unix_us / 1e6, 1.5 * LOST_SHARE * 0.3
     logs = [tmp_path / "core-0", tmp_path / "core-1"]
@@ -341,7 +390,8 @@ SIX: Mapping[str, Any] = {
 
 
 def lines_of(of: StageRecord, late_seconds: Mapping[int, float]) -> tuple[Mapping[str, Any], ...]:
-    """The server's log, last request first, if the client was so late at these requests' first tokens."""
+    """The server's log, last request first, if the client was so late at these requests' first
+    tokens."""
     began, columns = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic()), of.requests
     rows = zip(columns.start_us, columns.ttft_us, columns.e2el_us, strict=True)
     lines = [
@@ -363,7 +413,10 @@ def test_requests_that_met_a_slow_core_are_left_out_of_the_timings(tmp_path: Pat
     log = tmp_path / "core-0"
     # What a slow core did is told after the stage; a stop between two requests harms none.
     told = began + duration_seconds(of) + 0.9
-    slow, stop = f"{began + 1.100:.4f}-{began + 1.115:.4f}", f"{began + 2.5:.4f}-{began + 2.504:.4f}"
+    slow, stop = (
+        f"{began + 1.100:.4f}-{began + 1.115:.4f}",
+        f"{began + 2.5:.4f}-{began + 2.504:.4f}",
+    )
     log.write_text(f"{told:.3f} 0.00005 0.3 0.01 {slow} {stop}\n")
     machine = Machine([log])
     assert timing.undisturbed(of, machine.slow(of)) == [True, False, True, True, True, True]
@@ -381,12 +434,20 @@ def test_requests_that_met_a_slow_core_are_left_out_of_the_timings(tmp_path: Pat
 
 
 def test_a_late_client_is_excused_only_where_the_host_slowed_the_cores() -> None:
-    other = Result.model_validate({**row().model_dump(by_alias=True), "findings": ["ClientSaturated", "PathSlow"]})
-    alone = Result.model_validate({**row().model_dump(by_alias=True), "findings": ["ClientSaturated"]})
+    other = Result.model_validate(
+        {**row().model_dump(by_alias=True), "findings": ["ClientSaturated", "PathSlow"]}
+    )
+    alone = Result.model_validate(
+        {**row().model_dump(by_alias=True), "findings": ["ClientSaturated"]}
+    )
     truth = doses.Truth({"output_throughput": 480.0, "mean_ttft_ms": 10.0}, {})
-    severe = [SimpleNamespace(code=code, severity="Suspect") for code in ("ClientSaturated", "PathSlow")]
+    severe = [
+        SimpleNamespace(code=code, severity="Suspect") for code in ("ClientSaturated", "PathSlow")
+    ]
 
-    def blamed(mistake: doses.Mistake, of: Result, *, slowed: bool) -> tuple[set[str], set[str], bool]:
+    def blamed(
+        mistake: doses.Mistake, of: Result, *, slowed: bool
+    ) -> tuple[set[str], set[str], bool]:
         judged = SimpleNamespace(findings=severe, results=[of])
         outcome = SimpleNamespace(judged=judged, records=[record(f"{of.cell}/r1")])
         (found,) = doses.seen(mistake, cast("Any", outcome), truth, lambda _: slowed)
@@ -410,7 +471,9 @@ def test_in_clean_stages_only_a_late_client_is_excused_by_a_slow_host() -> None:
         def only(kept: Any) -> Any:
             return outcome({stage: of for stage, of in codes.items() if kept(stage)})
 
-        return SimpleNamespace(records=list(codes), judged=SimpleNamespace(findings=found), only=only)
+        return SimpleNamespace(
+            records=list(codes), judged=SimpleNamespace(findings=found), only=only
+        )
 
     clean = [outcome({"a": ["ClientSaturated"], "b": ["ClientSaturated", "Drift"]})]
     for slowed, blamed in (("", 3), ("b", 2), ("ab", 1)):
@@ -426,12 +489,18 @@ def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
     spec = Experiment(name="alone", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
     works = {id(of): 0.040}
     alone, slowed = Outcome(spec, (of,), (), (), lines, 0.0), set[int]()
-    forgiven = timing.forgiven_ms(alone, lambda stage: works.get(id(stage)), slowed=lambda stage: id(stage) in slowed)
+    forgiven = timing.forgiven_ms(
+        alone, lambda stage: works.get(id(stage)), slowed=lambda stage: id(stage) in slowed
+    )
     slow, fast, unknown = record(), record(), record()
     works |= {id(slow): 0.060, id(fast): 0.010}
     assert [forgiven(each)["ttft"] for each in (of, slow, fast, unknown)] == pytest.approx(
         [3.0, 4.5, 1.0, 1.0], rel=0.01
     )
-    assert forgiven(slow) == {**timing.FORGIVEN_MS, "ttft": forgiven(slow)["ttft"], "e2el": forgiven(slow)["ttft"]}
+    assert forgiven(slow) == {
+        **timing.FORGIVEN_MS,
+        "ttft": forgiven(slow)["ttft"],
+        "e2el": forgiven(slow)["ttft"],
+    }
     slowed.add(id(slow))
     assert forgiven(slow)["ttft"] == pytest.approx(6.0, rel=0.01)

@@ -1,4 +1,5 @@
-"""A `kubectl` on PATH that says what it is told to: a real process, so that pipes, signals and ends are real, too."""
+"""A `kubectl` on PATH that says what it is told to: a real process, so that pipes, signals and ends
+are real, too."""
 
 import json
 import stat
@@ -41,7 +42,8 @@ sys.exit(f"nobody told the fake kubectl what to answer to {{arguments}}")
 
 @dataclass(slots=True)
 class FakeKubectl:
-    """Answers in the order in which they were given: the first that fits, of which `once` ones are used up."""
+    """Answers in the order in which they were given: the first that fits, of which `once` ones are
+    used up."""
 
     folder: Path
     answers: list[Json] = field(default_factory=list)
@@ -64,9 +66,16 @@ class FakeKubectl:
         unless: str = "",
         after: Path | None = None,
     ) -> None:
-        """To a command line that has these words among it, and not `unless`. `stays`: it does not end by itself; `after`:
-        it says nothing before somebody has written to this pipe."""
-        how = {"out": out, "error": error, "code": code, "once": once, "stays": stays, "after": str(after or "")}
+        """To a command line that has these words among it, and not `unless`. `stays`: it does not
+        end by itself; `after`: it says nothing before somebody has written to this pipe."""
+        how = {
+            "out": out,
+            "error": error,
+            "code": code,
+            "once": once,
+            "stays": stays,
+            "after": str(after or ""),
+        }
         self.answers.append({"to": to, "unless": [unless], **how})
         self._write()
 
@@ -78,13 +87,20 @@ class FakeKubectl:
         self.answer(*to, out=json.dumps(body, indent=4) + "\n", once=once, unless=unless)
 
     def watch(
-        self, *bodies: Json, last: str = "MODIFIED", target: str = "get", once: bool = False, stays: bool = True
+        self,
+        *bodies: Json,
+        last: str = "MODIFIED",
+        target: str = "get",
+        once: bool = False,
+        stays: bool = True,
     ) -> None:
-        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of what is watched."""
+        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of
+        what is watched."""
         types = ["ADDED", *["MODIFIED"] * (len(bodies) - 1)]
         types[-1] = last if last != "MODIFIED" else types[-1]
         events = [
-            json.dumps({"type": type_, "object": body}, indent=4) for type_, body in zip(types, bodies, strict=True)
+            json.dumps({"type": type_, "object": body}, indent=4)
+            for type_, body in zip(types, bodies, strict=True)
         ]
         self.answer(target, "--watch", out="\n".join(events) + "\n", once=once, stays=stays)
 
@@ -97,7 +113,11 @@ class FakeKubectl:
 
     def _log(self) -> list[Json]:
         log = self.folder / "asked"
-        return [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.exists() else []
+        return (
+            [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+            if log.exists()
+            else []
+        )
 
     def _write(self) -> None:
         (self.folder / "answers").write_text(json.dumps(self.answers), encoding="utf-8")

@@ -1,10 +1,17 @@
-"""A finished run of two load points, measured twice each, and the ConfigMaps that keep its measurement."""
+"""A finished run of two load points, measured twice each, and the ConfigMaps that keep its
+measurement."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, CompiledKernels, Condition, ServerStatus
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    CompiledKernels,
+    Condition,
+    ServerStatus,
+)
 from benchrun.judge.results import results
 from benchrun.judge.thresholds import judge_of
 from benchrun.measure import bucketed, encode
@@ -27,12 +34,18 @@ LOG_READ: tuple[float, ...] = ()
 def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> StageRecord:
     """120 requests at the stage's rate, of which the last so many failed."""
     stage_id, rate = STAGES[sequence], 4 if "rate=4" in STAGES[sequence] else 8
-    columns = open_loop(120, gap_us=1_000_000 // rate, duration_us=lambda i: 200_000 + 1_000 * ((7 * i + sequence) % 5))
+    columns = open_loop(
+        120,
+        gap_us=1_000_000 // rate,
+        duration_us=lambda i: 200_000 + 1_000 * ((7 * i + sequence) % 5),
+    )
     ok = tuple(int(i < 120 - failed) for i in range(120))
     asked_tokens = tuple(100 * tokens // output_percent for tokens in columns.output_tokens)
     columns = columns.model_copy(update={"ok": ok, "asked_tokens": asked_tokens})
     begin = 1_000_000_000 + 100_000_000 * sequence
-    length = max(start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True))
+    length = max(
+        start + took for start, took in zip(columns.start_us, columns.e2el_us, strict=True)
+    )
     moved = served(columns) | {"request_success_total": 120.0}
     before = {"generation_tokens_total": sequence * moved["generation_tokens_total"]}
     return record(
@@ -48,13 +61,17 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
 
 
 def server_samples(stage: StageRecord) -> list[Sample]:
-    """One a second, give or take, of a server that holds as many requests as the client waits for."""
+    """One a second, give or take, of a server that holds as many requests as the client waits
+    for."""
     seconds = range(1, (stage.last_receive_unix_us - stage.first_send_unix_us) // 1_000_000)
     held = sum(stage.requests.e2el_us) / (stage.last_receive_unix_us - stage.first_send_unix_us)
     first_tokens = (stage.servers[0].before or {})["generation_tokens_total"]
     begin = stage.first_send_unix_us / 1e6
     # Not in step with the arrivals, which come as regularly as no real ones do.
-    return [sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=first_tokens + s) for s in seconds]
+    return [
+        sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=first_tokens + s)
+        for s in seconds
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +126,11 @@ def _stage(record: StageRecord) -> Json:
 
 
 def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
-    known = None if compilations is None else CompiledKernels(count=len(compilations), at=list(compilations))
+    known = (
+        None
+        if compilations is None
+        else CompiledKernels(count=len(compilations), at=list(compilations))
+    )
     return ServerStatus(role="server", addresses=["10.0.0.9"], compilations=known)
 
 
@@ -131,5 +152,6 @@ def _body(spec: Json, status: BenchmarkRunStatus) -> Json:
 def _conditions(*, valid: bool) -> tuple[Condition, ...]:
     rows = [("Complete", "True"), ("Valid", "True" if valid else "False")]
     return tuple(
-        Condition.model_validate({"type": type_, "status": status, "reason": "Measured"}) for type_, status in rows
+        Condition.model_validate({"type": type_, "status": status, "reason": "Measured"})
+        for type_, status in rows
     )

@@ -8,7 +8,9 @@ from unit.judge.comparison.sides import repeated, row, run
 from unit.plan.specs import Json, spec_body
 
 
-def body(name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any) -> Json:
+def body(
+    name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any
+) -> Json:
     """A run of five repeats a load point."""
     status = run(name, [row(cell, repeats=5, cv=cv, **figures) for cell in cells]).status
     return {
@@ -22,12 +24,18 @@ def body(name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.
 
 def unmeasured_noise(name: str) -> Json:
     """A run of one repeat."""
-    status = repeated(name, repeats=1).status.model_dump(mode="json", by_alias=True, exclude_none=True)
+    status = repeated(name, repeats=1).status.model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
     return {**body(name), "status": status}
 
 
 def written(path: Path, *bodies: Json) -> str:
     """A file of these, as a list if there are several; its path."""
-    whole = bodies[0] if len(bodies) == 1 else {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+    whole = (
+        bodies[0]
+        if len(bodies) == 1
+        else {"apiVersion": "v1", "kind": "List", "items": list(bodies)}
+    )
     path.write_text(yaml.safe_dump(whole), encoding="utf-8")
     return str(path)

@@ -45,7 +45,12 @@ def test_all_that_is_known_comes_together(tmp_path: Path, capsys: Capture) -> No
         ),
         manifest({"repeats": 0}, metadata={"name": "second"}),
     )
-    assert main(["check", "-f", path, "--model", str(tmp_path), "--gpu-memory=80GiB", "--weights=61GiB"]) == 1
+    assert (
+        main(
+            ["check", "-f", path, "--model", str(tmp_path), "--gpu-memory=80GiB", "--weights=61GiB"]
+        )
+        == 1
+    )
     output = " ".join(capsys.readouterr().out.split())
     golden(output)
 
@@ -66,7 +71,9 @@ def test_for_programs_it_is_json(tmp_path: Path, capsys: Capture) -> None:
         ("just words", "apiVersion and kind"),
     ],
 )
-def test_a_file_without_a_benchmark_is_an_error(tmp_path: Path, text: str, message: str, capsys: Capture) -> None:
+def test_a_file_without_a_benchmark_is_an_error(
+    tmp_path: Path, text: str, message: str, capsys: Capture
+) -> None:
     path = tmp_path / "m.yaml"
     path.write_text(text)
     assert main(["check", "-f", str(path)]) == 1
@@ -96,37 +103,48 @@ def volume(**fields: Any) -> Volume:
     ("sentence", "fields"),
     [
         ("4 stages, 400 requests. How long they take depends on the server.", {}),
-        ("1 stage, 1 request. How long they take depends on the server.", {"stages": 1, "requests": 1}),
+        (
+            "1 stage, 1 request. How long they take depends on the server.",
+            {"stages": 1, "requests": 1},
+        ),
         (
             "4 stages, 1,234,567 requests at most, where searches take all their probes. "
             "How long they take depends on the server.",
             {"probe_stages": 1, "requests": 1_234_567},
         ),
-        ("1,000 runs, 4 stages, 400 requests. How long they take depends on the server.", {"runs": 1000}),
+        (
+            "1,000 runs, 4 stages, 400 requests. How long they take depends on the server.",
+            {"runs": 1000},
+        ),
         (
             "4 stages, 400 requests. Those at a finite rate take 5 min at least.",
             {"open_stages": 4, "least_seconds": 300},
         ),
         (
-            "4 stages, 400 requests. Those at a finite rate take 5 min at least, the others as long as the server needs.",
+            "4 stages, 400 requests. Those at a finite rate take 5 min at least, the others as "
+            "long as the server needs.",
             {"open_stages": 3, "least_seconds": 300},
         ),
         (
-            "4 stages, 400 requests. How long they take depends on the server. Warm-up takes up to 1 min 30 s.",
+            "4 stages, 400 requests. How long they take depends on the server. Warm-up takes up "
+            "to 1 min 30 s.",
             {"warmup_seconds": 90},
         ),
         (
-            "4 stages, 400 requests. How long they take depends on the server. Measuring on 2 GPUs takes 1,200 GPU-seconds "
+            "4 stages, 400 requests. How long they take depends on the server. Measuring on 2 "
+            "GPUs takes 1,200 GPU-seconds "
             "at least; start-up is not counted.",
             {"gpu_seconds": 1200},
         ),
         (
-            "4 stages, 400 requests. How long they take depends on the server. Measuring on 1 GPU takes 0 GPU-seconds "
+            "4 stages, 400 requests. How long they take depends on the server. Measuring on 1 GPU "
+            "takes 0 GPU-seconds "
             "at least; start-up is not counted.",
             {"gpu_seconds": 0, "gpus": 1},
         ),
         (
-            "2 runs, 4 stages, 400 requests. How long they take depends on the server. Measuring on all GPUs takes "
+            "2 runs, 4 stages, 400 requests. How long they take depends on the server. Measuring "
+            "on all GPUs takes "
             "9 GPU-seconds at least; start-up is not counted.",
             {"gpu_seconds": 9, "runs": 2},
         ),
@@ -136,7 +154,9 @@ def test_how_large_a_run_is(sentence: str, fields: dict[str, Any]) -> None:
     assert volume_sentence(volume(**fields)) == sentence
 
 
-def checked(*remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", volume: Volume | None = None) -> Checked:
+def checked(
+    *remarks: Remark, name: str = "chat", kind: str = "BenchmarkRun", volume: Volume | None = None
+) -> Checked:
     return Checked(remarks, volume, kind=kind, name=name)
 
 
@@ -169,22 +189,30 @@ def test_the_worst_comes_first_and_equals_stay_in_order() -> None:
         ("0 errors, 2 not checked", (not_checked("", "x"), not_checked("", "x"))),
     ],
 )
-def test_errors_are_counted_even_where_there_are_none(summary: str, remarks: tuple[Remark, ...]) -> None:
+def test_errors_are_counted_even_where_there_are_none(
+    summary: str, remarks: tuple[Remark, ...]
+) -> None:
     assert shown(checked(*remarks))[-1] == summary
 
 
 def test_objects_are_distinguished_and_counted_together() -> None:
-    lines = shown(checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind=""))
+    lines = shown(
+        checked(error("a", "x"), volume=volume()), checked(error("b", "y"), name="", kind="")
+    )
     golden(*lines)
 
 
 def test_what_a_manifest_holds_is_no_markup() -> None:
-    assert "error spec[0] [red]x[/red]" in shown(checked(error("spec[0]", "[red]x[/red]"), name="[b]n"))
+    assert "error spec[0] [red]x[/red]" in shown(
+        checked(error("spec[0]", "[red]x[/red]"), name="[b]n")
+    )
     assert shown(checked(name="[b]n"))[0] == "[b]n BenchmarkRun"
 
 
 def test_for_programs_nothing_is_worded() -> None:
-    (output,) = as_json([checked(error("a", "x"), volume=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))])
+    (output,) = as_json(
+        [checked(error("a", "x"), volume=volume(gpu_seconds=7, least_seconds=5, warmup_seconds=3))]
+    )
     assert output == {
         "kind": "BenchmarkRun",
         "name": "chat",

@@ -23,18 +23,49 @@ def file(tmp_path: Path) -> str:
     """Runs before and after a change that made TTFT worse, and three fresh servers of each."""
     servers = [body(f"old-{n}", MeanTTFT=43.0 + n / 10) for n in range(3)]
     servers += [body(f"new-{n}", MeanTTFT=60.0 + n / 10) for n in range(3)]
-    runs = [body("old", cells=CELLS), body("new", cells=CELLS, MeanTTFT=60.0), body("other", cells=CELLS), *servers]
+    runs = [
+        body("old", cells=CELLS),
+        body("new", cells=CELLS, MeanTTFT=60.0),
+        body("other", cells=CELLS),
+        *servers,
+    ]
     return written(tmp_path / "runs.yaml", *runs, unmeasured_noise("once"))
 
 
 def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture) -> None:
-    assert main(["compare", "-f", file, "old", "new", "-m", "OutputThroughput", "-m", "MeanTTFT"]) == 0
+    assert (
+        main(["compare", "-f", file, "old", "new", "-m", "OutputThroughput", "-m", "MeanTTFT"]) == 0
+    )
     output = capsys.readouterr().out.splitlines()
     assert [line.split() for line in output[1:6]] == [
         ["load", "point", "figure", "baseline", "value", "change", "interval", "word"],
-        ["chat/rate=1", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
+        [
+            "chat/rate=1",
+            "OutputThroughput",
+            "1200",
+            "1200",
+            "+0.0",
+            "%",
+            "-2.0",
+            "to",
+            "+2.0",
+            "not",
+            "detected",
+        ],
         ["chat/rate=1", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
-        ["chat/rate=4", "OutputThroughput", "1200", "1200", "+0.0", "%", "-2.0", "to", "+2.0", "not", "detected"],
+        [
+            "chat/rate=4",
+            "OutputThroughput",
+            "1200",
+            "1200",
+            "+0.0",
+            "%",
+            "-2.0",
+            "to",
+            "+2.0",
+            "not",
+            "detected",
+        ],
         ["chat/rate=4", "MeanTTFT", "43", "60", "+39.5", "%", "+36.7", "to", "+42.4", "Worse"],
     ]
     assert max(map(len, output)) <= 100
@@ -43,7 +74,10 @@ def test_a_table_of_100_columns_and_what_it_rests_on(file: str, capsys: Capture)
 
 
 def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> None:
-    assert main(["compare", "-f", file, "old-0,old-1,old-2", "new-0,new-1,new-2", "-m", "MeanTTFT"]) == 0
+    assert (
+        main(["compare", "-f", file, "old-0,old-1,old-2", "new-0,new-1,new-2", "-m", "MeanTTFT"])
+        == 0
+    )
     assert "Between servers" in " ".join(capsys.readouterr().out.split())
 
 
@@ -60,25 +94,56 @@ def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> Non
 def test_the_gate_decides_the_exit_code(
     file: str, capsys: Capture, code: int, verdict: str, after: str, limit: str
 ) -> None:
-    assert main(["compare", "-f", file, "old", after, "-m", "MeanTTFT", "--max-regression", limit]) == code
+    assert (
+        main(["compare", "-f", file, "old", after, "-m", "MeanTTFT", "--max-regression", limit])
+        == code
+    )
     assert verdict in capsys.readouterr().out
 
 
-@pytest.mark.parametrize(("outcome", "least"), [("Equivalent", "3"), ("NoDetectableDifference", "1")])
+@pytest.mark.parametrize(
+    ("outcome", "least"), [("Equivalent", "3"), ("NoDetectableDifference", "1")]
+)
 def test_the_least_change_that_matters_and_the_least_that_is_found(
     file: str, capsys: Capture, outcome: str, least: str
 ) -> None:
-    assert main(["compare", "-f", file, "old", "other", "-o", "json", "-m", "MeanTTFT", "--equivalence", least]) == 0
+    assert (
+        main(
+            [
+                "compare",
+                "-f",
+                file,
+                "old",
+                "other",
+                "-o",
+                "json",
+                "-m",
+                "MeanTTFT",
+                "--equivalence",
+                least,
+            ]
+        )
+        == 0
+    )
     output = json.loads(capsys.readouterr().out)
     assert output["outcome"] == outcome
-    assert output["detectablePercent"] == pytest.approx(2.45, abs=0.02)  # Two load points, CV 1 % over 5 repeats.
+    assert output["detectablePercent"] == pytest.approx(
+        2.45, abs=0.02
+    )  # Two load points, CV 1 % over 5 repeats.
 
 
 def test_json_for_programs(file: str, capsys: Capture) -> None:
     assert main(["compare", "-f", file, "old", "new", "-o", "json", "-m", "MeanTTFT"]) == 0
     output = json.loads(capsys.readouterr().out)
-    assert (output["outcome"], output["scope"], output["gate"]) == ("Worse", "WithinOneServer", None)
-    assert [run["name"] for side in ("baseline", "candidate") for run in output[side]] == ["old", "new"]
+    assert (output["outcome"], output["scope"], output["gate"]) == (
+        "Worse",
+        "WithinOneServer",
+        None,
+    )
+    assert [run["name"] for side in ("baseline", "candidate") for run in output[side]] == [
+        "old",
+        "new",
+    ]
     assert output["baseline"][0]["digest"].startswith("sha256:")
     assert output["cells"][0]["changes"][0]["changePercent"] == pytest.approx(39.53, abs=0.01)
 
@@ -93,7 +158,9 @@ def steps(tmp_path: Path) -> str:
     return written(tmp_path / "steps.yaml", *runs)
 
 
-def test_a_limit_that_both_sides_together_show_stands_under_the_table(steps: str, capsys: Capture) -> None:
+def test_a_limit_that_both_sides_together_show_stands_under_the_table(
+    steps: str, capsys: Capture
+) -> None:
     assert main(["compare", "-f", steps, "small", "large", "-m", "OutputThroughput"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert max(map(len, lines)) <= 100
@@ -106,7 +173,11 @@ def test_a_limit_that_both_sides_together_show_stands_under_the_table(steps: str
 def test_limits_for_programs(steps: str, capsys: Capture) -> None:
     assert main(["compare", "-f", steps, "small", "large", "-o", "json"]) == 0
     (limit,) = json.loads(capsys.readouterr().out)["limits"]
-    assert (limit["cell"], limit["limit"], limit["evidence"]["runningHigh"]) == ("chat/rate=inf", "Compute", 267)
+    assert (limit["cell"], limit["limit"], limit["evidence"]["runningHigh"]) == (
+        "chat/rate=inf",
+        "Compute",
+        267,
+    )
 
 
 def test_what_is_not_comparable_says_why(file: str, capsys: Capture) -> None:
@@ -123,9 +194,12 @@ def test_traffic_that_differs_is_reported(tmp_path: Path, capsys: Capture) -> No
 
 
 @pytest.mark.parametrize(
-    "arguments", [pytest.param(["old", "gone"], id="unknown name"), pytest.param(["old", ","], id="no name")]
+    "arguments",
+    [pytest.param(["old", "gone"], id="unknown name"), pytest.param(["old", ","], id="no name")],
 )
-def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, arguments: list[str]) -> None:
+def test_a_run_that_is_not_there_is_an_error(
+    file: str, capsys: Capture, arguments: list[str]
+) -> None:
     assert main(["compare", "-f", file, *arguments]) == 1
     golden(capsys.readouterr().err)
 
@@ -133,14 +207,18 @@ def test_a_run_that_is_not_there_is_an_error(file: str, capsys: Capture, argumen
 @pytest.mark.parametrize(
     ("message", "text"),
     [
-        pytest.param("holds no BenchmarkRun", "kind: Pod\nmetadata: {name: a}\n", id="other objects"),
+        pytest.param(
+            "holds no BenchmarkRun", "kind: Pod\nmetadata: {name: a}\n", id="other objects"
+        ),
         pytest.param("holds no BenchmarkRun", "- 1\n- 2\n", id="no object"),
         pytest.param("holds no BenchmarkRun", "", id="empty"),
         pytest.param("runs.yaml", "a: [\n", id="not YAML"),
         pytest.param("runs.yaml", "!!python/object/apply:os.getcwd []\n", id="code"),
     ],
 )
-def test_a_file_without_runs_is_an_error(tmp_path: Path, capsys: Capture, message: str, text: str) -> None:
+def test_a_file_without_runs_is_an_error(
+    tmp_path: Path, capsys: Capture, message: str, text: str
+) -> None:
     path = tmp_path / "runs.yaml"
     path.write_text(text, encoding="utf-8")
     assert main(["compare", "-f", str(path), "a", "b"]) == 1
@@ -166,11 +244,17 @@ def test_a_limit_must_be_a_percentage(file: str, limit: str) -> None:
         main(["compare", "-f", file, "old", "new", f"--max-regression={limit}"])
 
 
-def test_without_files_kubectl_is_used(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_files_kubectl_is_used(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, ttft in (("old", 43.0), ("new", 60.0)):
-        (tmp_path / f"{name}.json").write_text(json.dumps(body(name, MeanTTFT=ttft)), encoding="utf-8")
+        (tmp_path / f"{name}.json").write_text(
+            json.dumps(body(name, MeanTTFT=ttft)), encoding="utf-8"
+        )
     kubectl = tmp_path / "kubectl"
-    kubectl.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/$3.json\n', encoding="utf-8")
+    kubectl.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\ncat {tmp_path}/$3.json\n', encoding="utf-8"
+    )
     kubectl.chmod(kubectl.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     assert main(["compare", "old", "new", "-n", "lab", "-m", "MeanTTFT"]) == 0
@@ -191,24 +275,42 @@ LIMIT = Bottleneck(limit="Compute", sentence="compute is the limit")
 
 def cell(name: str = "chat/rate=4", *, word: str = "Worse", **fields: Any) -> ComparedCell:
     change = Change(
-        metric="MeanTTFT", baseline=43, value=60, change_percent=39.5, low_percent=36.9, high_percent=42.2, word=word
+        metric="MeanTTFT",
+        baseline=43,
+        value=60,
+        change_percent=39.5,
+        low_percent=36.9,
+        high_percent=42.2,
+        word=word,
     )
     return ComparedCell(cell=name, changes=[change], **{"paired": True, **fields})
 
 
 def comparison(*cells: ComparedCell, outcome: str = "Worse", gate: Any = None) -> Comparison:
     return Comparison(
-        baseline=ComparedRun(name="old"), outcome=outcome, gate=gate, message="It got slower.", cells=list(cells)
+        baseline=ComparedRun(name="old"),
+        outcome=outcome,
+        gate=gate,
+        message="It got slower.",
+        cells=list(cells),
     )
 
 
 def shown(found: Comparison, *, coloured: bool = False, **limits: Bottleneck) -> list[str]:
     out = io.StringIO()
     console = Console(
-        file=out, width=200, highlight=False, force_terminal=coloured, color_system="standard" if coloured else None
+        file=out,
+        width=200,
+        highlight=False,
+        force_terminal=coloured,
+        color_system="standard" if coloured else None,
     )
     show_comparison(
-        console, found, before="old", after="new", limited={"chat/rate=4": limits["limit"]} if limits else None
+        console,
+        found,
+        before="old",
+        after="new",
+        limited={"chat/rate=4": limits["limit"]} if limits else None,
     )
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
@@ -225,7 +327,9 @@ def test_where_there_is_nothing_to_say_there_is_no_line() -> None:
 
 def test_figures_stand_under_one_another() -> None:
     lines = shown(comparison(cell(), cell("chat/concurrency=1024")))
-    assert [line.index("60") + 2 for line in lines[2:4]] == [lines[1].index("value") + len("value")] * 2
+    assert [line.index("60") + 2 for line in lines[2:4]] == [
+        lines[1].index("value") + len("value")
+    ] * 2
 
 
 def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:
@@ -235,13 +339,23 @@ def test_long_sentences_fold_at_100_columns_however_wide_the_terminal() -> None:
 
 @pytest.mark.parametrize(
     ("colour", "outcome"),
-    [("32", "Better"), ("31", "Worse"), ("33", "Mixed"), ("1", "NoDetectableDifference"), ("1", "Unknown")],
+    [
+        ("32", "Better"),
+        ("31", "Worse"),
+        ("33", "Mixed"),
+        ("1", "NoDetectableDifference"),
+        ("1", "Unknown"),
+    ],
 )
 def test_outcomes_have_their_colours(colour: str, outcome: str) -> None:
-    assert shown(comparison(outcome=outcome), coloured=True)[0].endswith(f"\x1b[{colour}m{outcome}\x1b[0m")
+    assert shown(comparison(outcome=outcome), coloured=True)[0].endswith(
+        f"\x1b[{colour}m{outcome}\x1b[0m"
+    )
 
 
-@pytest.mark.parametrize(("colour", "gate"), [("32", "NotRegressed"), ("31", "Regressed"), ("33", "Inconclusive")])
+@pytest.mark.parametrize(
+    ("colour", "gate"), [("32", "NotRegressed"), ("31", "Regressed"), ("33", "Inconclusive")]
+)
 def test_gates_have_theirs(colour: str, gate: str) -> None:
     assert shown(comparison(gate=gate), coloured=True)[-1].startswith(f"\x1b[{colour}m")
 

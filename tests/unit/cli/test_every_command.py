@@ -1,4 +1,5 @@
-"""Every command under the same troubles: a cluster that is none, an output that is full or closed. One line, one code."""
+"""Every command under the same troubles: a cluster that is none, an output that is full or closed.
+One line, one code."""
 
 import os
 import subprocess
@@ -31,7 +32,8 @@ ASKING = {
 """Commands that ask the cluster."""
 TROUBLES = {
     "down": (
-        "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host or port?",
+        "The connection to the server 10.0.0.1:6443 was refused - did you specify the right host "
+        "or port?",
         "the cluster at 10.0.0.1:6443 does not answer",
     ),
     "away": (
@@ -42,7 +44,10 @@ TROUBLES = {
         'error: context "prod" does not exist',
         "there is no context prod; kubectl config get-contexts lists them",
     ),
-    "logged-out": ("error: You must be logged in to the server (Unauthorized)", "log in to it again"),
+    "logged-out": (
+        "error: You must be logged in to the server (Unauthorized)",
+        "log in to it again",
+    ),
     "forbidden": (
         'Error from server (Forbidden): benchmarkruns.benchrun.dev is forbidden: User "eve" cannot get resource '
         '"benchmarkruns" in API group "benchrun.dev" in the namespace "lab"',
@@ -52,7 +57,9 @@ TROUBLES = {
 }
 
 
-@pytest.mark.parametrize("command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()])
+@pytest.mark.parametrize(
+    "command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()]
+)
 @pytest.mark.parametrize(
     ("message", "reported"), [pytest.param(*trouble, id=name) for name, trouble in TROUBLES.items()]
 )
@@ -67,8 +74,12 @@ def test_a_cluster_that_says_no_is_one_line_and_1(
     assert (out, error.count("\n")) == ("", 1)
 
 
-@pytest.mark.parametrize("command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()])
-def test_namespace_and_context_reach_kubectl(command: list[str], kubectl: FakeKubectl, capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    "command", [pytest.param(arguments, id=name) for name, arguments in ASKING.items()]
+)
+def test_namespace_and_context_reach_kubectl(
+    command: list[str], kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.fails(error="error: something new")
     main([*command, "-n", "lab", "--context", "dev"])
     assert kubectl.commands()
@@ -92,12 +103,14 @@ def test_help_lists_every_command_in_order_and_each_explains_itself(capsys: Capt
         assert f"usage: benchrun {name}" in capsys.readouterr().out
 
 
-# ---- where the output goes -------------------------------------------------------------------------------------------
+# ---- where the output goes
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def offline(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
-    """Commands that need no cluster, with files: one each of those that print, draw tables, dump JSON and write bytes."""
+    """Commands that need no cluster, with files: one each of those that print, draw tables, dump
+    JSON and write bytes."""
     folder = tmp_path_factory.mktemp("files")
     run, maps, wanted = (folder / name for name in ("run.yaml", "maps.yaml", "manifest.yaml"))
     made = finished_run()
@@ -119,12 +132,16 @@ def ended(arguments: list[str], stdout: int) -> tuple[int, str]:
     """As a process: its code and what it said on stderr."""
     command = [sys.executable, "-m", "benchrun.cli", *arguments]
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
-    done = subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=environment)
+    done = subprocess.run(
+        command, stdout=stdout, stderr=subprocess.PIPE, text=True, check=False, env=environment
+    )
     return done.returncode, done.stderr
 
 
 @pytest.mark.parametrize("name", OFFLINE)
-def test_a_reader_that_has_seen_enough_is_no_error(name: str, offline: dict[str, list[str]]) -> None:
+def test_a_reader_that_has_seen_enough_is_no_error(
+    name: str, offline: dict[str, list[str]]
+) -> None:
     read_end, writing = os.pipe()
     os.close(read_end)
     try:

@@ -1,4 +1,5 @@
-"""`benchrun explain`: the pages of findings, from a checkout and from an installed package; no cluster is asked."""
+"""`benchrun explain`: the pages of findings, from a checkout and from an installed package; no
+cluster is asked."""
 
 import os
 import subprocess
@@ -60,7 +61,9 @@ def test_a_reader_that_leaves_early_is_no_error() -> None:
     os.close(read_end)
     try:
         command = [sys.executable, "-m", "benchrun.cli.__main__", "explain", "Drift"]
-        ended = subprocess.run(command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False)
+        ended = subprocess.run(
+            command, stdout=writing, stderr=subprocess.PIPE, text=True, check=False
+        )
     finally:
         os.close(writing)
     assert (ended.returncode, ended.stderr) == (0, "")
@@ -73,14 +76,17 @@ def test_the_package_brings_the_pages_along(tmp_path: Path) -> None:
     installed = tmp_path / "site-packages"
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(installed)
-    # In isolation from this checkout but for its dependencies: the pages must come from the package.
+    # In isolation from this checkout but for its dependencies: the pages must come from the
+    # package.
     probe = (
         f"import sys; sys.path.insert(0, {str(installed)!r})\n"
         "from benchrun.cli.commands import explain\n"
         f"assert explain.__file__.startswith({str(installed)!r}), explain.__file__\n"
         "print(*(page.code for page in explain.pages()))"
     )
-    output = subprocess.run([sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True)
+    output = subprocess.run(
+        [sys.executable, "-c", probe], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
     assert output.stdout.split() == [code.value for code in SENTENCES]
 
 

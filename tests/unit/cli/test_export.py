@@ -1,4 +1,5 @@
-"""`benchrun export`: from what a run has stored to files, a file or standard output, and what is said of the rest."""
+"""`benchrun export`: from what a run has stored to files, a file or standard output, and what is
+said of the rest."""
 
 import csv
 import io
@@ -19,7 +20,19 @@ from benchrun_client.contract import StageRecord
 from unit.decide.deliveries import sealed
 from unit.golden_messages import golden
 from unit.plan.specs import Json
-from unit.report.export.runs import CAPPED, CELLS, CHAT, NAME, NAMESPACE, STAGES, UID, measured, row, spec, status
+from unit.report.export.runs import (
+    CAPPED,
+    CELLS,
+    CHAT,
+    NAME,
+    NAMESPACE,
+    STAGES,
+    UID,
+    measured,
+    row,
+    spec,
+    status,
+)
 
 OWNER = Owner(namespace=NAMESPACE, name=NAME, uid=UID)
 COMPLETE = Condition.model_validate({"type": "Complete", "status": "True", "reason": "Measured"})
@@ -48,13 +61,20 @@ def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) ->
     body = {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
-        "metadata": {"name": OWNER.name, "namespace": OWNER.namespace, "uid": OWNER.uid, "generation": 1},
+        "metadata": {
+            "name": OWNER.name,
+            "namespace": OWNER.namespace,
+            "uid": OWNER.uid,
+            "generation": 1,
+        },
         "spec": spec().model_dump(mode="json", by_alias=True, exclude_none=True),
         "status": of_status.model_dump(mode="json", by_alias=True, exclude_none=True),
     }
     (folder / "run.yaml").write_text(yaml.safe_dump(body), encoding="utf-8")
     items = [stored(measured(stage_id)) for stage_id in stages]
-    (folder / "records.json").write_text(json.dumps({"kind": "List", "items": items}), encoding="utf-8")
+    (folder / "records.json").write_text(
+        json.dumps({"kind": "List", "items": items}), encoding="utf-8"
+    )
     return ["export", "-f", str(folder / "run.yaml"), "--records", str(folder / "records.json")]
 
 
@@ -62,7 +82,9 @@ def saved(folder: Path, of_status: BenchmarkRunStatus, stages: Sequence[str]) ->
 def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export:
     """The command with options, on a run with rows and stages as told."""
 
-    def exported(*options: str, rows: Any = None, stages: Sequence[str] = STAGES, ended: bool = True) -> Said:
+    def exported(
+        *options: str, rows: Any = None, stages: Sequence[str] = STAGES, ended: bool = True
+    ) -> Said:
         of_status = status(rows).model_copy(update={"conditions": (COMPLETE,) if ended else ()})
         code = main([*saved(tmp_path, of_status, stages), *options])
         output = capsysbinary.readouterr()
@@ -72,13 +94,17 @@ def export(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Export
 
 
 def made(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
 
 
 def test_standard_output_is_the_export_alone(export: Export) -> None:
     output = export("--format=csv")
     assert (output.code, output.err) == (0, "")
-    assert [each["stage"] for each in csv.DictReader(io.StringIO(output.out.decode()))] == list(STAGES)
+    assert [each["stage"] for each in csv.DictReader(io.StringIO(output.out.decode()))] == list(
+        STAGES
+    )
 
 
 @pytest.mark.parametrize(
@@ -86,11 +112,18 @@ def test_standard_output_is_the_export_alone(export: Export) -> None:
     [
         ("csv", ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]),
         ("parquet", ["replicas.parquet", "requests.parquet", "servers.parquet", "stages.parquet"]),
-        ("llm-d", sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES)),
+        (
+            "llm-d",
+            sorted(f"benchmark_report_v0.2,_{each.replace('/', '-')}.yaml" for each in STAGES),
+        ),
         (
             "vllm",
             [
-                *("capped-rate=40/run=0.json", "capped-rate=40/summary.json", "chat-concurrency=4/run=0.json"),
+                *(
+                    "capped-rate=40/run=0.json",
+                    "capped-rate=40/summary.json",
+                    "chat-concurrency=4/run=0.json",
+                ),
                 *("chat-concurrency=4/run=1.json", "chat-concurrency=4/summary.json"),
                 *("first-concurrency=2/run=0.json", "first-concurrency=2/summary.json"),
             ],
@@ -108,14 +141,20 @@ def test_a_folder_gets_every_file_and_each_is_named(
 
 
 @pytest.mark.parametrize("name", ["out/", "already"])
-def test_an_output_path_without_suffix_is_a_folder(export: Export, tmp_path: Path, name: str) -> None:
+def test_an_output_path_without_suffix_is_a_folder(
+    export: Export, tmp_path: Path, name: str
+) -> None:
     (tmp_path / "already").mkdir()
     export("--format=csv", f"--output={tmp_path}/{name}")
     assert made(tmp_path / name) == ["replicas.csv", "requests.csv", "servers.csv", "stages.csv"]
 
 
-@pytest.mark.parametrize(("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)])
-def test_a_file_gets_the_table_requested(export: Export, tmp_path: Path, table: str, rows: int) -> None:
+@pytest.mark.parametrize(
+    ("table", "rows"), [("requests", 80), ("servers", 4), ("replicas", 4), ("stages", 4)]
+)
+def test_a_file_gets_the_table_requested(
+    export: Export, tmp_path: Path, table: str, rows: int
+) -> None:
     file = tmp_path / "new" / "all.csv"
     output = export("--format=csv", f"--table={table}", f"--output={file}")
     assert f"wrote {file}" in output.err
@@ -129,7 +168,8 @@ def test_stages_can_be_chosen(export: Export) -> None:
     assert yaml.safe_load(output.out)["scenario"]["load"]["metadata"]["description"] == CAPPED
 
 
-# ---- what is left out --------------------------------------------------------------------------------------------------
+# ---- what is left out
+# --------------------------------------------------------------------------------------------------
 
 
 def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
@@ -142,8 +182,13 @@ def test_invalid_numbers_are_left_out_with_a_remark(export: Export) -> None:
 
 def test_with_the_option_they_are_there_and_marked(export: Export) -> None:
     output = export("--format=vllm", "--include-invalid", rows=INVALID)
-    verdicts = {each["benchrun_stage"]: each["benchrun_verdict"] for each in map(json.loads, output.out.splitlines())}
-    assert verdicts == {stage_id: "Invalid" if stage_id == CAPPED else "Valid" for stage_id in STAGES}
+    verdicts = {
+        each["benchrun_stage"]: each["benchrun_verdict"]
+        for each in map(json.loads, output.out.splitlines())
+    }
+    assert verdicts == {
+        stage_id: "Invalid" if stage_id == CAPPED else "Valid" for stage_id in STAGES
+    }
     assert output.err == ""
 
 
@@ -160,17 +205,23 @@ def test_records_that_are_gone_are_reported(export: Export) -> None:
     golden(output.err)
 
 
-# ---- what can't be done ------------------------------------------------------------------------------------------------
+# ---- what can't be done
+# ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
         (["--format=llm-d"], "4 stages make 4 reports: give a folder, or one stage with --stage"),
-        (["--format=csv", "--stage=chat/concurrency=4/r3"], "there is no stage 'chat/concurrency=4/r3'; did you mean"),
+        (
+            ["--format=csv", "--stage=chat/concurrency=4/r3"],
+            "there is no stage 'chat/concurrency=4/r3'; did you mean",
+        ),
     ],
 )
-def test_an_impossible_option_is_reported(export: Export, options: list[str], sentence: str) -> None:
+def test_an_impossible_option_is_reported(
+    export: Export, options: list[str], sentence: str
+) -> None:
     output = export(*options)
     assert (output.code, output.out) == (1, b"")
     assert f"benchrun: {sentence}" in output.err
@@ -194,7 +245,9 @@ def test_a_path_that_cannot_be_written_is_named(export: Export, tmp_path: Path) 
     assert (output.code, str(tmp_path / "plain") in output.err) == (1, True)
 
 
-def test_parquet_is_not_thrown_at_a_terminal(export: Export, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parquet_is_not_thrown_at_a_terminal(
+    export: Export, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     output = export("--format=parquet")
     assert (output.code, output.out) == (1, b"")
@@ -209,7 +262,9 @@ def refusal(export: Export, capsysbinary: pytest.CaptureFixture[bytes], name: st
     return " ".join(capsysbinary.readouterr().err.decode().split())
 
 
-def test_an_unknown_format_lists_the_known(export: Export, capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+def test_an_unknown_format_lists_the_known(
+    export: Export, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
     output = refusal(export, capsysbinary, "xls")
     assert all(name in output for name in ("'xls'", *FORMATS))
 
@@ -237,7 +292,9 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "not-one = acme_exports:not_one",
         "gone = acme_gone:x",
     ]
-    (site / "acme_exports-1.0.dist-info" / "entry_points.txt").write_text("\n".join(entries), encoding="utf-8")
+    (site / "acme_exports-1.0.dist-info" / "entry_points.txt").write_text(
+        "\n".join(entries), encoding="utf-8"
+    )
     (site / "acme_exports-1.0.dist-info" / "METADATA").write_text(
         "Name: acme-exports\nVersion: 1.0\n", encoding="utf-8"
     )

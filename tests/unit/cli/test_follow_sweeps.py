@@ -27,7 +27,13 @@ from unit.cli.test_run import manifest
 from unit.cli.test_screen import drawn, on_a_terminal
 from unit.golden_messages import golden
 from unit.plan.specs import Json
-from unit.report.finished_sweeps import FinishedSweep, Measured, batches, finished_sweep, sweep_object
+from unit.report.finished_sweeps import (
+    FinishedSweep,
+    Measured,
+    batches,
+    finished_sweep,
+    sweep_object,
+)
 from unit.report.going_on import BEGIN, ended, run_body, running
 from unit.report.sweeps_going_on import run_of_sweep, sweep_going_on
 from unit.sweep.sweeps import NAME, decided, sweep_body
@@ -55,7 +61,12 @@ def file(folder: Path, *bodies: Json) -> str:
 def sweep_manifest(sweep: FinishedSweep, **metadata: Any) -> Json:
     """The manifest of a sweep."""
     named = metadata or {"name": NAME}
-    return {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": named, "spec": sweep.written}
+    return {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "metadata": named,
+        "spec": sweep.written,
+    }
 
 
 def applied(kubectl: FakeKubectl) -> None:
@@ -78,7 +89,11 @@ def watched(kubectl: FakeKubectl, *bodies: Json, runs: tuple[Json, ...] = ()) ->
     ids=["measured", "a row invalid", "a run failed"],
 )
 def test_the_exit_code_is_that_of_the_verdict(
-    code: int, measured: dict[str, Measured | None], tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+    code: int,
+    measured: dict[str, Measured | None],
+    tmp_path: Path,
+    kubectl: FakeKubectl,
+    capsys: Capture,
 ) -> None:
     done = finished_sweep(measured)
     applied(kubectl)
@@ -97,7 +112,12 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     os.mkfifo(may_end)
     applied(kubectl)
     kubectl.watch(sweep_going_on(), target=NAME, once=True, stays=False)
-    kubectl.answer(NAME, "--watch", out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n", after=may_end)
+    kubectl.answer(
+        NAME,
+        "--watch",
+        out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n",
+        after=may_end,
+    )
     kubectl.watch(run_of_sweep(1, running(done=0)), run_of_sweep(1, ended()), target=OF_ITS_RUNS)
     command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())))
     output = command.until(f"base ({NAME}-v1-r1): Valid")
@@ -109,13 +129,25 @@ def test_its_runs_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl) -> None:
     assert "while running goes from 33 to 276" in rest
 
 
-def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_restarted(tmp_path: Path, kubectl: FakeKubectl) -> None:
+def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_restarted(
+    tmp_path: Path, kubectl: FakeKubectl
+) -> None:
     may_end = tmp_path / "may-end"
     os.mkfifo(may_end)
     applied(kubectl)
     kubectl.watch(sweep_going_on(), target=NAME, once=True, stays=False)
-    kubectl.answer(NAME, "--watch", out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n", after=may_end)
-    kubectl.fails("--watch", OF_ITS_RUNS, error="The connection to the server 10.0.0.1:6443 was refused", once=True)
+    kubectl.answer(
+        NAME,
+        "--watch",
+        out=json.dumps({"type": "ADDED", "object": batches().body}) + "\n",
+        after=may_end,
+    )
+    kubectl.fails(
+        "--watch",
+        OF_ITS_RUNS,
+        error="The connection to the server 10.0.0.1:6443 was refused",
+        once=True,
+    )
     kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
     command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())))
     command.until(f"base ({NAME}-v1-r1): Running")
@@ -124,11 +156,15 @@ def test_a_watch_of_its_runs_that_fails_before_there_are_any_is_restarted(tmp_pa
     assert command.process.returncode == 0
 
 
-def test_generate_name_makes_a_new_sweep_and_follows_that(tmp_path: Path, kubectl: FakeKubectl) -> None:
+def test_generate_name_makes_a_new_sweep_and_follows_that(
+    tmp_path: Path, kubectl: FakeKubectl
+) -> None:
     kubectl.gives("create", body=sweep_going_on(under_way=0))
     watched(kubectl, batches().body)
     assert main(["run", "-f", file(tmp_path, sweep_manifest(batches(), generateName="seqs-"))]) == 0
-    assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [line[:4] for line in kubectl.commands()]
+    assert ["get", "benchmarksweeps.benchrun.dev", NAME, "--watch"] in [
+        line[:4] for line in kubectl.commands()
+    ]
 
 
 def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
@@ -153,7 +189,9 @@ def test_who_may_not_read_runs_follows_the_sweep_all_the_same(
     assert "may not list" not in output.out + output.err
 
 
-def test_a_run_and_a_sweep_together_the_worst_decides(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_run_and_a_sweep_together_the_worst_decides(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.answer("get", "--ignore-not-found")
     kubectl.answer("apply", out=json.dumps(run_body(running(), name="chat")), once=True)
     kubectl.answer("apply", out=json.dumps(sweep_going_on(under_way=0)), once=True)
@@ -165,17 +203,29 @@ def test_a_run_and_a_sweep_together_the_worst_decides(tmp_path: Path, kubectl: F
     assert "seqs: Valid - " in output
 
 
-def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(tmp_path: Path, kubectl: FakeKubectl) -> None:
+def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(
+    tmp_path: Path, kubectl: FakeKubectl
+) -> None:
     applied(kubectl)
     cancelled = sweep_object(
-        decided(sweep_body(cancel=True)).status.model_dump(mode="json", by_alias=True), spec=sweep_body()
+        decided(sweep_body(cancel=True)).status.model_dump(mode="json", by_alias=True),
+        spec=sweep_body(),
     )
     kubectl.watch(sweep_going_on(), target=NAME, once=True)
     kubectl.watch(cancelled, target=NAME)
     kubectl.watch(run_of_sweep(1, running()), target=OF_ITS_RUNS)
-    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, "--output=json", body=sweep_going_on(), unless="--watch")
+    kubectl.gives(
+        "get",
+        "benchmarksweeps.benchrun.dev",
+        NAME,
+        "--output=json",
+        body=sweep_going_on(),
+        unless="--watch",
+    )
     kubectl.answer("patch", "benchmarksweeps.benchrun.dev", NAME)
-    command = Command("run", "-f", file(tmp_path, sweep_manifest(batches())), "--cancel-on-interrupt")
+    command = Command(
+        "run", "-f", file(tmp_path, sweep_manifest(batches())), "--cancel-on-interrupt"
+    )
     command.until("Running · 0/3 runs")
     code, output = command.interrupted(signal.SIGINT)
     assert code == 5
@@ -184,7 +234,8 @@ def test_ctrl_c_cancels_the_sweep_with_the_option_and_its_end_is_awaited(tmp_pat
     assert [line[1:3] for line in patched] == [["benchmarksweeps.benchrun.dev", NAME]]
 
 
-# ---- watch -----------------------------------------------------------------------------------------------------------
+# ---- watch
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_a_name_that_is_no_run_may_be_a_sweep(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -230,7 +281,8 @@ def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
     golden(str(raised.value))
 
 
-# ---- on a terminal ---------------------------------------------------------------------------------------------------
+# ---- on a terminal
+# ---------------------------------------------------------------------------------------------------
 
 
 def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> list[str]:

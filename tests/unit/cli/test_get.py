@@ -13,12 +13,17 @@ RUNS, SWEEPS = "benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"
 
 
 def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.gives("get", RUNS, body={"items": [run_body(running(), name="a"), run_body(ended(), name="b")]})
+    kubectl.gives(
+        "get", RUNS, body={"items": [run_body(running(), name="a"), run_body(ended(), name="b")]}
+    )
     kubectl.gives("get", SWEEPS, body={"items": []})
     assert main(["get", "-n", "lab", "-l", "team=x"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split()[:4] == ["run", "state", "stages", "load"]
-    assert {line.split()[0]: line.split()[1] for line in lines[1:]} == {"a": "Running", "b": "Valid"}
+    assert {line.split()[0]: line.split()[1] for line in lines[1:]} == {
+        "a": "Running",
+        "b": "Valid",
+    }
     assert kubectl.commands() == [
         ["get", RUNS, "--selector=team=x", "--output=json", "--namespace=lab"],
         ["get", SWEEPS, "--selector=team=x", "--output=json", "--namespace=lab"],
@@ -26,7 +31,9 @@ def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
 
 
 def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.gives("get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]})
+    kubectl.gives(
+        "get", RUNS, "--all-namespaces", body={"items": [run_body(running(), namespace="far")]}
+    )
     kubectl.gives("get", SWEEPS, "--all-namespaces", body={"items": []})
     assert main(["get", "-A", "-n", "lab"]) == 0
     assert capsys.readouterr().out.splitlines()[1].split()[:2] == ["far", "chat"]
@@ -34,7 +41,9 @@ def test_get_lists_all_namespaces(kubectl: FakeKubectl, capsys: Capture) -> None
 
 
 @pytest.mark.parametrize("options", [[], ["-n", "lab"], ["-n", "lab", "-l", "a=b"], ["-A"]])
-def test_an_empty_list_prints_a_message(options: list[str], kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_an_empty_list_prints_a_message(
+    options: list[str], kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("get", body={"items": []})
     assert main(["get", *options]) == 0
     golden(capsys.readouterr().out)
@@ -59,17 +68,24 @@ def test_a_name_and_a_choice_do_not_go_together(option: list[str], capsys: Captu
     golden(capsys.readouterr().err)
 
 
-def test_a_run_of_another_version_cannot_be_summed_up(kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.gives("get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}})
+def test_a_run_of_another_version_cannot_be_summed_up(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.gives(
+        "get", "chat", body={**run_body(running()), "status": {"progress": {"stages": 1}}}
+    )
     assert main(["get", "chat"]) == 1
     golden(capsys.readouterr().err)
 
 
-# ---- sweeps ----------------------------------------------------------------------------------------------------------
+# ---- sweeps
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_sweeps_stand_below_the_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
-    going_on = sweep_object(decided().status.model_dump(mode="json", by_alias=True), name="new", spec=sweep_body())
+    going_on = sweep_object(
+        decided().status.model_dump(mode="json", by_alias=True), name="new", spec=sweep_body()
+    )
     kubectl.gives("get", RUNS, body={"items": [run_body(ended())]})
     kubectl.gives("get", SWEEPS, body={"items": [batches().body, going_on]})
     assert main(["get"]) == 0
@@ -105,12 +121,19 @@ def test_who_may_not_see_sweeps_sees_runs(kubectl: FakeKubectl, capsys: Capture)
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == ["run", "chat"]
 
 
-def test_a_sweep_is_summed_up_where_there_is_no_such_run(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_sweep_is_summed_up_where_there_is_no_such_run(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.fails(
-        "get", RUNS, "seqs", error='Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
+        "get",
+        RUNS,
+        "seqs",
+        error='Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found',
     )
     kubectl.gives("get", RUNS, body={"items": []})
-    kubectl.gives("get", SWEEPS, "seqs", body=finished_sweep({"base": Measured(), "wide": None}).body)
+    kubectl.gives(
+        "get", SWEEPS, "seqs", body=finished_sweep({"base": Measured(), "wide": None}).body
+    )
     assert main(["get", "seqs", "-n", "lab"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].startswith("lab/seqs: Valid - measured 1 of 2 variants")

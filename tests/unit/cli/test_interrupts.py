@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM while a run is followed: what is said, what becomes of the run, and that no process is left."""
+"""Ctrl-C and SIGTERM while a run is followed: what is said, what becomes of the run, and that no
+process is left."""
 
 import asyncio
 import json
@@ -34,7 +35,8 @@ class Command:
             text=True,
             env=os.environ | {"PYTHONPATH": PYTHONPATH, "PYTHONUNBUFFERED": "1"},
             start_new_session=True,
-            # A shell that runs this in the background has signals of the keyboard ignored, and children inherit that.
+            # A shell that runs this in the background has signals of the keyboard ignored, and
+            # children inherit that.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
@@ -64,7 +66,11 @@ def path(tmp_path: Path, kubectl: FakeKubectl) -> Iterator[str]:
     file = tmp_path / "run.yaml"
     file.write_text(yaml.safe_dump(manifest()), encoding="utf-8")
     yield str(file)
-    left = [pid for pid in Path("/proc").iterdir() if pid.name.isdigit() and _is_ours(pid, kubectl.folder)]
+    left = [
+        pid
+        for pid in Path("/proc").iterdir()
+        if pid.name.isdigit() and _is_ours(pid, kubectl.folder)
+    ]
     assert left == []
 
 
@@ -176,7 +182,9 @@ def test_a_run_that_is_just_being_created_is_cancelled_too(
     assert (command.process.returncode, "cancelling chat-x7f2k" in out) == (5, True), out + error
 
 
-def test_missing_permission_to_cancel_is_reported_without_waiting(path: str, kubectl: FakeKubectl) -> None:
+def test_missing_permission_to_cancel_is_reported_without_waiting(
+    path: str, kubectl: FakeKubectl
+) -> None:
     kubectl.gives("get", "chat", body=run_body(running()), unless="--watch")
     kubectl.fails(
         "patch",
@@ -219,7 +227,9 @@ def test_a_kubectl_that_does_not_end_is_killed_when_its_end_is_not_awaited_any_m
         task = asyncio.create_task(one_line())
         pid = await first
         task.cancel()
-        assert isinstance((await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError)
+        assert isinstance(
+            (await asyncio.gather(task, return_exceptions=True))[0], asyncio.CancelledError
+        )
         return pid
 
     assert not Path(f"/proc/{asyncio.run(pid_of_the_cancelled())}").exists()

@@ -1,4 +1,5 @@
-"""`benchrun judge` on files and on what kubectl gives: the same rules, other lines, and what is left of the records."""
+"""`benchrun judge` on files and on what kubectl gives: the same rules, other lines, and what is
+left of the records."""
 
 import json
 import stat
@@ -10,7 +11,15 @@ from typing import Any
 import pytest
 import yaml
 from benchrun.cli.__main__ import main
-from unit.cli.finished_runs import UID, FinishedRun, finished_run, listed, measured, server_samples, with_timeline_chunk
+from unit.cli.finished_runs import (
+    UID,
+    FinishedRun,
+    finished_run,
+    listed,
+    measured,
+    server_samples,
+    with_timeline_chunk,
+)
 from unit.golden_messages import golden
 
 Capture = pytest.CaptureFixture[str]
@@ -24,7 +33,9 @@ def saved(folder: Path, run: FinishedRun) -> list[str]:
     """Arguments that name the files of the run."""
     (folder / "run.yaml").write_text(yaml.safe_dump(run.body), encoding="utf-8")
     (folder / "records").mkdir(exist_ok=True)
-    (folder / "records" / "all.yaml").write_text(yaml.safe_dump(listed(run.config_maps)), encoding="utf-8")
+    (folder / "records" / "all.yaml").write_text(
+        yaml.safe_dump(listed(run.config_maps)), encoding="utf-8"
+    )
     return ["judge", "-f", str(folder / "run.yaml"), "--records", str(folder / "records")]
 
 
@@ -60,9 +71,14 @@ def not_judged(run: FinishedRun) -> FinishedRun:
     return replace(run, body={**run.body, "status": {**status, "verdict": "Unknown"}})
 
 
-def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(tmp_path: Path, capsys: Capture) -> None:
+def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(
+    tmp_path: Path, capsys: Capture
+) -> None:
     run = finished_run(ONE_FAILED)
-    now, repeated = as_json(saved(tmp_path, not_judged(run)), capsys), as_json(saved(tmp_path, run), capsys)
+    now, repeated = (
+        as_json(saved(tmp_path, not_judged(run)), capsys),
+        as_json(saved(tmp_path, run), capsys),
+    )
     assert now["verdict"] == "Valid"
     assert (now["results"], now["findings"]) == (repeated["results"], repeated["findings"])
     assert (now["storedVerdict"], now["differences"]) == ("Unknown", [])
@@ -70,7 +86,9 @@ def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(tmp_path: Path, 
 
 def test_the_table_is_that_of_the_report(tmp_path: Path, capsys: Capture) -> None:
     arguments = saved(tmp_path, finished_run())
-    stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))["status"]["results"]
+    stored = yaml.safe_load((tmp_path / "run.yaml").read_text(encoding="utf-8"))["status"][
+        "results"
+    ]
     now = as_json(arguments, capsys)["results"]
     assert [{**row, "findings": set(row["findings"])} for row in now] == [
         {**row, "findings": set(row["findings"])} for row in stored
@@ -102,7 +120,9 @@ def test_the_last_of_two_lines_stands(judge: Judge) -> None:
     [
         pytest.param("Off", 0, "was Suspect, now Valid: no OutputTooShort", id="off"),
         pytest.param("Note", 0, "was Suspect, now Valid: OutputTooShort is less severe", id="less"),
-        pytest.param("Invalid", 4, "was Suspect, now Invalid: OutputTooShort is more severe", id="more"),
+        pytest.param(
+            "Invalid", 4, "was Suspect, now Invalid: OutputTooShort is more severe", id="more"
+        ),
     ],
 )
 def test_another_severity(judge: Judge, severity: str, code: int, sentence: str) -> None:
@@ -111,8 +131,13 @@ def test_another_severity(judge: Judge, severity: str, code: int, sentence: str)
     assert f"severities: OutputTooShort={severity}" in output
 
 
-def test_severities_of_the_spec_stay_but_for_those_that_are_changed(tmp_path: Path, capsys: Capture) -> None:
-    overrides = [{"code": "OutputTooShort", "severity": "Off"}, {"code": "TooFewSamples", "severity": "Off"}]
+def test_severities_of_the_spec_stay_but_for_those_that_are_changed(
+    tmp_path: Path, capsys: Capture
+) -> None:
+    overrides = [
+        {"code": "OutputTooShort", "severity": "Off"},
+        {"code": "TooFewSamples", "severity": "Off"},
+    ]
     run = finished_run(SHORT_OUTPUT, validity={"severities": overrides})
     output = as_json([*saved(tmp_path, run), "--severity=OutputTooShort=Note"], capsys)
     assert output["judge"]["overrides"] == ["OutputTooShort=Note", "TooFewSamples=Off"]
@@ -156,7 +181,8 @@ def test_compilations_that_were_not_kept_are_not_forgotten_silently(judge: Judge
     golden(output)
 
 
-# ---- records that are gone -------------------------------------------------------------------------------------------
+# ---- records that are gone
+# -------------------------------------------------------------------------------------------
 
 
 def test_a_lost_record_is_reported_and_not_held_against_its_cell(judge: Judge) -> None:
@@ -209,14 +235,18 @@ def test_config_maps_of_others_are_passed_over(judge: Judge) -> None:
 
 
 def test_a_record_of_another_run_is_not_believed(judge: Judge) -> None:
-    run = finished_run([measured(0), *(measured(s).model_copy(update={"run_uid": "uid-2"}) for s in (1, 2, 3))])
+    run = finished_run(
+        [measured(0), *(measured(s).model_copy(update={"run_uid": "uid-2"}) for s in (1, 2, 3))]
+    )
     golden(judge(run)[1])
 
 
 def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> None:
     run = finished_run()
     twice = with_timeline_chunk(run, server_samples(measured(0)))
-    (samples, repeated) = (as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice))
+    (samples, repeated) = (
+        as_json(saved(tmp_path, each), capsys)["results"][0]["roles"] for each in (run, twice)
+    )
     assert samples == repeated
     assert samples[0]["samples"] > 20
 
@@ -224,7 +254,10 @@ def test_chunks_of_the_timeline_count_once(tmp_path: Path, capsys: Capture) -> N
 def test_a_row_whose_codes_were_cut_is_compared_by_its_verdict(judge: Judge) -> None:
     run = finished_run(SHORT_OUTPUT)
     run.body["status"]["truncated"] = [{"field": "results[].findings", "total": 4, "included": 2}]
-    golden(judge(run, "--threshold", "window-seconds=60")[1], judge(run, "--severity", "OutputTooShort=Invalid")[1])
+    golden(
+        judge(run, "--threshold", "window-seconds=60")[1],
+        judge(run, "--severity", "OutputTooShort=Invalid")[1],
+    )
 
 
 def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> None:
@@ -232,10 +265,14 @@ def test_truncated_rows_have_few_figures(tmp_path: Path, capsys: Capture) -> Non
     del run.body["status"]["results"][1]
     output = as_json(saved(tmp_path, run), capsys)
     assert [row["cell"] for row in output["results"]] == ["chat/rate=4", "chat/rate=8"]
-    assert (output["differences"], output["notes"]) == ([], ["chat/rate=8: not all of its records are kept"])
+    assert (output["differences"], output["notes"]) == (
+        [],
+        ["chat/rate=8: not all of its records are kept"],
+    )
 
 
-# ---- what is asked ---------------------------------------------------------------------------------------------------
+# ---- what is asked
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -266,7 +303,9 @@ def test_an_unknown_name_is_an_error(judge: Judge, option: str) -> None:
         pytest.param("spec", "fieldOfANewerOperator", 1, id="another version"),
     ],
 )
-def test_a_run_that_cannot_be_judged_is_an_error(judge: Judge, section: str, field: str, value: object) -> None:
+def test_a_run_that_cannot_be_judged_is_an_error(
+    judge: Judge, section: str, field: str, value: object
+) -> None:
     run = finished_run()
     run.body[section][field] = value
     code, output = judge(run)
@@ -294,7 +333,9 @@ def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> Non
     golden(printed(capsys))
 
 
-def test_without_files_kubectl_is_used(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_files_kubectl_is_used(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = finished_run(ONE_FAILED)
     (tmp_path / "run.json").write_text(json.dumps(run.body), encoding="utf-8")
     (tmp_path / "cms.json").write_text(json.dumps(listed(run.config_maps)), encoding="utf-8")
@@ -309,7 +350,8 @@ def test_without_files_kubectl_is_used(tmp_path: Path, capsys: Capture, monkeypa
     assert main(["judge", "judged", "-n", "lab", "--threshold=max-failed-percent=0.5"]) == 4
     assert (tmp_path / "asked").read_text(encoding="utf-8").splitlines() == [
         "get benchmarkruns.benchrun.dev judged --output=json --namespace=lab",
-        f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in (stage,timeline) "
+        f"get configmaps --selector=benchrun.dev/run-uid={UID},benchrun.dev/role in "
+        "(stage,timeline) "
         "--output=json --namespace=lab",
     ]
     golden(printed(capsys))

@@ -7,9 +7,7 @@ from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import assert_golden, golden
 
 REFUSED = "The connection to the server {} was refused - did you specify the right host or port?"
-LIBRARY = (
-    'E1121 17:51:24.518025    5654 memcache.go:265] "Unhandled Error" err="couldn\'t get current server API group list"'
-)
+LIBRARY = 'E1121 17:51:24.518025    5654 memcache.go:265] "Unhandled Error" err="couldn\'t get current server API group list"'
 FORBIDDEN = (
     'Error from server (Forbidden): benchmarkruns.benchrun.dev{} is forbidden: User "eve" cannot {} resource '
     '"benchmarkruns" in API group "benchrun.dev" {}'
@@ -19,20 +17,34 @@ FORBIDDEN = (
 @pytest.mark.parametrize(
     ("message", "trouble"),
     [
-        pytest.param(f"{LIBRARY}\n{LIBRARY}\n" + REFUSED.format("localhost:8080"), "NoCluster", id="no kubeconfig"),
+        pytest.param(
+            f"{LIBRARY}\n{LIBRARY}\n" + REFUSED.format("localhost:8080"),
+            "NoCluster",
+            id="no kubeconfig",
+        ),
         pytest.param(REFUSED.format("10.0.0.1:6443"), "NoCluster", id="cluster down"),
         pytest.param(
-            "Unable to connect to the server: dial tcp: lookup nowhere: no such host", "NoCluster", id="no such host"
+            "Unable to connect to the server: dial tcp: lookup nowhere: no such host",
+            "NoCluster",
+            id="no such host",
         ),
         pytest.param(
             "Error in configuration: context was not found for specified context: prod",
             "NoContext",
             id="no such context",
         ),
-        pytest.param('error: context "prod" does not exist', "NoContext", id="no such context, newer words"),
-        pytest.param("error: You must be logged in to the server (Unauthorized)", "NotLoggedIn", id="not logged in"),
         pytest.param(
-            'error: the server doesn\'t have a resource type "benchmarkruns"', "NotInstalled", id="not installed, get"
+            'error: context "prod" does not exist', "NoContext", id="no such context, newer words"
+        ),
+        pytest.param(
+            "error: You must be logged in to the server (Unauthorized)",
+            "NotLoggedIn",
+            id="not logged in",
+        ),
+        pytest.param(
+            'error: the server doesn\'t have a resource type "benchmarkruns"',
+            "NotInstalled",
+            id="not installed, get",
         ),
         pytest.param(
             'error: resource mapping not found for name: "a" namespace: "" from "STDIN": no matches for kind "BenchmarkRun" '
@@ -46,9 +58,19 @@ FORBIDDEN = (
             "NotInstalled",
             id="another kind",
         ),
-        pytest.param(FORBIDDEN.format(' "a"', "get", 'in the namespace "lab"'), "Forbidden", id="may not read"),
-        pytest.param(FORBIDDEN.format("", "create", 'in the namespace "lab"'), "Forbidden", id="may not write"),
-        pytest.param(FORBIDDEN.format("", "list", "at the cluster scope"), "Forbidden", id="may not list all"),
+        pytest.param(
+            FORBIDDEN.format(' "a"', "get", 'in the namespace "lab"'),
+            "Forbidden",
+            id="may not read",
+        ),
+        pytest.param(
+            FORBIDDEN.format("", "create", 'in the namespace "lab"'),
+            "Forbidden",
+            id="may not write",
+        ),
+        pytest.param(
+            FORBIDDEN.format("", "list", "at the cluster scope"), "Forbidden", id="may not list all"
+        ),
         pytest.param(
             'Error from server (NotFound): error when creating "STDIN": namespaces "lab" not found',
             "NotFound",
@@ -68,7 +90,8 @@ FORBIDDEN = (
         ),
         pytest.param(
             'The BenchmarkRun "a" is invalid: \n* spec.repeats: Invalid value: 0: should be at least 1\n* spec.server.image: '
-            "Required value\n* <nil>: Invalid value: null: some validation rules were not checked because the object was "
+            "Required value\n* <nil>: Invalid value: null: some validation rules were not checked "
+            "because the object was "
             "invalid; correct the existing errors to complete validation",
             "Other",
             id="several problems stand under one another",
@@ -99,7 +122,8 @@ def test_each_kubectl_error_prints_one_line_with_the_remedy(
         pytest.param(
             "lab",
             [],
-            "in namespace lab, nor any other; -n names another namespace, and benchrun get -A lists all",
+            "in namespace lab, nor any other; -n names another namespace, and benchrun get -A "
+            "lists all",
             id="none",
         ),
     ],
@@ -131,14 +155,18 @@ def test_every_command_names_those_that_there_are(
     golden(capsys.readouterr().err)
 
 
-def test_who_may_not_list_gets_no_names(kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]) -> None:
+def test_who_may_not_list_gets_no_names(
+    kubectl: FakeKubectl, capsys: pytest.CaptureFixture[str]
+) -> None:
     kubectl.fails("get", "chta", error=NOT_FOUND)
     kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
     assert main(["get", "chta"]) == 1
     golden(capsys.readouterr().err)
 
 
-def test_every_command_needs_kubectl(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_needs_kubectl(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     for command in (["get"], ["watch", "chat"], ["logs", "chat"], ["report", "chat"]):
         assert main(command) == 1

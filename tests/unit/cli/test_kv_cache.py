@@ -36,7 +36,14 @@ def test_the_sizing_of_experiment_2(tmp_path: Path, capsys: Capture) -> None:
         "--weights",
         "64GiB",
     ]
-    serve = ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len", "65536", "--block-size=32"]
+    serve = [
+        "-tp",
+        "4",
+        "--gpu-memory-utilization=0.7",
+        "--max-model-len",
+        "65536",
+        "--block-size=32",
+    ]
     assert main([*words, "--overhead", "0", "--serve", *serve]) == 0
     output = printed(capsys)
     golden(output)
@@ -67,7 +74,9 @@ def test_a_model_in_the_hubs_cache_goes_by_its_id(
 
 def test_weights_are_read_from_the_index(tmp_path: Path, capsys: Capture) -> None:
     folder = model(tmp_path, QWEN_32B)
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": 64 * 2**30}}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": 64 * 2**30}})
+    )
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB", "--serve", "-tp=4"]) == 0
     golden(printed(capsys))
 
@@ -75,7 +84,9 @@ def test_weights_are_read_from_the_index(tmp_path: Path, capsys: Capture) -> Non
 def test_weights_are_read_from_the_headers(tmp_path: Path, capsys: Capture) -> None:
     folder = model(tmp_path, QWEN_32B)
     for name, size in (("a", 2**30), ("b", 2**31)):
-        header = json.dumps({"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, size]}}).encode()
+        header = json.dumps(
+            {"w": {"dtype": "BF16", "shape": [1], "data_offsets": [0, size]}}
+        ).encode()
         (folder / f"{name}.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
     assert main(["kv-cache", str(folder), "--gpu-memory=48GiB"]) == 0
     golden(printed(capsys))
@@ -98,7 +109,9 @@ def test_a_limit_that_does_not_fit_is_reported(tmp_path: Path, capsys: Capture) 
         (json.dumps(QWEN_32B), ["--serve", "--kv-cache-dtype=fp9"]),
     ],
 )
-def test_a_model_of_unknown_size_is_an_error(tmp_path: Path, content: str, words: list[str], capsys: Capture) -> None:
+def test_a_model_of_unknown_size_is_an_error(
+    tmp_path: Path, content: str, words: list[str], capsys: Capture
+) -> None:
     (tmp_path / "config.json").write_text(content)
     assert main(["kv-cache", str(tmp_path), *words]) == 1
     golden(capsys.readouterr().err)
@@ -137,7 +150,9 @@ def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path / "models" / "Qwen2.5-32B-Instruct"
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(QWEN_2_5_32B_INSTRUCT))
-    (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": WEIGHTS_BYTES}}))
+    (folder / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": WEIGHTS_BYTES}})
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "120")
 
@@ -156,8 +171,10 @@ def test_its_example_prints_what_it_shows(capsys: Capture) -> None:
 
 
 SAID = (
-    "--max-model-len 65,536, but the model is made for 32,768 tokens: vLLM will not start; lower it, give --hf-overrides "
-    "with max_position_embeddings and the RoPE scaling that is meant, or set VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
+    "--max-model-len 65,536, but the model is made for 32,768 tokens: vLLM will not start; lower "
+    "it, give --hf-overrides "
+    "with max_position_embeddings and the RoPE scaling that is meant, or set "
+    "VLLM_ALLOW_LONG_MAX_MODEL_LEN=1"
 )
 
 
@@ -182,7 +199,10 @@ def test_overriding_the_model_gives_a_note(capsys: Capture) -> None:
 
 
 def test_an_index_states_the_total_size() -> None:
-    assert bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}}) == 65_527_752_704
+    assert (
+        bytes_by_index({"metadata": {"total_size": 65_527_752_704}, "weight_map": {}})
+        == 65_527_752_704
+    )
 
 
 def test_a_header_says_where_its_tensors_end() -> None:
@@ -220,7 +240,16 @@ def test_a_header_without_tensors_is_rejected() -> None:
 
 @pytest.mark.parametrize(
     "tensor",
-    [1, None, [], {}, {"data_offsets": 8}, {"data_offsets": [8]}, {"data_offsets": ["0", "8"]}, {"dtype": "BF16"}],
+    [
+        1,
+        None,
+        [],
+        {},
+        {"data_offsets": 8},
+        {"data_offsets": [8]},
+        {"data_offsets": ["0", "8"]},
+        {"dtype": "BF16"},
+    ],
     ids=str,
 )
 def test_a_tensor_that_is_nowhere_is_named(tensor: Any) -> None:

@@ -17,20 +17,37 @@ NONE: Json = {"items": []}
 CONTAINERS = {"server": "vllm", "client": "client"}
 
 
-def pod(name: str, role: str, *, begun: bool = True, restarts: int = 0, run: str = "uid-chat") -> Json:
-    state: Json = {"running": {"startedAt": at(1)}} if begun else {"waiting": {"reason": "ContainerCreating"}}
+def pod(
+    name: str, role: str, *, begun: bool = True, restarts: int = 0, run: str = "uid-chat"
+) -> Json:
+    state: Json = (
+        {"running": {"startedAt": at(1)}} if begun else {"waiting": {"reason": "ContainerCreating"}}
+    )
     container = CONTAINERS[role]
     kind = "Job" if role == "client" else "ReplicaSet"
     return {
         "metadata": {
             "name": name,
             "uid": f"uid-{name}",
-            "labels": {"benchrun.dev/role": role, "benchrun.dev/run": "chat", "benchrun.dev/run-uid": run},
-            "ownerReferences": [{"kind": kind, "name": child_name("chat", run, role), "controller": True, "uid": "x"}],
+            "labels": {
+                "benchrun.dev/role": role,
+                "benchrun.dev/run": "chat",
+                "benchrun.dev/run-uid": run,
+            },
+            "ownerReferences": [
+                {
+                    "kind": kind,
+                    "name": child_name("chat", run, role),
+                    "controller": True,
+                    "uid": "x",
+                }
+            ],
             "creationTimestamp": at(0),
         },
         "spec": {"containers": [{"name": container}]},
-        "status": {"containerStatuses": [{"name": container, "state": state, "restartCount": restarts}]},
+        "status": {
+            "containerStatuses": [{"name": container, "state": state, "restartCount": restarts}]
+        },
     }
 
 
@@ -65,7 +82,11 @@ def test_with_two_pods_each_line_names_its_pod(kubectl: FakeKubectl, capsys: Cap
     ("log", "printed"),
     [
         pytest.param("a\n  b\n", "a\n  b\n", id="lines are printed unchanged"),
-        pytest.param("\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n", "a\n50%\n99%\n", id="a line cannot steer the terminal"),
+        pytest.param(
+            "\x1b[2Ja\x1b]0;t\x07\n50%\r99%\n",
+            "a\n50%\n99%\n",
+            id="a line cannot steer the terminal",
+        ),
     ],
 )
 def test_lines_of_one_pod(log: str, printed: str, kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -96,14 +117,18 @@ def test_several_pods_of_a_role_are_named(kubectl: FakeKubectl, capsys: Capture)
     assert capsys.readouterr().out.splitlines() == ["s-0 | here", "s-1 | here", "client | here"]
 
 
-def test_what_has_not_begun_is_reported_with_what_it_waits_for(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_has_not_begun_is_reported_with_what_it_waits_for(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, running(message="waiting for a node to take the server"))
     pods(kubectl, SERVER, pod("s", "server", begun=False))
     assert main(["logs", "chat", "--role", "server"]) == 1
     golden(capsys.readouterr().err)
 
 
-def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_when_the_pods_are_gone_the_last_words_are_shown(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, ended("Failed", log_tail="ValueError: [x] too small\n  line 2"))
     pods(kubectl, SERVER)
     pods(kubectl, CLIENT)
@@ -112,7 +137,9 @@ def test_when_the_pods_are_gone_the_last_words_are_shown(kubectl: FakeKubectl, c
     golden(*output.out.splitlines(), output.err)
 
 
-def test_when_nothing_is_kept_that_is_reported_with_where_to_look(kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_when_nothing_is_kept_that_is_reported_with_where_to_look(
+    kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run_is(kubectl, ended())
     for role in (SERVER, CLIENT):
         pods(kubectl, role)
@@ -139,7 +166,10 @@ def test_missing_permission_to_read_logs_is_reported(kubectl: FakeKubectl, capsy
     )
     for options in ([], ["-f"]):
         assert main(["logs", "chat", "--role", "server", *options]) == 1
-        assert "eve may not get pods/log in namespace lab; ask for the ClusterRole view" in capsys.readouterr().err
+        assert (
+            "eve may not get pods/log in namespace lab; ask for the ClusterRole view"
+            in capsys.readouterr().err
+        )
 
 
 def test_following_waits_for_the_pod_rereads_a_restarted_one_and_ends_with_the_run(
@@ -165,7 +195,11 @@ def test_following_a_run_that_is_deleted_ends(
     monkeypatch.setattr(logs, "LOOK_AGAIN_SECONDS", 0.01)
     run_is(kubectl, running(), once=True)
     kubectl.answer("get", "benchmarkruns.benchrun.dev", "--ignore-not-found")
-    kubectl.fails("get", "chat", error='Error from server (NotFound): benchmarkruns.benchrun.dev "chat" not found')
+    kubectl.fails(
+        "get",
+        "chat",
+        error='Error from server (NotFound): benchmarkruns.benchrun.dev "chat" not found',
+    )
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body=NONE)
     pods(kubectl, SERVER)
     assert main(["logs", "chat", "-f", "--role", "server"]) == 1

@@ -19,7 +19,10 @@ metadata:
 spec:
   server: {env: [{name: A, value: 12:30}, {name: B, value: on}, {name: C, value: 2026-01-01}]}
 """
-DATA = "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: rows-, namespace: lab}\ndata: {a: 'ü'}\n"
+DATA = (
+    "apiVersion: v1\nkind: ConfigMap\nmetadata: {generateName: rows-, namespace: lab}\ndata: {a: "
+    "'ü'}\n"
+)
 
 
 def file(folder: Path, text: str | bytes, name: str = "run.yaml") -> str:
@@ -42,11 +45,16 @@ def test_each_is_handed_on_as_it_is_written(tmp_path: Path, begin: str) -> None:
     found = manifests_in([file(tmp_path, f"{begin}{DATA}---\n{RUN}")])
     assert "value: 12:30" in found[1].text
     assert "value: 2026-01-01" in found[1].text
-    assert [yaml.safe_load(each.text) for each in found] == [yaml.safe_load(DATA), yaml.safe_load(RUN)]
+    assert [yaml.safe_load(each.text) for each in found] == [
+        yaml.safe_load(DATA),
+        yaml.safe_load(RUN),
+    ]
 
 
 def test_json_may_be_indented_with_tabs(tmp_path: Path) -> None:
-    (found,) = manifests_in([file(tmp_path, json.dumps(yaml.safe_load(DATA), indent="\t"), "data.json")])
+    (found,) = manifests_in(
+        [file(tmp_path, json.dumps(yaml.safe_load(DATA), indent="\t"), "data.json")]
+    )
     assert (found.kind, json.loads(found.text)["data"]) == ("ConfigMap", {"a": "ü"})
 
 
@@ -56,7 +64,9 @@ def test_yaml_may_begin_with_a_brace(tmp_path: Path) -> None:
 
 
 def test_a_kind_may_be_called_a_list(tmp_path: Path) -> None:
-    (found,) = manifests_in([file(tmp_path, "{apiVersion: x.dev/v1, kind: AllowList, metadata: {name: a}}")])
+    (found,) = manifests_in(
+        [file(tmp_path, "{apiVersion: x.dev/v1, kind: AllowList, metadata: {name: a}}")]
+    )
     assert found.kind == "AllowList"
 
 

@@ -1,7 +1,9 @@
-"""Files, arguments and programs that are not what they should be: one line that names it, exit code 1, and no traceback."""
+"""Files, arguments and programs that are not what they should be: one line that names it, exit code
+1, and no traceback."""
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -22,10 +24,13 @@ def file(folder: Path, text: str | bytes, name: str = "m.yaml") -> Path:
     return path
 
 
-# ---- dates, which YAML takes for something else than Kubernetes does -------------------------------------------------
+# ---- dates, which YAML takes for something else than Kubernetes does
+# -------------------------------------------------
 
 
-@pytest.mark.parametrize("day", ["2026-02-30", "2026-13-45", "2026-01-01", "2026-01-01T00:00:00Z", "2026-1-1 0:0:0"])
+@pytest.mark.parametrize(
+    "day", ["2026-02-30", "2026-13-45", "2026-01-01", "2026-01-01T00:00:00Z", "2026-1-1 0:0:0"]
+)
 def test_what_looks_like_a_date_is_a_string(tmp_path: Path, day: str) -> None:
     run = f"apiVersion: benchrun.dev/v1alpha1\nkind: BenchmarkRun\nmetadata:\n  name: {day}\n"
     (found,) = manifests_in([str(file(tmp_path, run))])
@@ -42,7 +47,14 @@ def test_a_label_with_a_date_is_no_fault_of_the_manifest(tmp_path: Path, capsys:
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("1", 1), ("1.5", 1.5), ("true", True), ("~", None), ("0x10", 16), ('"2026-01-01"', "2026-01-01")],
+    [
+        ("1", 1),
+        ("1.5", 1.5),
+        ("true", True),
+        ("~", None),
+        ("0x10", 16),
+        ('"2026-01-01"', "2026-01-01"),
+    ],
 )
 def test_other_values_are_what_they_were(tmp_path: Path, text: str, value: object) -> None:
     path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {text}}}\n")
@@ -50,16 +62,23 @@ def test_other_values_are_what_they_were(tmp_path: Path, text: str, value: objec
 
 
 @pytest.mark.parametrize("value", ["!!timestamp 2026-13-45", "!!int five", "!!float five"])
-def test_a_value_that_is_not_of_its_type_names_the_file(tmp_path: Path, value: str, capsys: Capture) -> None:
+def test_a_value_that_is_not_of_its_type_names_the_file(
+    tmp_path: Path, value: str, capsys: Capture
+) -> None:
     path = file(tmp_path, f"kind: BenchmarkRun\nmetadata: {{name: a}}\nspec: {{x: {value}}}\n")
-    for command in (["check", "-f", str(path)], ["run", "-f", str(path)], ["compare", "-f", str(path), "a", "b"]):
+    for command in (
+        ["check", "-f", str(path)],
+        ["run", "-f", str(path)],
+        ["compare", "-f", str(path), "a", "b"],
+    ):
         assert main(command) == 1
         output = capsys.readouterr().err
         assert output.startswith(f"benchrun: {path}")
         assert "Traceback" not in output
 
 
-# ---- files of objects ------------------------------------------------------------------------------------------------
+# ---- files of objects
+# ------------------------------------------------------------------------------------------------
 
 RUN = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "metadata": {"name": "a"}}
 MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
@@ -70,11 +89,16 @@ MAP = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "m"}}
     [
         pytest.param([RUN, MAP, RUN], id="documents"),
         pytest.param([{"kind": "List", "items": [RUN, MAP, RUN]}], id="a-list"),
-        pytest.param([{"kind": "List", "items": [RUN]}, {"items": [MAP, None, 7, RUN]}], id="lists-with-holes"),
+        pytest.param(
+            [{"kind": "List", "items": [RUN]}, {"items": [MAP, None, 7, RUN]}],
+            id="lists-with-holes",
+        ),
         pytest.param([None, RUN, "words", ["list"], RUN, MAP], id="among-other-things"),
     ],
 )
-def test_runs_and_config_maps_are_found_wherever_they_are(tmp_path: Path, bodies: list[object]) -> None:
+def test_runs_and_config_maps_are_found_wherever_they_are(
+    tmp_path: Path, bodies: list[object]
+) -> None:
     path = file(tmp_path, yaml.safe_dump_all(bodies))
     assert [run.name for run in runs_in(path)] == ["a", "a"]
     assert [each["metadata"] for each in config_maps_in(path)] == [{"name": "m"}]
@@ -90,7 +114,8 @@ def test_a_list_of_nothing_holds_no_run(tmp_path: Path, items: str) -> None:
 def test_files_of_a_folder_are_read_in_order(tmp_path: Path) -> None:
     for name in ("b.yaml", "a.json", "c.yml", "d.txt", "e.yaml.bak", "README"):
         file(tmp_path, json.dumps({**MAP, "metadata": {"name": name}}), name)
-    assert [each["metadata"]["name"] for each in config_maps_in(tmp_path)] == ["a.json", "b.yaml", "c.yml"]  # type: ignore[index]
+    found: list[Any] = list(config_maps_in(tmp_path))
+    assert [each["metadata"]["name"] for each in found] == ["a.json", "b.yaml", "c.yml"]
 
 
 def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
@@ -100,11 +125,14 @@ def test_one_broken_file_of_a_folder_is_named(tmp_path: Path) -> None:
         config_maps_in(tmp_path)
 
 
-# ---- kubectl that is none --------------------------------------------------------------------------------------------
+# ---- kubectl that is none
+# --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("message", ["", "Logged in as eve\n{}", "[]", "null", '{"a": ', "<html>"])
-def test_a_kubectl_that_gives_no_object_is_named(message: str, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_kubectl_that_gives_no_object_is_named(
+    message: str, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.answer("get", out=message)
     for command in (["get"], ["get", "chat"], ["report", "chat"], ["logs", "chat"]):
         assert main(command) == 1
@@ -128,7 +156,8 @@ def test_nobody_of_that_name_is_none_and_no_error(kubectl: FakeKubectl) -> None:
     assert Kubectl().find("chat") is None
 
 
-# ---- arguments -------------------------------------------------------------------------------------------------------
+# ---- arguments
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("limit", ["five", "-1", "nan", "inf", "5%", ""])
@@ -150,8 +179,12 @@ def test_several_near_names_are_all_shown_as_they_are_written() -> None:
     assert all(name in output.partition("?")[0] for name in known[:3])
 
 
-@pytest.mark.parametrize("command", [[], ["frobnicate"], ["get", "--no-such"], ["run"], ["judge", "x", "-o", "xml"]])
-def test_a_mistaken_command_line_is_2_as_argparse_has_it(command: list[str], capsys: Capture) -> None:
+@pytest.mark.parametrize(
+    "command", [[], ["frobnicate"], ["get", "--no-such"], ["run"], ["judge", "x", "-o", "xml"]]
+)
+def test_a_mistaken_command_line_is_2_as_argparse_has_it(
+    command: list[str], capsys: Capture
+) -> None:
     with pytest.raises(SystemExit) as ended:
         main(command)
     assert ended.value.code == 2

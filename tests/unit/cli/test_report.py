@@ -33,11 +33,17 @@ def test_the_table_of_a_file(tmp_path: Path, capsys: Capture) -> None:
     assert "judged: Valid" in capsys.readouterr().out
 
 
-def test_a_wide_report_lists_every_stage_and_whose_setting_each_is(tmp_path: Path, capsys: Capture) -> None:
+def test_a_wide_report_lists_every_stage_and_whose_setting_each_is(
+    tmp_path: Path, capsys: Capture
+) -> None:
     file = str(saved(tmp_path, finished_run()))
     assert main(["report", "-f", file, "--wide"]) == 0
     output = [line.split() for line in capsys.readouterr().out.splitlines()]
-    stages = [line[0] for line in output if line and line[0].startswith("chat/") and line[0].endswith(("/r1", "/r2"))]
+    stages = [
+        line[0]
+        for line in output
+        if line and line[0].startswith("chat/") and line[0].endswith(("/r1", "/r2"))
+    ]
     assert stages == ["chat/rate=4/r1", "chat/rate=8/r1", "chat/rate=4/r2", "chat/rate=8/r2"]
     assert ["requests", "120", "client", "workloads[chat].requests"] in output
     assert main(["report", "-f", file]) == 0
@@ -51,7 +57,20 @@ def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> No
 
 def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None:
     file, page = saved(tmp_path, finished_run()), tmp_path / "report.html"
-    assert main(["report", "-f", str(file), "--records", str(tmp_path / "records.yaml"), "--html", str(page)]) == 0
+    assert (
+        main(
+            [
+                "report",
+                "-f",
+                str(file),
+                "--records",
+                str(tmp_path / "records.yaml"),
+                "--html",
+                str(page),
+            ]
+        )
+        == 0
+    )
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>")
     assert text.count("<svg") > 5
@@ -79,13 +98,18 @@ def test_without_records_the_page_says_what_it_lacks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", [["--html", "x.html"], ["--markdown"], []])
-def test_the_exit_code_is_that_of_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]) -> None:
+def test_the_exit_code_is_that_of_the_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: list[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
     conditions = [
         {"type": "Complete", "status": "True", "reason": "x"},
         {"type": "Valid", "status": "False", "reason": "x"},
     ]
-    assert main(["report", "-f", str(saved(tmp_path, finished_run(), conditions=conditions)), *form]) == 4
+    assert (
+        main(["report", "-f", str(saved(tmp_path, finished_run(), conditions=conditions)), *form])
+        == 4
+    )
 
 
 def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
@@ -106,11 +130,24 @@ def test_without_the_extra_the_command_names_it(
 ) -> None:
     monkeypatch.delitem(sys.modules, "benchrun.cli.html_page", raising=False)
     monkeypatch.setitem(sys.modules, "vl_convert", None)
-    assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--html", str(tmp_path / "x.html")]) == 1
+    assert (
+        main(
+            [
+                "report",
+                "-f",
+                str(saved(tmp_path, finished_run())),
+                "--html",
+                str(tmp_path / "x.html"),
+            ]
+        )
+        == 1
+    )
     assert "pipx install --force '.[report,export]'" in capsys.readouterr().err
 
 
-def test_the_other_forms_do_without_the_extra(tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_other_forms_do_without_the_extra(
+    tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for module in ("vl_convert", "jinja2"):
         monkeypatch.setitem(sys.modules, module, None)
     assert main(["report", "-f", str(saved(tmp_path, finished_run())), "--markdown"]) == 0
@@ -123,10 +160,13 @@ def test_a_page_and_markdown_at_once_is_a_mistake(tmp_path: Path, capsys: Captur
     assert "not allowed with" in capsys.readouterr().err
 
 
-# ---- sweeps ----------------------------------------------------------------------------------------------------------
+# ---- sweeps
+# ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_sweep_is_reported_where_there_is_no_such_run(kubectl: FakeKubectl, tmp_path: Path, capsys: Capture) -> None:
+def test_a_sweep_is_reported_where_there_is_no_such_run(
+    kubectl: FakeKubectl, tmp_path: Path, capsys: Capture
+) -> None:
     error = 'Error from server (NotFound): benchmarkruns.benchrun.dev "seqs" not found'
     kubectl.fails("get", "benchmarkruns.benchrun.dev", "seqs", error=error)
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
@@ -148,7 +188,12 @@ def test_a_sweep_of_a_file(tmp_path: Path, capsys: Capture) -> None:
 
 
 def test_the_command_imports_nothing_of_the_extra() -> None:
-    script = "import benchrun.cli.__main__, sys; print(*sorted({'vl_convert', 'jinja2'} & set(sys.modules)))"
+    script = (
+        "import benchrun.cli.__main__, sys; print(*sorted({'vl_convert', 'jinja2'} & "
+        "set(sys.modules)))"
+    )
     environment = os.environ | {"PYTHONPATH": PYTHONPATH}
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, env=environment
+    )
     assert done.stdout == "\n"

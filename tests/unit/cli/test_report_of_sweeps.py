@@ -30,21 +30,34 @@ def body(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     monkeypatch.setattr(
         simulated,
         "figures",
-        lambda name: essence(run(name, [row(repeats=5, cv=1.0, OutputThroughput=throughput[name])]).status),
+        lambda name: essence(
+            run(name, [row(repeats=5, cv=1.0, OutputThroughput=throughput[name])]).status
+        ),
     )
     cluster = SimulatedCluster(sweep_body(THREE))
     for name in throughput:
         cluster.runs[name] = a_run(name, status=ended())
-    cluster.runs["seqs-v3-r1"] = a_run("seqs-v3-r1", status=failed("OutOfGPUMemory", "CUDA out of memory"))
+    cluster.runs["seqs-v3-r1"] = a_run(
+        "seqs-v3-r1", status=failed("OutOfGPUMemory", "CUDA out of memory")
+    )
     SimulatedOperator(cluster).make_pass()
-    return {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": cluster.spec, "status": cluster.status}
+    return {
+        "kind": "BenchmarkSweep",
+        "metadata": {"name": NAME},
+        "spec": cluster.spec,
+        "status": cluster.status,
+    }
 
 
 @pytest.fixture
 def file(tmp_path: Path, body: dict[str, Any]) -> str:
     """It holds a run of that name as well."""
     path = tmp_path / "sweeps.json"
-    path.write_text(json.dumps({"kind": "List", "items": [{"kind": "BenchmarkRun", "metadata": {"name": NAME}}, body]}))
+    path.write_text(
+        json.dumps(
+            {"kind": "List", "items": [{"kind": "BenchmarkRun", "metadata": {"name": NAME}}, body]}
+        )
+    )
     return str(path)
 
 
@@ -92,8 +105,15 @@ def test_where_a_run_has_its_name_the_option_says_which_is_meant(
     assert "against base" in capsys.readouterr().out
 
 
-def test_a_sweep_that_was_not_looked_at_yet(kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture) -> None:
-    kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body={**body, "status": {"observedGeneration": -1}})
+def test_a_sweep_that_was_not_looked_at_yet(
+    kubectl: FakeKubectl, body: dict[str, Any], capsys: Capture
+) -> None:
+    kubectl.gives(
+        "get",
+        "benchmarksweeps.benchrun.dev",
+        NAME,
+        body={**body, "status": {"observedGeneration": -1}},
+    )
     assert main(["report", NAME, "--sweep"]) == 0
     assert capsys.readouterr().out.startswith("seqs: Unknown")
 
@@ -113,22 +133,32 @@ def test_a_sweep_without_a_name_is_that_of_the_file(file: str, capsys: Capture) 
 
 
 @pytest.mark.parametrize(
-    ("what", "options"), [("BenchmarkRun or BenchmarkSweep", []), ("BenchmarkSweep", ["--sweep"])], ids=["", "sweep"]
+    ("what", "options"),
+    [("BenchmarkRun or BenchmarkSweep", []), ("BenchmarkSweep", ["--sweep"])],
+    ids=["", "sweep"],
 )
 def test_a_name_that_is_none_is_answered_with_those_that_there_are(
     what: str, options: list[str], kubectl: FakeKubectl, capsys: Capture
 ) -> None:
     for resource in ("benchmarkruns", "benchmarksweeps"):
         error = f'Error from server (NotFound): {resource}.benchrun.dev "sqes" not found'
-        kubectl.fails("get", f"{resource}.benchrun.dev", "sqes", error=error, unless="--ignore-not-found")
+        kubectl.fails(
+            "get", f"{resource}.benchrun.dev", "sqes", error=error, unless="--ignore-not-found"
+        )
     kubectl.answer("get", "benchmarksweeps.benchrun.dev", "sqes", "--ignore-not-found")
     kubectl.gives("get", "benchmarkruns.benchrun.dev", body={"items": []})
-    kubectl.gives("get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]})
+    kubectl.gives(
+        "get", "benchmarksweeps.benchrun.dev", body={"items": [{"metadata": {"name": "seqs"}}]}
+    )
     assert main(["report", "sqes", "-n", "lab", *options]) == 1
-    assert capsys.readouterr().err == f"benchrun: there is no {what} sqes in namespace lab; did you mean seqs?\n"
+    assert (
+        capsys.readouterr().err
+        == f"benchrun: there is no {what} sqes in namespace lab; did you mean seqs?\n"
+    )
 
 
-# ---- forms -----------------------------------------------------------------------------------------------------------
+# ---- forms
+# -----------------------------------------------------------------------------------------------------------
 
 
 def written(folder: Path, found: FinishedSweep) -> str:
@@ -139,12 +169,22 @@ def written(folder: Path, found: FinishedSweep) -> str:
 
 @pytest.mark.parametrize(
     ("code", "measured"),
-    [(0, {"base": Measured()}), (4, {"base": Measured(verdict="Invalid")}), (2, {"base": Measured(), "wide": None})],
+    [
+        (0, {"base": Measured()}),
+        (4, {"base": Measured(verdict="Invalid")}),
+        (2, {"base": Measured(), "wide": None}),
+    ],
     ids=["Valid", "Invalid", "a run failed"],
 )
-@pytest.mark.parametrize("form", [[], ["--markdown"], ["--html", "page.html"]], ids=["tables", "Markdown", "HTML"])
+@pytest.mark.parametrize(
+    "form", [[], ["--markdown"], ["--html", "page.html"]], ids=["tables", "Markdown", "HTML"]
+)
 def test_the_exit_code_is_that_of_the_verdict(
-    code: int, measured: dict[str, Measured | None], form: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    code: int,
+    measured: dict[str, Measured | None],
+    form: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["report", NAME, "-f", written(tmp_path, finished_sweep(measured)), *form]) == code
@@ -162,7 +202,7 @@ def test_a_wide_table_is_as_wide_as_it_must_be(tmp_path: Path, capsys: Capture) 
     assert lines("\n".join(wide))[2] == [
         *("10000", "chat/rate=inf", "1", "20.3", "81.2", "81", "25400", "81", "43", "11", "1440"),
         *("33", "491", "9.4%", "0.2%", "Valid"),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
@@ -174,7 +214,9 @@ def test_changes_stand_side_by_side_where_no_cell_is_cut(
     monkeypatch.setenv("COLUMNS", str(columns))
     cells = [f"chat/concurrency={users}" for users in (8, 16, 32, 64, 128, 256, 512)]
     template = spec_body(workloads=[workload(load=concurrencies(8, 16, 32, 64, 128, 256, 512))])
-    found = finished_sweep({"base": Measured(), "other": Measured()}, cells=cells, replications=3, template=template)
+    found = finished_sweep(
+        {"base": Measured(), "other": Measured()}, cells=cells, replications=3, template=template
+    )
     assert main(["report", NAME, "-f", written(tmp_path, found)]) == 0
     _, _, output = capsys.readouterr().out.partition("against base")
     headers, *rows = lines(output.partition("Pareto")[0])[1:]
@@ -203,7 +245,9 @@ def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: P
     ]
     files = {"sweep.json": [found.body, *runs], "kept.json": chunks}
     for name, items in files.items():
-        (tmp_path / name).write_text(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8")
+        (tmp_path / name).write_text(
+            json.dumps({"apiVersion": "v1", "kind": "List", "items": items}), encoding="utf-8"
+        )
     sweep, kept, page = (str(tmp_path / name) for name in (*files, "page.html"))
     assert main(["report", NAME, "--sweep", "-f", sweep, "--records", kept, "--html", page]) == 0
     output = Path(page).read_text(encoding="utf-8")
@@ -212,7 +256,12 @@ def test_a_page_shows_the_variants_over_time_by_what_their_runs_kept(tmp_path: P
 
 
 def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
-    going_on = {"kind": "BenchmarkSweep", "metadata": {"name": NAME}, "spec": sweep_body(), "status": {}}
+    going_on = {
+        "kind": "BenchmarkSweep",
+        "metadata": {"name": NAME},
+        "spec": sweep_body(),
+        "status": {},
+    }
     file, page = tmp_path / "s.json", tmp_path / "page.html"
     file.write_text(json.dumps(going_on), encoding="utf-8")
     assert main(["report", NAME, "-f", str(file), "--html", str(page)]) == 1
@@ -220,7 +269,8 @@ def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -
     assert not page.exists()
 
 
-# ---- what the status had no room for ---------------------------------------------------------------------------------
+# ---- what the status had no room for
+# ---------------------------------------------------------------------------------
 
 EIGHT = range(8, 16)
 
@@ -228,8 +278,15 @@ EIGHT = range(8, 16)
 @pytest.fixture(scope="module")
 def large() -> FinishedSweep:
     """A sweep of 256 rows, each with every figure; its last variant did not start."""
-    server = {"running_mean": 123.4, "waiting_mean": 234.5, "kv_cache_max_percent": 98.7, "prefix_hit_percent": 1.2}
-    measured: dict[str, Measured | None] = {f"variant-{n:02d}": Measured(server=server) for n in range(31)}
+    server = {
+        "running_mean": 123.4,
+        "waiting_mean": 234.5,
+        "kv_cache_max_percent": 98.7,
+        "prefix_hit_percent": 1.2,
+    }
+    measured: dict[str, Measured | None] = {
+        f"variant-{n:02d}": Measured(server=server) for n in range(31)
+    }
     cells = [f"{'w' * 12}/concurrency={users}" for users in EIGHT]
     template = spec_body(workloads=[workload("w" * 12, load=concurrencies(*EIGHT))])
     return finished_sweep(measured | {"lame": None}, cells=cells, replications=2, template=template)
@@ -237,7 +294,11 @@ def large() -> FinishedSweep:
 
 def shown_rows(output: str) -> list[list[str]]:
     table, _, _ = output.partition("latencies in milliseconds")
-    return [line for line in lines(table) if line and (line[0].startswith("variant-") or line[0] == "lame")]
+    return [
+        line
+        for line in lines(table)
+        if line and (line[0].startswith("variant-") or line[0] == "lame")
+    ]
 
 
 def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
@@ -246,7 +307,10 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     assert {"results", "results[].metrics"} <= {cut.field for cut in large.status.truncated}
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives(
-        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+        "get",
+        "benchmarkruns.benchrun.dev",
+        f"--selector=benchrun.dev/sweep={NAME}",
+        body={"items": large.runs},
     )
     assert main(["report", NAME, "--sweep", "--wide"]) == 2
     output = capsys.readouterr().out
@@ -256,7 +320,9 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
     assert "did not fit" not in output
 
 
-def test_a_file_may_hold_the_sweep_and_its_runs(large: FinishedSweep, tmp_path: Path, capsys: Capture) -> None:
+def test_a_file_may_hold_the_sweep_and_its_runs(
+    large: FinishedSweep, tmp_path: Path, capsys: Capture
+) -> None:
     file = tmp_path / "all.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2
@@ -285,7 +351,9 @@ def test_where_runs_are_gone_the_status_is_shown_with_what_is_missing(
     assert "did not fit into the status" in " ".join(output.split())
 
 
-def test_who_may_not_read_runs_sees_the_status(kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture) -> None:
+def test_who_may_not_read_runs_sees_the_status(
+    kubectl: FakeKubectl, large: FinishedSweep, capsys: Capture
+) -> None:
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.fails("get", "benchmarkruns.benchrun.dev", error="Error from server (Forbidden): no")
     assert main(["report", NAME, "--sweep"]) == 2
@@ -299,7 +367,10 @@ def test_whoever_watched_it_sees_the_whole_table_too(
     kubectl.watch(run_body(running()), target=f"--selector=benchrun.dev/sweep={NAME}")
     kubectl.gives("get", "benchmarksweeps.benchrun.dev", NAME, body=large.body)
     kubectl.gives(
-        "get", "benchmarkruns.benchrun.dev", f"--selector=benchrun.dev/sweep={NAME}", body={"items": large.runs}
+        "get",
+        "benchmarkruns.benchrun.dev",
+        f"--selector=benchrun.dev/sweep={NAME}",
+        body={"items": large.runs},
     )
     assert main(["watch", NAME, "--sweep", "--wide"]) == 2
     assert len(shown_rows(capsys.readouterr().out)) == 32 * 8

@@ -45,7 +45,13 @@ def new(kubectl: FakeKubectl, name: str = "chat") -> None:
 
 @pytest.mark.parametrize(
     ("end", "code"),
-    [(ended("Valid"), 0), (ended("Suspect"), 0), (ended("Invalid"), 4), (ended("Failed"), 2), (ended("Cancelled"), 5)],
+    [
+        (ended("Valid"), 0),
+        (ended("Suspect"), 0),
+        (ended("Invalid"), 4),
+        (ended("Failed"), 2),
+        (ended("Cancelled"), 5),
+    ],
     ids=["Valid", "Suspect", "Invalid", "Failed", "Cancelled"],
 )
 def test_the_exit_code_is_that_of_the_verdict(
@@ -59,7 +65,9 @@ def test_the_exit_code_is_that_of_the_verdict(
     assert f"chat: {end.verdict or end.phase} - {end.message}" in output
 
 
-def test_stages_and_their_figures_go_by_in_a_log(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_stages_and_their_figures_go_by_in_a_log(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     run = finished_run()
     new(kubectl, "judged")
     for body in run.config_maps:
@@ -85,17 +93,31 @@ def test_without_access_to_records_stages_go_by_without_figures(
         error='Error from server (Forbidden): configmaps "a" is forbidden: User "eve" cannot get resource "configmaps" in API '
         'group "" in the namespace "lab"',
     )
-    kubectl.watch(run_body(running(done=0)), run_body(running(done=1)), run_body(running(done=2)), run_body(ended()))
+    kubectl.watch(
+        run_body(running(done=0)),
+        run_body(running(done=1)),
+        run_body(running(done=2)),
+        run_body(ended()),
+    )
     assert main(["run", "-f", file(tmp_path, manifest())]) == 0
     assert "stage 1/4 chat/rate=8/r1: measured" in capsys.readouterr().out
-    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == 1, "asked again though it is forbidden"
+    assert sum("configmaps" in arguments for arguments in kubectl.commands()) == 1, (
+        "asked again though it is forbidden"
+    )
 
 
-def test_generate_name_makes_a_new_run_and_follows_that(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_generate_name_makes_a_new_run_and_follows_that(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("create", body=fresh("chat-x7f2k"))
     kubectl.watch(run_body(ended(), name="chat-x7f2k"))
     assert main(["run", "-f", file(tmp_path, manifest(None))]) == 0
-    assert kubectl.commands()[-1][:4] == ["get", "benchmarkruns.benchrun.dev", "chat-x7f2k", "--watch"]
+    assert kubectl.commands()[-1][:4] == [
+        "get",
+        "benchmarkruns.benchrun.dev",
+        "chat-x7f2k",
+        "--watch",
+    ]
     golden(capsys.readouterr().out)
 
 
@@ -106,8 +128,15 @@ def test_no_wait_only_applies(tmp_path: Path, kubectl: FakeKubectl, capsys: Capt
     golden(capsys.readouterr().out)
 
 
-def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: Path, kubectl: FakeKubectl) -> None:
-    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rows"}, "data": {"at": "2026-01-01"}}
+def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(
+    tmp_path: Path, kubectl: FakeKubectl
+) -> None:
+    data = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "rows"},
+        "data": {"at": "2026-01-01"},
+    }
     kubectl.answer("apply", out=json.dumps(data), once=True)
     new(kubectl)
     kubectl.watch(run_body(ended()))
@@ -115,28 +144,42 @@ def test_a_dataset_is_applied_before_its_run_and_handed_on_unchanged(tmp_path: P
     assert [yaml.safe_load(text) for text in kubectl.given("apply")] == [data, manifest()]
 
 
-def test_a_file_without_a_run_is_applied_and_that_is_all(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
-    data = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "rows", "namespace": "lab"}}
+def test_a_file_without_a_run_is_applied_and_that_is_all(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    data = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "rows", "namespace": "lab"},
+    }
     kubectl.gives("apply", body=data)
     assert main(["run", "-f", file(tmp_path, data)]) == 0
     golden(capsys.readouterr().out)
 
 
-def test_a_broken_second_document_leaves_nothing_running(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_a_broken_second_document_leaves_nothing_running(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     assert main(["run", "-f", file(tmp_path, manifest(), {"kind": "BenchmarkRun"})]) == 1
     assert "run.yaml, document 2: " in capsys.readouterr().err
     assert kubectl.commands() == []
 
 
-# ---- a run that is there already -------------------------------------------------------------------------------------
+# ---- a run that is there already
+# -------------------------------------------------------------------------------------
 
 
-def test_one_that_is_under_way_is_followed(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_one_that_is_under_way_is_followed(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.gives("get", "chat", "--ignore-not-found", body=run_body(running()))
     kubectl.gives("apply", body=run_body(running()))
     kubectl.watch(run_body(running()), run_body(ended()))
     assert main(["run", "-f", file(tmp_path, manifest())]) == 0
-    assert "BenchmarkRun chat in namespace lab is there already; following it" in capsys.readouterr().out
+    assert (
+        "BenchmarkRun chat in namespace lab is there already; following it"
+        in capsys.readouterr().out
+    )
 
 
 def test_one_that_has_ended_gets_no_second_measurement_and_does_not_look_so(
@@ -166,7 +209,8 @@ def test_another_spec_under_its_name_is_rejected_with_what_to_do(
     golden(output)
 
 
-# ---- several ---------------------------------------------------------------------------------------------------------
+# ---- several
+# ---------------------------------------------------------------------------------------------------------
 
 
 def two(kubectl: FakeKubectl) -> None:
@@ -176,7 +220,9 @@ def two(kubectl: FakeKubectl) -> None:
         kubectl.answer("apply", out=json.dumps(fresh(name)), once=True)
 
 
-def watched(kubectl: FakeKubectl, name: str, *statuses: BenchmarkRunStatus, last: str = "MODIFIED") -> None:
+def watched(
+    kubectl: FakeKubectl, name: str, *statuses: BenchmarkRunStatus, last: str = "MODIFIED"
+) -> None:
     kubectl.watch(*(run_body(status, name=name) for status in statuses), last=last, target=name)
 
 
@@ -188,7 +234,10 @@ def test_several_runs_are_followed_at_once_and_the_worst_decides(
     watched(kubectl, "b", running(), ended("Valid"))
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 4
     output = capsys.readouterr().out
-    assert [line[0] for line in output.splitlines() if "  Running · 1/4" in line] in (["a", "b"], ["b", "a"])
+    assert [line[0] for line in output.splitlines() if "  Running · 1/4" in line] in (
+        ["a", "b"],
+        ["b", "a"],
+    )
     assert "a: Invalid - " in output
     assert "b: Valid - " in output
 
@@ -205,10 +254,15 @@ def test_one_that_is_deleted_does_not_keep_the_other_from_its_end(
     assert "b: Valid - " in output
 
 
-def test_what_was_applied_before_an_error_is_reported(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_what_was_applied_before_an_error_is_reported(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     kubectl.answer("get", "--ignore-not-found")
     kubectl.answer("apply", out=json.dumps(fresh("a")), once=True)
-    kubectl.fails("apply", error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"')
+    kubectl.fails(
+        "apply",
+        error='Error from server (BadRequest): strict decoding error: unknown field "spec.sever"',
+    )
     assert main(["run", "-f", file(tmp_path, manifest("a"), manifest("b"))]) == 1
     output = capsys.readouterr()
     golden(output.err, output.out)
@@ -219,19 +273,29 @@ def test_runs_of_one_name_in_two_namespaces_are_distinguished_by_hand(
 ) -> None:
     kubectl.answer("get", "--ignore-not-found")
     for namespace in ("one", "two"):
-        kubectl.answer("apply", f"--namespace={namespace}", out=json.dumps(run_body(running(), namespace=namespace)))
+        kubectl.answer(
+            "apply",
+            f"--namespace={namespace}",
+            out=json.dumps(run_body(running(), namespace=namespace)),
+        )
     bodies = [manifest(namespace=namespace) for namespace in ("one", "two")]
     assert main(["run", "-f", file(tmp_path, *bodies)]) == 1
     golden(capsys.readouterr().err)
 
 
-def test_two_namespaces_that_disagree_are_rejected(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
+def test_two_namespaces_that_disagree_are_rejected(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
     assert main(["run", "-n", "lab", "-f", file(tmp_path, manifest(namespace="prod"))]) == 1
     assert kubectl.commands() == []
     golden(capsys.readouterr().err)
 
 
-def test_the_cluster_is_not_the_files_fault(tmp_path: Path, kubectl: FakeKubectl, capsys: Capture) -> None:
-    kubectl.fails("get", error="The connection to the server localhost:8080 was refused - did you specify ...")
+def test_the_cluster_is_not_the_files_fault(
+    tmp_path: Path, kubectl: FakeKubectl, capsys: Capture
+) -> None:
+    kubectl.fails(
+        "get", error="The connection to the server localhost:8080 was refused - did you specify ..."
+    )
     assert main(["run", "-f", file(tmp_path, manifest())]) == 1
     golden(capsys.readouterr().err)

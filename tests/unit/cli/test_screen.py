@@ -23,7 +23,11 @@ from unit.golden_messages import golden
 from unit.report.going_on import BEGIN, ended, followed, live, run_body, running
 
 STAGES = tuple(
-    StageLine(n, f"chat/rate={n}/r1", ("3.9 req/s", "TTFT p50 43 ms", *(["1 of 100 failed"] if n == 2 else [])))
+    StageLine(
+        n,
+        f"chat/rate={n}/r1",
+        ("3.9 req/s", "TTFT p50 43 ms", *(["1 of 100 failed"] if n == 2 else [])),
+    )
     for n in range(20)
 )
 SAMPLES = tuple(live(70 + 5 * n, running=n, waiting=2 * n) for n in range(8))
@@ -37,7 +41,9 @@ def drawn(renderable: RenderableType, *, width: int) -> list[str]:
 
 def view(**changes: object) -> list[str]:
     run = followed(running(done=20, total=40), stages=STAGES, samples=SAMPLES, **changes)
-    return drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=120, height=40), width=120)
+    return drawn(
+        full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=120, height=40), width=120
+    )
 
 
 def test_everything_there_is_to_see() -> None:
@@ -52,7 +58,10 @@ def test_trouble_stands_below() -> None:
 @pytest.mark.parametrize("height", [16, 24, 50])
 def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, height: int) -> None:
     run = followed(running(done=20, total=40), stages=STAGES, samples=SAMPLES)
-    lines = drawn(full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=width, height=height), width=width)
+    lines = drawn(
+        full(live_view(run, now=BEGIN + timedelta(seconds=130)), width=width, height=height),
+        width=width,
+    )
     assert max(map(len, lines)) <= width
     if width >= 80:
         assert len(lines) < height
@@ -61,7 +70,11 @@ def test_no_line_is_wider_than_the_terminal_and_all_fit_its_height(width: int, h
 
 def test_before_there_are_stages_there_is_no_bar() -> None:
     loading = running(
-        progress=None, live=None, start_time=None, server_ready_time=None, message="the server is starting"
+        progress=None,
+        live=None,
+        start_time=None,
+        server_ready_time=None,
+        message="the server is starting",
     )
     lines = drawn(full(live_view(followed(loading), now=BEGIN), width=80, height=24), width=80)
     assert not any("stages " in line and "/" in line for line in lines)
@@ -69,7 +82,9 @@ def test_before_there_are_stages_there_is_no_bar() -> None:
 
 
 def test_several_take_a_few_lines_each() -> None:
-    views = [live_view(followed(name=name), now=BEGIN + timedelta(seconds=100)) for name in ("a", "b")]
+    views = [
+        live_view(followed(name=name), now=BEGIN + timedelta(seconds=100)) for name in ("a", "b")
+    ]
     lines = drawn(several(views, height=24), width=100)
     assert "1/4 stages" in lines[1]
     assert len(lines) == 8
@@ -77,13 +92,17 @@ def test_several_take_a_few_lines_each() -> None:
 
 
 def test_many_take_one_line_each_however_narrow() -> None:
-    views = [live_view(followed(name=f"run-{n}"), now=BEGIN + timedelta(seconds=100)) for n in range(16)]
+    views = [
+        live_view(followed(name=f"run-{n}"), now=BEGIN + timedelta(seconds=100)) for n in range(16)
+    ]
     lines = drawn(several(views, height=24), width=60)
     assert len(lines) == 16
     golden(lines[15])
 
 
-def on_a_terminal(*arguments: str, width: int, height: int, kind: str = "xterm-256color") -> tuple[int, str]:
+def on_a_terminal(
+    *arguments: str, width: int, height: int, kind: str = "xterm-256color"
+) -> tuple[int, str]:
     """Exit code and everything written to the terminal."""
     ours, theirs = pty.openpty()
     ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
@@ -112,7 +131,11 @@ def test_on_a_terminal_it_is_drawn_and_removed(kubectl: FakeKubectl) -> None:
     assert code == 0
     assert "\x1b[?25l" in screen, "the cursor is hidden while it is drawn"
     assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l"), "and shown again"
-    assert re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen).rstrip().endswith("chat: Valid - ended: Valid")
+    assert (
+        re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)
+        .rstrip()
+        .endswith("chat: Valid - ended: Valid")
+    )
 
 
 def test_a_terminal_that_cannot_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> None:
@@ -124,7 +147,9 @@ def test_a_terminal_that_cannot_be_drawn_on_gets_lines(kubectl: FakeKubectl) -> 
 
 
 def test_of_several_those_that_ended_are_shown_above_the_display(kubectl: FakeKubectl) -> None:
-    kubectl.watch(run_body(running(), name="a"), run_body(running(), name="a"), target="a", last="DELETED")
+    kubectl.watch(
+        run_body(running(), name="a"), run_body(running(), name="a"), target="a", last="DELETED"
+    )
     kubectl.watch(run_body(running(), name="b"), run_body(ended("Invalid"), name="b"), target="b")
     code, screen = on_a_terminal("watch", "a", "b", width=100, height=30)
     plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", screen)

@@ -55,8 +55,12 @@ def test_a_pipe_gets_no_colours() -> None:
 
 def test_the_reasons_stand_under_the_table() -> None:
     lines = shown(status(result())).splitlines()
-    table = next(i for i, line in enumerate(lines) if line.startswith("load point") and "verdict" in line)
-    reason = next(i for i, line in enumerate(lines) if "Requests waited in 40 of 40 readings" in line)
+    table = next(
+        i for i, line in enumerate(lines) if line.startswith("load point") and "verdict" in line
+    )
+    reason = next(
+        i for i, line in enumerate(lines) if "Requests waited in 40 of 40 readings" in line
+    )
     assert table < reason
     assert "waiting  SequenceLimit" in lines[reason]
 
@@ -70,7 +74,11 @@ def test_an_objective_that_sets_the_exit_code_is_shown() -> None:
         "outcome": "Missed",
     }
     row = result().model_dump(by_alias=True) | {"objectives": [missed]}
-    (line,) = (each for each in shown(status(type(result()).model_validate(row))).splitlines() if "Missed" in each)
+    (line,) = (
+        each
+        for each in shown(status(type(result()).model_validate(row))).splitlines()
+        if "Missed" in each
+    )
     assert all(word in line for word in ("TTFT p99", "500 ms", "812"))
 
 
@@ -108,7 +116,10 @@ def test_of_a_run_that_ended_early_its_end_comes_first(phase: str) -> None:
 
 def test_sentences_fold_at_the_edge_of_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
-    output = [Text.from_ansi(line).plain.rstrip() for line in shown(status(result()), terminal=True).splitlines()]
+    output = [
+        Text.from_ansi(line).plain.rstrip()
+        for line in shown(status(result()), terminal=True).splitlines()
+    ]
     assert max(map(len, output[output.index(UNCERTAIN_NOTE) + 1 :])) <= 80
 
 
@@ -125,7 +136,9 @@ def evil_run() -> dict[str, Any]:
     return {**body, "status": status}
 
 
-@pytest.mark.parametrize("command", [["report", "chat"], ["get"], ["get", "chat"], ["logs", "chat"]])
+@pytest.mark.parametrize(
+    "command", [["report", "chat"], ["get"], ["get", "chat"], ["logs", "chat"]]
+)
 def test_no_command_passes_on_what_a_terminal_would_obey(
     command: list[str], kubectl: FakeKubectl, capsys: Capture
 ) -> None:
@@ -149,12 +162,22 @@ def test_a_followed_run_cannot_steer_the_terminal(kubectl: FakeKubectl, capsys: 
 
 
 @pytest.mark.parametrize("form", [[], ["--markdown"]])
-def test_a_report_of_a_file_cannot_steer_the_terminal(form: list[str], tmp_path: Path, capsys: Capture) -> None:
+def test_a_report_of_a_file_cannot_steer_the_terminal(
+    form: list[str], tmp_path: Path, capsys: Capture
+) -> None:
     run = finished_run()
-    finding = {"code": "ClientSaturated", "severity": "Note", "count": 1, "worstStage": EVIL, "meaning": EVIL}
+    finding = {
+        "code": "ClientSaturated",
+        "severity": "Note",
+        "count": 1,
+        "worstStage": EVIL,
+        "meaning": EVIL,
+    }
     status = {**run.body["status"], "message": EVIL, "logTail": EVIL, "findings": [finding]}
     file = tmp_path / "run.yaml"
-    file.write_text(yaml.safe_dump(json.loads(json.dumps({**run.body, "status": status}))), encoding="utf-8")
+    file.write_text(
+        yaml.safe_dump(json.loads(json.dumps({**run.body, "status": status}))), encoding="utf-8"
+    )
     main(["report", "-f", str(file), *form])
     output = capsys.readouterr().out
     assert "bad" in output

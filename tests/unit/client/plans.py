@@ -90,8 +90,8 @@ def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -
 
 
 def raw_stage(**changes: Any) -> RawStage:
-    """What the engine gave for a stage of two requests, the second of which failed. Instants, costs and the server's side are
-    changed by their fields' names."""
+    """What the engine gave for a stage of two requests, the second of which failed. Instants, costs
+    and the server's side are changed by their fields' names."""
 
     def made(kind: Callable[..., T], **defaults: Any) -> T:
         return kind(**{name: changes.pop(name, default) for name, default in defaults.items()})
@@ -105,11 +105,20 @@ def raw_stage(**changes: Any) -> RawStage:
         ended=[True, False],
     )
     of_node = {"lost_segments": None, "node_cpu_seconds": None, "stolen_seconds": None}
-    cost = made(ClientCost, cpu_seconds=0.5, wall_seconds=1.5, throttled_periods=None, lags=[0.001, 0.002], **of_node)
+    cost = made(
+        ClientCost,
+        cpu_seconds=0.5,
+        wall_seconds=1.5,
+        throttled_periods=None,
+        lags=[0.001, 0.002],
+        **of_node,
+    )
     models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
     before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
     of_server = {"version": "0.32.0", "settings": "c" * 32, "models": models, "served": served}
-    edge = made(ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server)
+    edge = made(
+        ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server
+    )
     return RawStage(
         **{
             "run_uid": "run-1",

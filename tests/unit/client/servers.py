@@ -10,7 +10,8 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def serving(**handlers: Handler) -> AbstractAsyncContextManager[str]:
-    """Serve handlers by path, `v1_models` for /v1/models; yields the base URL. Any method will do."""
+    """Serve handlers by path, `v1_models` for /v1/models; yields the base URL. Any method will
+    do."""
     return _serving(_paths(handlers), tls=None)
 
 
@@ -34,7 +35,9 @@ def _paths(handlers: dict[str, Handler]) -> dict[str, Handler]:
 
 
 @asynccontextmanager
-async def _serving(handlers: dict[str, Handler], *, tls: ssl.SSLContext | None) -> AsyncIterator[str]:
+async def _serving(
+    handlers: dict[str, Handler], *, tls: ssl.SSLContext | None
+) -> AsyncIterator[str]:
     app = web.Application()
     for path, handler in handlers.items():
         app.router.add_route("*", path, handler)

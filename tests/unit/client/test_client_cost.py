@@ -1,11 +1,18 @@
-"""The client's account of itself: what it cost, and how late it came, from the first send to the last answer."""
+"""The client's account of itself: what it cost, and how late it came, from the first send to the
+last answer."""
 
 import asyncio
 import time
 from pathlib import Path
 
 import pytest
-from benchrun_client.load.client_cost import TICK_SECONDS, CostWatch, LagProbe, node_cpu_seconds, throttled_periods
+from benchrun_client.load.client_cost import (
+    TICK_SECONDS,
+    CostWatch,
+    LagProbe,
+    node_cpu_seconds,
+    throttled_periods,
+)
 
 TICK = 0.01
 HELD_UP = 0.2
@@ -26,7 +33,9 @@ def hold_up(seconds: float) -> None:
         pass
 
 
-async def test_a_loop_held_up_is_late_for_every_tick_within_and_a_tick_less_for_each_later_one() -> None:
+async def test_a_loop_held_up_is_late_for_every_tick_within_and_a_tick_less_for_each_later_one() -> (
+    None
+):
     loop = asyncio.get_running_loop()
     probe = LagProbe(loop, tick_seconds=TICK)
     await passed(0.1)
@@ -36,7 +45,9 @@ async def test_a_loop_held_up_is_late_for_every_tick_within_and_a_tick_less_for_
     first = lags.index(max(lags))
     assert lags[first] >= HELD_UP - 2 * TICK
     missed = int(HELD_UP / TICK) - 2
-    assert lags[first : first + missed] == pytest.approx([lags[first] - n * TICK for n in range(missed)])
+    assert lags[first : first + missed] == pytest.approx(
+        [lags[first] - n * TICK for n in range(missed)]
+    )
 
 
 async def test_ticks_are_as_many_as_were_due_until_the_last_answer_and_none_is_early() -> None:
@@ -102,7 +113,9 @@ async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None
 @pytest.mark.parametrize(
     ("expected", "text"),
     [
-        pytest.param(7, "usage_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 12\n", id="limited"),
+        pytest.param(
+            7, "usage_usec 5\nnr_periods 9\nnr_throttled 7\nthrottled_usec 12\n", id="limited"
+        ),
         pytest.param(None, "usage_usec 5\n", id="no-controller"),
         pytest.param(None, "nr_throttled many\n", id="no-number"),
         pytest.param(None, "\n", id="empty-line"),
@@ -118,10 +131,14 @@ def test_throttled_periods_are_read(tmp_path: Path, expected: int | None, text: 
     ("expected", "text"),
     [
         pytest.param(
-            (15.0, 4.0), "cpu  500 100 300 9000 70 50 150 400 100 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n", id="a guest"
+            (15.0, 4.0),
+            "cpu  500 100 300 9000 70 50 150 400 100 0\ncpu0 1 1 1 1 1 1 1 1 1 1\n",
+            id="a guest",
         ),
         pytest.param((11.0, 0.0), "cpu  500 100 300 9000 70 50 150 0\n", id="on its own machine"),
-        pytest.param(None, "cpu  500 100 300 9000 70 50 150\n", id="a kernel that does not count steal"),
+        pytest.param(
+            None, "cpu  500 100 300 9000 70 50 150\n", id="a kernel that does not count steal"
+        ),
         pytest.param(None, "cpu  500 100 300 many 70 50 150 0\n", id="no-number"),
         pytest.param(None, "", id="empty"),
     ],

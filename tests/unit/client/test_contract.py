@@ -1,4 +1,5 @@
-"""The contract on the wire: what is taken, what is refused, and how little it costs to refuse it."""
+"""The contract on the wire: what is taken, what is refused, and how little it costs to refuse
+it."""
 
 import gzip
 import hashlib
@@ -55,7 +56,10 @@ def packed(text: str) -> bytes:
 
 def test_packed_records_are_unpacked_unchanged() -> None:
     records = [sealed(0, size=1), sealed(1, size=1000)]
-    head, bodies = delivery(*(envelope for envelope, _ in records)), tuple(body for _, body in records)
+    head, bodies = (
+        delivery(*(envelope for envelope, _ in records)),
+        tuple(body for _, body in records),
+    )
     assert unpack_delivery(pack_delivery(head, bodies)) == (head, bodies)
 
 
@@ -69,7 +73,9 @@ def test_the_largest_head_there_may_be_fits() -> None:
         size=MAX_PACKED_BYTES,
         digest="a" * 64,
     )
-    failed = Progress(version=1, phase="Failed", failure=Failure(reason="A" * 60, message="\x01" * 2000))
+    failed = Progress(
+        version=1, phase="Failed", failure=Failure(reason="A" * 60, message="\x01" * 2000)
+    )
     head = Delivery(run_uid="\x01" * 64, progress=failed, records=(longest,) * MAX_ENVELOPES)
     assert len(pack_delivery(head, ())) <= MAX_HEAD_BYTES
 
@@ -81,7 +87,9 @@ OLD_HEAD = b'{"run_uid":"run-1","progress":{"version":1,"phase":"Measuring"},"re
     ("theirs", "answer"),
     [
         pytest.param(None, OLD_HEAD + b"]}", id="version-1"),
-        pytest.param(None, OLD_HEAD + b'{"payload":"' + b"A" * 200_000 + b'"}]}', id="version-1-with-records"),
+        pytest.param(
+            None, OLD_HEAD + b'{"payload":"' + b"A" * 200_000 + b'"}]}', id="version-1-with-records"
+        ),
         pytest.param(1, b'{"contract":1}\n', id="an-earlier-one"),
         pytest.param(3, b'{"contract":3,"anything":[1,{}]}\n\x00\x01', id="a-later-one"),
         pytest.param(3, b'{"contract":3}', id="a-later-one-without-bodies"),
@@ -117,8 +125,12 @@ GOOD = pack_delivery(delivery(ONE[0]), [ONE[1]])
         pytest.param(GOOD.replace(b'"size":10', b'"size":0'), id="empty-record"),
         pytest.param(GOOD.replace(b'"size":10', b'"size":-5'), id="negative-size"),
         pytest.param(GOOD.replace(b'"size":10', b'"size":1000001'), id="oversized"),
-        pytest.param(GOOD.replace(b'"sequence":0', b'"sequence":1024'), id="beyond-the-last-record"),
-        pytest.param(GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'), id="one-field-more"),
+        pytest.param(
+            GOOD.replace(b'"sequence":0', b'"sequence":1024'), id="beyond-the-last-record"
+        ),
+        pytest.param(
+            GOOD.replace(b'"sequence":0', b'"sequence":0,"payload":""'), id="one-field-more"
+        ),
     ],
 )
 def test_an_invalid_delivery_is_rejected_in_one_line(answer: bytes) -> None:
@@ -145,7 +157,9 @@ def test_older_operators_take_a_record_without_what_they_do_not_know() -> None:
 
 
 def test_an_envelope_says_what_is_in_the_record() -> None:
-    record = record_of(raw_stage(stage_id="chat/search-02/r1", probe=Probe(value="4", ends_search=True)))
+    record = record_of(
+        raw_stage(stage_id="chat/search-02/r1", probe=Probe(value="4", ends_search=True))
+    )
     envelope, body = seal(record)
     assert open_record(body) == record
     assert envelope == Envelope(
@@ -180,16 +194,22 @@ def test_a_record_that_unfolds_is_rejected_before_it_is_parsed(each: str) -> Non
 
 
 def _columns(values: str, length: int) -> str:
-    return ",".join(f'"{name}":[{",".join([values] * length)}]' for name in contract.RequestColumns.model_fields)
+    return ",".join(
+        f'"{name}":[{",".join([values] * length)}]' for name in contract.RequestColumns.model_fields
+    )
 
 
 @pytest.mark.parametrize(
     "text",
     [
         pytest.param('{"requests":{' + _columns("-1", 60_000) + "}}", id="columns"),
-        pytest.param('{"requests":{' + _columns('""', MAX_REQUESTS_A_STAGE) + "}}", id="columns-of-texts"),
+        pytest.param(
+            '{"requests":{' + _columns('""', MAX_REQUESTS_A_STAGE) + "}}", id="columns-of-texts"
+        ),
         pytest.param('{"servers":[' + ",".join(["{}"] * 15_000) + "]}", id="servers"),
-        pytest.param('{"scalars":{' + ",".join(f'"{n}":[]' for n in range(8_000)) + "}}", id="scalars"),
+        pytest.param(
+            '{"scalars":{' + ",".join(f'"{n}":[]' for n in range(8_000)) + "}}", id="scalars"
+        ),
         pytest.param("{" + ",".join(f'"{n}":0' for n in range(15_000)) + "}", id="unknown-fields"),
     ],
 )
@@ -285,7 +305,11 @@ def _messages(model: type[BaseModel]) -> list[type[BaseModel]]:
 
 @pytest.mark.parametrize(
     "message",
-    [m for m in _messages(contract.Message) if m.__module__.startswith((contract.__name__, messages.__name__))],
+    [
+        m
+        for m in _messages(contract.Message)
+        if m.__module__.startswith((contract.__name__, messages.__name__))
+    ],
     ids=lambda message: message.__name__,
 )
 def test_every_list_text_and_number_has_its_bounds(message: type[BaseModel]) -> None:
@@ -309,7 +333,11 @@ def _unbounded(schema: dict[str, Any], path: str) -> list[str]:
         "object": "properties" not in schema and "maxProperties" not in schema,
     }
     found = [path] if not closed and missing.get(str(kind), False) else []
-    inner = {**schema.get("properties", {}), "items": schema.get("items"), "values": schema.get("additionalProperties")}
+    inner = {
+        **schema.get("properties", {}),
+        "items": schema.get("items"),
+        "values": schema.get("additionalProperties"),
+    }
     inner |= {str(n): each for n, each in enumerate(schema.get("anyOf", ()))}
     for name, part in inner.items():
         if isinstance(part, dict):
@@ -322,14 +350,23 @@ def test_a_token_and_its_digest() -> None:
 
 
 def test_the_largest_record_is_taken() -> None:
-    """Not what a benchmark gives: of every kind as much as there may be, and small enough to be stored."""
+    """Not what a benchmark gives: of every kind as much as there may be, and small enough to be
+    stored."""
     columns = {name: [1] * MAX_REQUESTS_A_STAGE for name in contract.RequestColumns.model_fields}
     counters = {str(n): 1e15 for n in range(64)}
     largest = document(
         requests=columns,
         gaps={"us": list(range(50_000)), "count": [10**12] * 50_000},
         gap_slices={"edges_us": [10**16] * 16, "gaps": [10**12] * 40, "above": [10**12 - 1] * 640},
-        servers=[{"address": "http://[fd00::1]:8000", "before": counters, "after": counters, "models": "a:" * 50}] * 64,
+        servers=[
+            {
+                "address": "http://[fd00::1]:8000",
+                "before": counters,
+                "after": counters,
+                "models": "a:" * 50,
+            }
+        ]
+        * 64,
         scalars={str(n): 1.5 for n in range(200)},
         errors={f"{n}: [{{{'x' * 290}": 10**12 for n in range(8)},
         diagnostic="{[:,]}" * 160,
@@ -374,6 +411,8 @@ def test_a_hostile_records_sampling_is_rejected(name: str, value: object) -> Non
 
 
 def test_a_record_from_before_sampling_and_connections_were_noted_is_read() -> None:
-    older = {name: value for name, value in document().items() if name not in ("sampling", "connections")}
+    older = {
+        name: value for name, value in document().items() if name not in ("sampling", "connections")
+    }
     record = open_record(packed(json.dumps(older)))
     assert (record.sampling, record.connections) == (None, None)

@@ -22,7 +22,10 @@ def test_a_folder_is_an_engine(tmp_path: Path) -> None:
     (package / "__init__.py").touch()
     (package / "engines" / "sglang").mkdir()
     (package / "engines" / "sglang" / "__init__.py").write_text(OTHER)
-    show = "from benchrun_client.engines import ENGINE, ENGINES; print({k: e.port for k, e in ENGINES.items()}, ENGINE.name)"
+    show = (
+        "from benchrun_client.engines import ENGINE, ENGINES; print({k: e.port for k, e in "
+        "ENGINES.items()}, ENGINE.name)"
+    )
     done = subprocess.run(
         [sys.executable, "-c", show],
         env={**os.environ, "PYTHONPATH": str(tmp_path)},

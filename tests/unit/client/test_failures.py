@@ -76,14 +76,23 @@ def test_a_cut_is_seen_and_only_made_where_it_must_be(text: str, characters: int
 
 
 @pytest.mark.parametrize(
-    ("text", "characters", "cut"), [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab", 1, "…"), ("", 1, "")]
+    ("text", "characters", "cut"),
+    [("abc", 3, "abc"), ("abcd", 3, "ab…"), ("ab", 1, "…"), ("", 1, "")],
 )
 def test_at_the_edge(text: str, characters: int, cut: str) -> None:
     assert shorten(text, characters) == cut
 
 
 @pytest.mark.parametrize(
-    ("line", "text"), [("a", "a\nb"), ("a", "\n \n\ta \nb"), ("", ""), ("", "\n \n"), ("a", "a\r\nb"), ("a", "a\x0bb")]
+    ("line", "text"),
+    [
+        ("a", "a\nb"),
+        ("a", "\n \n\ta \nb"),
+        ("", ""),
+        ("", "\n \n"),
+        ("a", "a\r\nb"),
+        ("a", "a\x0bb"),
+    ],
 )
 def test_the_first_line_that_says_something(line: str, text: str) -> None:
     assert first_line(text) == line
@@ -99,7 +108,11 @@ def test_a_failure_stays_what_it_is() -> None:
 
 @pytest.mark.parametrize(
     ("error", "words"),
-    [(KeyError("x"), "KeyError: 'x'"), (ValueError(""), "ValueError"), (SystemExit(3), "SystemExit: 3")],
+    [
+        (KeyError("x"), "KeyError: 'x'"),
+        (ValueError(""), "ValueError"),
+        (SystemExit(3), "SystemExit: 3"),
+    ],
 )
 def test_any_other_error_is_ours_with_its_name(error: BaseException, words: str) -> None:
     assert (as_failure(error).reason, as_failure(error).message) == ("ClientError", words)
@@ -127,12 +140,20 @@ def test_a_headline_fits_and_keeps_the_first_figures(count: int, width: int) -> 
     shown = json.loads(line)
     kept = list(shown["scalars"])
     assert kept == list(scalars)[: len(kept)]
-    assert (shown["schema"], shown["digest"], shown["stage"]) == ("benchrun.headline/1", "d" * 64, record().stage_id)
+    assert (shown["schema"], shown["digest"], shown["stage"]) == (
+        "benchrun.headline/1",
+        "d" * 64,
+        record().stage_id,
+    )
 
 
 def test_a_short_one_has_every_figure() -> None:
     line = json.loads(headline(record(scalars={"a": 1.5, "b": None}), digest="d" * 64))
-    assert (line["scalars"], line["run_uid"], line["sequence"]) == ({"a": 1.5, "b": None}, "uid-1", 0)
+    assert (line["scalars"], line["run_uid"], line["sequence"]) == (
+        {"a": 1.5, "b": None},
+        "uid-1",
+        0,
+    )
 
 
 def plan_error(folder: Path, text: str | bytes) -> str:
@@ -150,7 +171,10 @@ def body(**changes: object) -> str:
 
 def test_each_wrong_field_is_named_and_many_are_counted(tmp_path: Path) -> None:
     two = plan_error(tmp_path, body(health_deadline_seconds=-1, percentiles="all"))
-    assert [each.partition(":")[0] for each in two.split("; ")] == ["percentiles", "health_deadline_seconds"]
+    assert [each.partition(":")[0] for each in two.split("; ")] == [
+        "percentiles",
+        "health_deadline_seconds",
+    ]
     extra = {f"surprise_{n}": 1 for n in range(SHOWN_ERRORS)}
     assert "more" not in plan_error(tmp_path, body(**extra))
     golden(plan_error(tmp_path, body(**extra, another=1)))
@@ -162,7 +186,9 @@ def test_a_field_within_a_stage_is_named_with_its_place(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "7", "null", b"\xff\xfe", "[" * 5000])
-def test_a_plan_that_is_not_an_object_is_reported_as_a_whole(tmp_path: Path, text: str | bytes) -> None:
+def test_a_plan_that_is_not_an_object_is_reported_as_a_whole(
+    tmp_path: Path, text: str | bytes
+) -> None:
     assert plan_error(tmp_path, text).startswith("plan: ")
 
 
@@ -170,7 +196,9 @@ def test_a_plan_may_be_as_large_as_its_bound(tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(plan().to_json().encode().ljust(MAX_PLAN_BYTES))
     assert read_plan(path) == plan()
-    assert "larger than" in plan_error(tmp_path, plan().to_json().encode().ljust(MAX_PLAN_BYTES + 1))
+    assert "larger than" in plan_error(
+        tmp_path, plan().to_json().encode().ljust(MAX_PLAN_BYTES + 1)
+    )
 
 
 def test_a_folder_is_no_plan(tmp_path: Path) -> None:
@@ -180,7 +208,9 @@ def test_a_folder_is_no_plan(tmp_path: Path) -> None:
 
 def test_the_first_file_that_tells_counts(tmp_path: Path) -> None:
     files = [tmp_path / str(n) for n in range(4)]
-    for file, text in zip(files[1:], ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"), strict=True):
+    for file, text in zip(
+        files[1:], ("usage_usec 5\n", "nr_throttled 7\n", "nr_throttled 8\n"), strict=True
+    ):
         file.write_text(text, encoding="utf-8")
     assert throttled_periods(files) == 7
     assert throttled_periods([]) is None
@@ -218,7 +248,9 @@ def test_segments_that_tcp_lost(tmp_path: Path, snmp: str, netstat: str, count: 
         (False, "", ""),
     ],
 )
-def test_a_page_is_known_by_what_it_is_called_or_how_it_begins(page: bool, content_type: str, body_text: str) -> None:
+def test_a_page_is_known_by_what_it_is_called_or_how_it_begins(
+    page: bool, content_type: str, body_text: str
+) -> None:
     assert Answer(200, content_type, body_text).is_html is page
 
 
@@ -246,12 +278,16 @@ def written(tmp_path: Path, text: str) -> Path:
         pytest.param("Invalid JSON", "{", id="no-json"),
         pytest.param("stages", body(stages=[]), id="no-stages"),
         pytest.param("surprise", body(surprise=1), id="unknown-field"),
-        pytest.param("health_deadline_seconds", body(health_deadline_seconds=-1), id="out-of-bounds"),
+        pytest.param(
+            "health_deadline_seconds", body(health_deadline_seconds=-1), id="out-of-bounds"
+        ),
         pytest.param("schema", body(schema="benchrun.plan/99"), id="other-version"),
         pytest.param("larger than", "x" * (MAX_PLAN_BYTES + 1), id="huge"),
     ],
 )
-def test_a_broken_plan_is_rejected_naming_what_is_wrong(tmp_path: Path, expected: str, text: str) -> None:
+def test_a_broken_plan_is_rejected_naming_what_is_wrong(
+    tmp_path: Path, expected: str, text: str
+) -> None:
     with pytest.raises(RunFailure, match=expected) as failure:
         read_plan(written(tmp_path, text))
     assert (failure.value.reason, failure.value.exit_code) == ("InvalidPlan", 2)
@@ -289,6 +325,8 @@ def test_a_missing_plan_is_rejected_naming_the_file(tmp_path: Path) -> None:
         pytest.param("", 50_000 * "[", id="nested"),
     ],
 )
-def test_the_run_uid_is_found_in_a_broken_plan_where_it_can_be(tmp_path: Path, expected: str, text: str) -> None:
+def test_the_run_uid_is_found_in_a_broken_plan_where_it_can_be(
+    tmp_path: Path, expected: str, text: str
+) -> None:
     assert peek_run_uid(written(tmp_path, text)) == expected
     assert peek_run_uid(tmp_path / "nowhere") == ""

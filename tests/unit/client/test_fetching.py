@@ -20,12 +20,18 @@ async def test_a_file_is_fetched_whole() -> None:
 @pytest.mark.parametrize(
     ("reason", "message", "answer"),
     [
-        ("DatasetInvalid", "HTML page", {"status": 200, "text": "<html>login</html>", "content_type": "text/html"}),
+        (
+            "DatasetInvalid",
+            "HTML page",
+            {"status": 200, "text": "<html>login</html>", "content_type": "text/html"},
+        ),
         ("DatasetNotFound", "answered 403 Forbidden", {"status": 403}),
         ("DatasetInvalid", "larger than 0 MiB", {"status": 200, "text": "x" * 11}),
     ],
 )
-async def test_another_answer_is_rejected(reason: str, message: str, answer: dict[str, Any]) -> None:
+async def test_another_answer_is_rejected(
+    reason: str, message: str, answer: dict[str, Any]
+) -> None:
     async with serving(rows=answering(**answer)) as url:
         with pytest.raises(RunFailure, match=message) as failure:
             await fetch(DataFile(url=f"{url}/rows"), max_bytes=10)

@@ -36,12 +36,20 @@ AutoTokenizer = dict
 
 def printed(folder: Path, code: str, **files: str) -> str:
     """What a new Python prints where these libraries are installed."""
-    for name, text in {**FILES, **{name.replace("__", "/") + ".py": text for name, text in files.items()}}.items():
+    for name, text in {
+        **FILES,
+        **{name.replace("__", "/") + ".py": text for name, text in files.items()},
+    }.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
-    setup = f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(folder)!r}]\nfrom benchrun_client import light_imports\n"
-    done = subprocess.run([sys.executable, "-c", setup + code], capture_output=True, text=True, check=True, timeout=60)
+    setup = (
+        f"import sys\nsys.path[:0] = [{str(ROOT)!r}, {str(folder)!r}]\nfrom benchrun_client "
+        "import light_imports\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", setup + code], capture_output=True, text=True, check=True, timeout=60
+    )
     return done.stdout.strip()
 
 
@@ -56,7 +64,10 @@ print(torch.IMPORTED)
 
 
 def test_what_is_called_while_it_is_imported_is_loaded(tmp_path: Path) -> None:
-    benchmark = "import torch\nf = torch.compile(lambda: 7)\nimport transformers\nSampleRequest = dict\nhas = transformers.HAS_TORCH"
+    benchmark = (
+        "import torch\nf = torch.compile(lambda: 7)\nimport transformers\nSampleRequest = "
+        "dict\nhas = transformers.HAS_TORCH"
+    )
     code = """
 before = light_imports.transformers()
 serve = light_imports.vllm_benchmark()
@@ -65,15 +76,23 @@ print(before.HAS_TORCH, serve.f(), serve.has, sys.modules["torch"].IMPORTED)
     assert printed(tmp_path, code, vllm__benchmarks__serve=benchmark) == "False 7 True True"
 
 
-def test_a_torch_that_came_after_the_tokenizer_does_not_meet_transformers_without_it(tmp_path: Path) -> None:
-    benchmark = "from vllm.lora.request import LoRARequest\nSampleRequest = dict\nclass Adapter(LoRARequest): pass"
+def test_a_torch_that_came_after_the_tokenizer_does_not_meet_transformers_without_it(
+    tmp_path: Path,
+) -> None:
+    benchmark = (
+        "from vllm.lora.request import LoRARequest\nSampleRequest = dict\nclass "
+        "Adapter(LoRARequest): pass"
+    )
     lora = "import transformers\nassert transformers.HAS_TORCH\nclass LoRARequest: pass"
     code = """
 light_imports.transformers()
 import torch
 print(light_imports.vllm_benchmark().Adapter.__name__, "vllm.lora" in sys.modules)
 """
-    assert printed(tmp_path, code, vllm__benchmarks__serve=benchmark, vllm__lora__request=lora) == "Adapter False"
+    assert (
+        printed(tmp_path, code, vllm__benchmarks__serve=benchmark, vllm__lora__request=lora)
+        == "Adapter False"
+    )
 
 
 def test_a_placeholder_that_is_called_later_raises(tmp_path: Path) -> None:
@@ -88,8 +107,13 @@ except TypeError as error:
 
 
 def test_transformers_are_loaded_without_torch_unless_it_is_there(tmp_path: Path) -> None:
-    assert printed(tmp_path, 'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)') == "False False"
-    assert printed(tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)") == "True"
+    assert (
+        printed(tmp_path, 'print(light_imports.transformers().HAS_TORCH, "torch" in sys.modules)')
+        == "False False"
+    )
+    assert (
+        printed(tmp_path, "import torch\nprint(light_imports.transformers().HAS_TORCH)") == "True"
+    )
 
 
 def test_a_library_that_is_missing_is_an_import_error(tmp_path: Path) -> None:

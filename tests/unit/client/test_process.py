@@ -1,4 +1,5 @@
-"""The process as a whole, as far as it goes without vLLM: it tells why it ends, and ends at once when told to."""
+"""The process as a whole, as far as it goes without vLLM: it tells why it ends, and ends at once
+when told to."""
 
 import contextlib
 import json
@@ -62,8 +63,22 @@ def client(tmp_path: Path, plan_json: str) -> Iterator[Client]:
     file, termination_log, port = tmp_path / "plan.json", tmp_path / "termination-log", free_port()
     file.write_text(plan_json)
     process = subprocess.Popen(
-        [sys.executable, "-m", "benchrun_client", "--plan", str(file), "--port", str(port), "--address", "127.0.0.1"],
-        env={**os.environ, "PYTHONPATH": str(SOURCE_ROOT), TERMINATION_LOG_VARIABLE: str(termination_log)},
+        [
+            sys.executable,
+            "-m",
+            "benchrun_client",
+            "--plan",
+            str(file),
+            "--port",
+            str(port),
+            "--address",
+            "127.0.0.1",
+        ],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(SOURCE_ROOT),
+            TERMINATION_LOG_VARIABLE: str(termination_log),
+        },
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -79,10 +94,16 @@ def client(tmp_path: Path, plan_json: str) -> Iterator[Client]:
     ("reason", "plan_json"),
     [
         pytest.param("InvalidPlan", '{"run_uid": "run-1"}', id="broken-plan"),
-        pytest.param("TokenizerNotFound", plan(target={"tokenizer": "/no/such/model"}).to_json(), id="no-tokenizer"),
+        pytest.param(
+            "TokenizerNotFound",
+            plan(target={"tokenizer": "/no/such/model"}).to_json(),
+            id="no-tokenizer",
+        ),
     ],
 )
-def test_bad_input_is_reported_everywhere_and_exits_2(tmp_path: Path, reason: str, plan_json: str) -> None:
+def test_bad_input_is_reported_everywhere_and_exits_2(
+    tmp_path: Path, reason: str, plan_json: str
+) -> None:
     with client(tmp_path, plan_json) as running:
         delivery = running.failure()
         _, log = running.process.communicate(timeout=30)

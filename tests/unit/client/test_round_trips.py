@@ -1,4 +1,5 @@
-"""The serial probe of the path: one small request after the other, bounded in time, and never an error."""
+"""The serial probe of the path: one small request after the other, bounded in time, and never an
+error."""
 
 import asyncio
 import time
@@ -73,7 +74,11 @@ async def test_a_machine_that_is_slow_for_a_while_is_not_the_path() -> None:
 
 
 async def test_the_server_furthest_in_its_startup_counts() -> None:
-    async with serving(health=after(0)) as near, serving(health=after(0.04)) as far, aiohttp.ClientSession() as session:
+    async with (
+        serving(health=after(0)) as near,
+        serving(health=after(0.04)) as far,
+        aiohttp.ClientSession() as session,
+    ):
         trips = await measure_round_trips(session, [near, far])
     assert trips is not None
     assert trips.median_us >= 40_000
@@ -88,7 +93,10 @@ async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: 
         requests[request.path] += 1
         return web.Response()
 
-    async with serving(health=answering(status), v1_models=models) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(health=answering(status), v1_models=models) as url,
+        aiohttp.ClientSession() as session,
+    ):
         trips = await measure_round_trips(session, [url])
     assert trips is not None
     assert requests == {"/v1/models": ROUND_TRIPS + 1}

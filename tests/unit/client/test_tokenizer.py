@@ -1,4 +1,5 @@
-"""Counting as the server counts, finding words of one token, and telling why a tokenizer cannot be had."""
+"""Counting as the server counts, finding words of one token, and telling why a tokenizer cannot be
+had."""
 
 import hashlib
 import json
@@ -21,9 +22,9 @@ def test_a_completion_counts_special_tokens() -> None:
 
 
 def test_a_chat_counts_the_template_and_no_special_tokens() -> None:
-    assert TokenCounter(HubTokenizer(["system", "user", "end", *WORDS], chat_template="{{ messages }}")).count(
-        [WORDS[0]], api="Chat"
-    ) == [4]
+    assert TokenCounter(
+        HubTokenizer(["system", "user", "end", *WORDS], chat_template="{{ messages }}")
+    ).count([WORDS[0]], api="Chat") == [4]
 
 
 def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
@@ -35,23 +36,31 @@ def test_a_chat_without_a_template_here_counts_as_a_completion() -> None:
     ("tokens", "api", "template"),
     [
         pytest.param(1, "Completions", None, id="a special token"),
-        pytest.param(2, "Chat", "{{ messages }}", id="the template's words, without special tokens"),
+        pytest.param(
+            2, "Chat", "{{ messages }}", id="the template's words, without special tokens"
+        ),
         pytest.param(1, "Chat", None, id="no template here: as a completion"),
     ],
 )
-def test_every_prompt_begins_with_the_shared_prefix(tokens: int, api: Api, template: str | None) -> None:
+def test_every_prompt_begins_with_the_shared_prefix(
+    tokens: int, api: Api, template: str | None
+) -> None:
     tokenizer = HubTokenizer(["system", "user", *WORDS], chat_template=template)
     assert TokenCounter(tokenizer).shared_prefix(api=api) == tokens
 
 
-def loaded(template: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: object) -> TokenCounter:
+def loaded(
+    template: bytes | None, folder: Path, monkeypatch: pytest.MonkeyPatch, tokenizer: object
+) -> TokenCounter:
     """The tokenizer with a template from a file; None: there is no file."""
     hub = SimpleNamespace(AutoTokenizer=SimpleNamespace(from_pretrained=lambda *_, **__: tokenizer))
     monkeypatch.setitem(sys.modules, "transformers", hub)
     file = folder / "template.jinja"
     if template is not None:
         file.write_bytes(template)
-    return load_tokenizer(plan(target={"tokenizer": "org/model", "chat_template": str(file)}).target)
+    return load_tokenizer(
+        plan(target={"tokenizer": "org/model", "chat_template": str(file)}).target
+    )
 
 
 def test_a_template_that_is_given_takes_the_place_of_the_tokenizers_own(
@@ -70,12 +79,14 @@ CACHED = f"/root/.cache/huggingface/hub/models--org--model/snapshots/{COMMIT}/to
 
 
 @pytest.mark.parametrize(
-    ("commit", "file"), [(COMMIT, CACHED), (None, "/models/tiny/tokenizer_config.json"), (None, None)]
+    ("commit", "file"),
+    [(COMMIT, CACHED), (None, "/models/tiny/tokenizer_config.json"), (None, None)],
 )
 def test_the_commit_is_that_of_the_files_in_the_cache(
     monkeypatch: pytest.MonkeyPatch, commit: str | None, file: str | None
 ) -> None:
-    """By the two functions of transformers.utils.hub, in the form that they have in 4.57 and 5.0."""
+    """By the two functions of transformers.utils.hub, in the form that they have in 4.57 and
+    5.0."""
     calls: list[tuple[str, str, dict[str, Any]]] = []
 
     def cached_file(name: str, filename: str, **options: Any) -> str:
@@ -88,18 +99,26 @@ def test_the_commit_is_that_of_the_files_in_the_cache(
         found = re.search(r"snapshots/([0-9a-f]{40})/", path)
         return None if found is None else found[1]
 
-    utils = SimpleNamespace(hub=SimpleNamespace(cached_file=cached_file, extract_commit_hash=extract_commit_hash))
+    utils = SimpleNamespace(
+        hub=SimpleNamespace(cached_file=cached_file, extract_commit_hash=extract_commit_hash)
+    )
     auto = SimpleNamespace(from_pretrained=lambda *_, **__: HubTokenizer())
-    monkeypatch.setitem(sys.modules, "transformers", SimpleNamespace(AutoTokenizer=auto, utils=utils))
+    monkeypatch.setitem(
+        sys.modules, "transformers", SimpleNamespace(AutoTokenizer=auto, utils=utils)
+    )
     target = plan(target={"tokenizer": "org/model", "tokenizer_revision": "main"}).target
     assert load_tokenizer(target).commit == commit
-    assert calls == [("org/model", "tokenizer_config.json", {"revision": "main", "local_files_only": True})]
+    assert calls == [
+        ("org/model", "tokenizer_config.json", {"revision": "main", "local_files_only": True})
+    ]
 
 
 class Refusing(HubTokenizer):
     """Whose template fails, as Jinja's do."""
 
-    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(
+        self, messages: Any, *, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
         error = ValueError("unexpected '}'")
         error.lineno = 7  # type: ignore[attr-defined]
         raise error
@@ -108,7 +127,9 @@ class Refusing(HubTokenizer):
 class Silent(HubTokenizer):
     """Whose template is one text for all prompts."""
 
-    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(
+        self, messages: Any, *, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
         return "hello"
 
 
@@ -124,7 +145,11 @@ class Silent(HubTokenizer):
     ],
 )
 def test_a_template_that_cannot_be_used_ends_the_run_before_a_server_is_started(
-    template: bytes | None, tokenizer: object, words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    template: bytes | None,
+    tokenizer: object,
+    words: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(RunFailure, match=words) as failure:
         loaded(template, tmp_path, monkeypatch, tokenizer)
@@ -157,11 +182,23 @@ def test_a_folder_that_is_not_there_is_named(tmp_path: Path) -> None:
     ("reason", "words", "advice"),
     [
         pytest.param(
-            "ModelGated", "You are trying to access a gated repo.\nMake sure...", "tokenSecretRef", id="gated"
+            "ModelGated",
+            "You are trying to access a gated repo.\nMake sure...",
+            "tokenSecretRef",
+            id="gated",
         ),
-        pytest.param("ModelGated", "401 Client Error: Unauthorized for url", "tokenSecretRef", id="private"),
-        pytest.param("TokenizerNotFound", "x is not a valid model identifier", "model.name", id="unknown"),
-        pytest.param("TokenizerNotFound", "pass `trust_remote_code=True`", "model.tokenizer", id="remote-code"),
+        pytest.param(
+            "ModelGated", "401 Client Error: Unauthorized for url", "tokenSecretRef", id="private"
+        ),
+        pytest.param(
+            "TokenizerNotFound", "x is not a valid model identifier", "model.name", id="unknown"
+        ),
+        pytest.param(
+            "TokenizerNotFound",
+            "pass `trust_remote_code=True`",
+            "model.tokenizer",
+            id="remote-code",
+        ),
     ],
 )
 def test_what_the_hub_says_becomes_a_reason_and_advice(
@@ -181,15 +218,25 @@ def test_what_the_hub_says_becomes_a_reason_and_advice(
     ("expected", "config"),
     [
         pytest.param(8192, {"max_position_embeddings": 8192}, id="plain"),
-        pytest.param(32768, {"max_position_embeddings": 8192, "rope_scaling": {"factor": 4.0}}, id="stretched"),
-        pytest.param(8192, {"max_position_embeddings": 8192, "rope_scaling": {"factor": 0.5}}, id="never-shorter"),
+        pytest.param(
+            32768,
+            {"max_position_embeddings": 8192, "rope_scaling": {"factor": 4.0}},
+            id="stretched",
+        ),
+        pytest.param(
+            8192,
+            {"max_position_embeddings": 8192, "rope_scaling": {"factor": 0.5}},
+            id="never-shorter",
+        ),
         pytest.param(4096, {"text_config": {"max_position_embeddings": 4096}}, id="multimodal"),
         pytest.param(None, {}, id="unknown"),
         pytest.param(None, [], id="no-object"),
         pytest.param(None, {"max_position_embeddings": "many"}, id="no-number"),
     ],
 )
-def test_the_context_is_read_off_the_config(tmp_path: Path, expected: int | None, config: object) -> None:
+def test_the_context_is_read_off_the_config(
+    tmp_path: Path, expected: int | None, config: object
+) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config))
     assert longest_context(str(tmp_path)) == expected
 

@@ -1,4 +1,5 @@
-"""A run's traffic: rows and prompts for every stage and warm-up, and no request longer than the context."""
+"""A run's traffic: rows and prompts for every stage and warm-up, and no request longer than the
+context."""
 
 import json
 from pathlib import Path
@@ -26,7 +27,9 @@ COUNTER = TokenCounter(HubTokenizer())
 
 
 def rows_file(tmp_path: Path, rows: int) -> str:
-    turns = [[{"value": " ".join(WORDS[n : n + 6])}, {"value": " ".join(WORDS[:5])}] for n in range(rows)]
+    turns = [
+        [{"value": " ".join(WORDS[n : n + 6])}, {"value": " ".join(WORDS[:5])}] for n in range(rows)
+    ]
     file = tmp_path / "rows.json"
     file.write_text(json.dumps([{"conversations": pair} for pair in turns]))
     return str(file)
@@ -60,7 +63,9 @@ def shared(path: str) -> Plan:
     )
 
 
-def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_repeat(tmp_path: Path) -> None:
+def test_under_share_all_stages_of_a_workload_send_the_same_and_rows_may_repeat(
+    tmp_path: Path,
+) -> None:
     given = shared(rows_file(tmp_path, 8))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     short, long, rows, fewer_rows, repeated = traffic.stages
@@ -80,8 +85,12 @@ def test_under_share_a_file_needs_rows_for_the_longest_stage_only(tmp_path: Path
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Reset"])
-def test_under_every_other_policy_equal_seeds_still_make_different_prompts(policy: CachePolicy) -> None:
-    given = plan(stage(seed=7), stage(seed=7, repeat=2, id="chat/concurrency=2/r2"), cache_policy=policy)
+def test_under_every_other_policy_equal_seeds_still_make_different_prompts(
+    policy: CachePolicy,
+) -> None:
+    given = plan(
+        stage(seed=7), stage(seed=7, repeat=2, id="chat/concurrency=2/r2"), cache_policy=policy
+    )
     first, second = write_traffic(given, find_material(given, COUNTER), COUNTER).stages
     assert not {s.prompt for s in first} & {s.prompt for s in second}
 
@@ -151,7 +160,9 @@ def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
 
 
 def trace_file(tmp_path: Path, requests: int, **line: int) -> TimedTraceData:
-    lines = [{"timestamp": n, "input_length": 30, "output_length": 4, **line} for n in range(requests)]
+    lines = [
+        {"timestamp": n, "input_length": 30, "output_length": 4, **line} for n in range(requests)
+    ]
     file = tmp_path / "trace.jsonl"
     file.write_text("".join(f"{json.dumps(each)}\n" for each in lines))
     return TimedTraceData(file=DataFile(path=str(file)), unit="Seconds", block_tokens=8)
@@ -187,16 +198,25 @@ def test_prefixes_count_with_what_follows_them() -> None:
     golden(str(raised.value))
 
 
-def test_rows_longer_than_the_model_takes_are_left_out_before_anything_is_rejected(tmp_path: Path) -> None:
+def test_rows_longer_than_the_model_takes_are_left_out_before_anything_is_rejected(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "rows.jsonl"
-    rows = [{"prompt": " ".join(WORDS[n : n + 5]), "output_tokens": 40 if n < 3 else 4} for n in range(7)]
+    rows = [
+        {"prompt": " ".join(WORDS[n : n + 5]), "output_tokens": 40 if n < 3 else 4}
+        for n in range(7)
+    ]
     file.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
     given = plan(stage(data=CustomData(file=DataFile(path=str(file)))))
     material = find_material(given, COUNTER, context_tokens=20)
     check_lengths(given, material, context_tokens=20, whose="the model")
     assert {s.output_tokens for s in material.rows[0, 0]} == {4}
     with pytest.raises(RunFailure) as raised:
-        find_material(plan(given.stages[0], given.stages[0].model_copy(update={"seed": 2})), COUNTER, context_tokens=20)
+        find_material(
+            plan(given.stages[0], given.stages[0].model_copy(update={"seed": 2})),
+            COUNTER,
+            context_tokens=20,
+        )
     golden(str(raised.value))
 
 
@@ -209,9 +229,15 @@ def test_a_dataset_of_texts_needs_no_words_of_the_tokenizer(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("policy", ["Isolate", "Share"])
-def test_what_was_read_is_reported_once_for_each_workload(tmp_path: Path, policy: CachePolicy) -> None:
+def test_what_was_read_is_reported_once_for_each_workload(
+    tmp_path: Path, policy: CachePolicy
+) -> None:
     path = rows_file(tmp_path, 20)
     stages = [sharegpt_stage(path, id=f"chat/concurrency=2/r{n}", repeat=n, seed=n) for n in (1, 2)]
     given = plan(*stages, warmups=(warmup(data=sharegpt(path)),), cache_policy=policy)
     ((facts,),) = find_material(given, COUNTER).datasets.values()
-    assert (facts.source, facts.rows_read, facts.rows_used) == (path, 20, 10 if policy == "Isolate" else 6)
+    assert (facts.source, facts.rows_read, facts.rows_used) == (
+        path,
+        20,
+        10 if policy == "Isolate" else 6,
+    )

@@ -12,14 +12,19 @@ WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst
 class WordCounter(TokenCounter):
     """Counts words as tokens, `special` more for a completion and `template` more for a chat."""
 
-    def __init__(self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()
+    ) -> None:
         self._overhead = {"Completions": special, "Chat": template}
         self._double = double
         self.tokenizer = None
         self.chat_template = None
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
-        return [self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split()) for text in texts]
+        return [
+            self._overhead[api] + sum(2 if w in self._double else 1 for w in text.split())
+            for text in texts
+        ]
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
         """What is there beside the text stands before it."""
@@ -27,7 +32,8 @@ class WordCounter(TokenCounter):
 
 
 class HubTokenizer:
-    """As much of a Hugging Face tokenizer as the client uses; words it does not know are a token per letter."""
+    """As much of a Hugging Face tokenizer as the client uses; words it does not know are a token
+    per letter."""
 
     def __init__(self, words: Sequence[str] = WORDS, *, chat_template: str | None = None) -> None:
         self._vocabulary = ["<s>", *words]
@@ -54,7 +60,9 @@ class HubTokenizer:
     def __call__(self, texts: Sequence[str], *, add_special_tokens: bool) -> dict[str, Any]:
         return {"input_ids": [self._encode(text, special=add_special_tokens) for text in texts]}
 
-    def apply_chat_template(self, messages: Any, *, tokenize: bool, add_generation_prompt: bool) -> str:
+    def apply_chat_template(
+        self, messages: Any, *, tokenize: bool, add_generation_prompt: bool
+    ) -> str:
         assert not tokenize
         assert add_generation_prompt
         return f"system user {messages[0]['content'].strip()} end"
@@ -62,5 +70,9 @@ class HubTokenizer:
     def _encode(self, text: str, *, special: bool) -> list[int]:
         tokens = [0] if special else []
         for word in text.split():
-            tokens += [self._vocabulary.index(word)] if word in self._known else [10_000 + ord(c) for c in word]
+            tokens += (
+                [self._vocabulary.index(word)]
+                if word in self._known
+                else [10_000 + ord(c) for c in word]
+            )
         return tokens

@@ -11,7 +11,9 @@ from unit.plan.specs import OWNER
 
 def record(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> StageRecord:
     """The measurement of a stage: two requests, both answered."""
-    return any_record(stage_id, run_uid=OWNER.uid, plan_digest=plan_digest, sequence=sequence, **changes)
+    return any_record(
+        stage_id, run_uid=OWNER.uid, plan_digest=plan_digest, sequence=sequence, **changes
+    )
 
 
 def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Arrival:

@@ -1,7 +1,7 @@
 """Worlds of every kind, sensible or not, for properties that must hold whatever the cluster shows.
 
-A case is a milestone of a run and a few things that came over it, all by name: a failing example reads as a story.
-"""
+A case is a milestone of a run and a few things that came over it, all by name: a failing example
+reads as a story."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +20,10 @@ Change = Callable[[scenes.Scene], scenes.Scene]
 def _lingering(scene: scenes.Scene) -> scenes.Scene:
     """The pod before the present one has not left yet."""
     old = replace(
-        scene.pod("server", ready=True).pods[-1], name="server-0", created_at=scenes.instant(2), deleting=True
+        scene.pod("server", ready=True).pods[-1],
+        name="server-0",
+        created_at=scenes.instant(2),
+        deleting=True,
     )
     return replace(scene, pods=(old, *scene.pods))
 
@@ -29,7 +32,13 @@ def _newer(scene: scenes.Scene) -> scenes.Scene:
     """What an operator of a later version may have written before it was rolled back."""
     status = {**scene.status, "phase": "Rebalancing", "newField": {"x": [1]}}
     conditions = [{**c, "reason": "OfALaterVersion"} for c in scene.status.get("conditions", [])]
-    later = {"type": OF_A_LATER_VERSION, "status": "True", "reason": "R", "message": "", "observedGeneration": 1}
+    later = {
+        "type": OF_A_LATER_VERSION,
+        "status": "True",
+        "reason": "R",
+        "message": "",
+        "observedGeneration": 1,
+    }
     return replace(scene, status={**status, "conditions": [*conditions, later]})
 
 
@@ -39,11 +48,15 @@ def _foreign(scene: scenes.Scene) -> scenes.Scene:
 
 def _judged(value: Judgement | None) -> Change:
     """Look-ups of the end were answered, whether asked for or not."""
-    answers: dict[Question[Any], Answer[Any]] = {Judging(early): Answer(value, "it is dead") for early in (True, False)}
+    answers: dict[Question[Any], Answer[Any]] = {
+        Judging(early): Answer(value, "it is dead") for early in (True, False)
+    }
     return lambda scene: scene.with_answers(answers)
 
 
-JUDGED = Judgement(verdict="Valid", valid_reason="AllValid", message="measured", measured_anything=True)
+JUDGED = Judgement(
+    verdict="Valid", valid_reason="AllValid", message="measured", measured_anything=True
+)
 
 
 def _leaving(kind: str, role: str) -> Change:
@@ -99,7 +112,9 @@ CHANGES: Mapping[str, Change] = {
     "client's clock is a year ahead": lambda s: s.reports(
         healthy_unix_us=scenes.unix_us(3e7), first_request_unix_us=scenes.unix_us(4e7)
     ),
-    "client's clock says nonsense": lambda s: s.reports(healthy_unix_us=10**15, first_request_unix_us=0),
+    "client's clock says nonsense": lambda s: s.reports(
+        healthy_unix_us=10**15, first_request_unix_us=0
+    ),
     "name is taken": lambda s: s.knowing(conflict="Job br-qwen-6316e01c-client"),
     "a quota is full": lambda s: s.knowing(
         refused_object=RefusedObject(
@@ -107,7 +122,9 @@ CHANGES: Mapping[str, Change] = {
         )
     ),
     "spec makes no valid pod": lambda s: s.knowing(
-        refused_object=RefusedObject("Job", "br-qwen-6316e01c-client", "client", "is invalid", curable=False)
+        refused_object=RefusedObject(
+            "Job", "br-qwen-6316e01c-client", "client", "is invalid", curable=False
+        )
     ),
     "records are refused": lambda s: s.knowing(
         refused_object=RefusedObject(
@@ -139,13 +156,19 @@ CHANGES: Mapping[str, Change] = {
     "client pod is ready": lambda s: s.pod("client", ready=True),
     "client pod is leaving": lambda s: s.pod("client", deleting=True),
     "client pod succeeded": lambda s: s.pod("client", phase="Succeeded", ready=False),
-    "client pod failed": lambda s: s.pod("client", phase="Failed", ready=False, terminated=scenes.SERVER_DIED),
+    "client pod failed": lambda s: s.pod(
+        "client", phase="Failed", ready=False, terminated=scenes.SERVER_DIED
+    ),
     "client is another run's": lambda s: s.pod("client", run_uid="another-run"),
     "server pod can't be placed": lambda s: s.pod(
         "server", unschedulable="0/3 nodes are available: 3 Insufficient gpu."
     ),
-    "server pod can't pull": lambda s: s.pod("server", waiting_reason="ImagePullBackOff", waiting_message="not found"),
-    "server died": lambda s: s.pod("server", terminated=scenes.SERVER_DIED, phase="Failed", ready=False),
+    "server pod can't pull": lambda s: s.pod(
+        "server", waiting_reason="ImagePullBackOff", waiting_message="not found"
+    ),
+    "server died": lambda s: s.pod(
+        "server", terminated=scenes.SERVER_DIED, phase="Failed", ready=False
+    ),
     "server restarted": lambda s: s.pod("server", restarts=1, last_terminated=scenes.SERVER_DIED),
     "server pod is replaced": lambda s: s.pod("server", name="server-2", ready=False),
     "server pod is leaving": lambda s: s.pod("server", deleting=True),

@@ -1,7 +1,8 @@
-"""A run in its cluster, put together sentence by sentence: `Scene().client_ready().server_healthy().arrived(0)`.
+"""A run in its cluster, put together sentence by sentence:
+`Scene().client_ready().server_healthy().arrived(0)`.
 
-Every method returns a new scene. Instants are seconds after `T0`; a scene's own is that of the pass that will look at it.
-"""
+Every method returns a new scene. Instants are seconds after `T0`; a scene's own is that of the pass
+that will look at it."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -40,8 +41,12 @@ SERVER_CREATED, SCHEDULED, HEALTHY, FIRST_REQUEST = 11, 20, 60, 70
 CONTEXT = Context(client_image="client:1", channel_key=b"key of this operator")
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
-SERVICE_ENDPOINT = endpoint_body({"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))])
-URL_ENDPOINT = endpoint_body({"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))])
+SERVICE_ENDPOINT = endpoint_body(
+    {"serviceRef": {"name": "prod"}}, workloads=[workload("chat", load=rates("1", "4"))]
+)
+URL_ENDPOINT = endpoint_body(
+    {"url": "http://llm.example"}, workloads=[workload("chat", load=rates("1", "4"))]
+)
 OFFLINE = spec_body(
     server=None,
     offline={"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}},
@@ -57,7 +62,10 @@ PLAN, JOB, SERVICE, DEPLOYMENT = (
     ("Service", "server"),
     ("Deployment", "server"),
 )
-GROUPS = ("LeaderWorkerSet", "server")  # in place of the Deployment, where servers are more than one pod
+GROUPS = (
+    "LeaderWorkerSet",
+    "server",
+)  # in place of the Deployment, where servers are more than one pod
 
 
 def instant(seconds: float) -> datetime:
@@ -88,7 +96,8 @@ class Scene:
     context: Context = CONTEXT
     generation: int = 1
 
-    # ---- looking ---------------------------------------------------------------------------------------------------
+    # ---- looking
+    # ---------------------------------------------------------------------------------------------------
 
     def facts(self) -> Facts:
         run = Run(
@@ -101,7 +110,11 @@ class Scene:
         )
         children = Children(objects=self.objects, pods=self.pods)
         return Facts(
-            run=run, children=children, collected=self.collected, now=instant(self.seconds), context=self.context
+            run=run,
+            children=children,
+            collected=self.collected,
+            now=instant(self.seconds),
+            context=self.context,
         )
 
     def decide(self) -> Decision:
@@ -112,20 +125,24 @@ class Scene:
         return self.with_status(self.decide().status)
 
     def ended(self, baseline: Run | None = None) -> Decision:
-        """The decision once everything was answered that the end of a run waits for: no log can be read, the judge has judged."""
+        """The decision once everything was answered that the end of a run waits for: no log can be
+        read, the judge has judged."""
         return self.answered(baseline).decide()
 
     def answered(self, baseline: Run | None = None) -> Self:
         """Everything that the end of a run waits for is answered."""
         decision = self.decide()
         questions = [
-            q for q in (decision.last_words, *decision.lookups) if isinstance(q, LogTail | Compilations | Judging)
+            q
+            for q in (decision.last_words, *decision.lookups)
+            if isinstance(q, LogTail | Compilations | Judging)
         ]
         unanswered = [question for question in questions if question not in self.collected.answers]
         if not unanswered:
             return self
         answers: dict[Question[Any], Answer[Any]] = {
-            q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None) for q in unanswered
+            q: Answer(self.judgement(q, baseline) if isinstance(q, Judging) else None)
+            for q in unanswered
         }
         return self.with_answers(answers).answered(baseline)
 
@@ -146,13 +163,16 @@ class Scene:
             ended_early=question.ended_early,
         )
 
-    # ---- the run ---------------------------------------------------------------------------------------------------
+    # ---- the run
+    # ---------------------------------------------------------------------------------------------------
 
     def with_spec(self, **changes: Any) -> Self:
         return replace(self, spec={**self.spec, **changes})
 
     def with_status(self, status: BenchmarkRunStatus) -> Self:
-        return replace(self, status=status.model_dump(mode="json", by_alias=True, exclude_none=True))
+        return replace(
+            self, status=status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        )
 
     def at(self, seconds: float) -> Self:
         return replace(self, seconds=seconds)
@@ -161,22 +181,32 @@ class Scene:
         """What was in memory is lost."""
         return replace(self, collected=Collected())
 
-    # ---- children --------------------------------------------------------------------------------------------------
+    # ---- children
+    # --------------------------------------------------------------------------------------------------
 
     def having(self, *identities: tuple[str, str], **changes: Any) -> Self:
         """Objects by kind and role."""
-        return replace(self, objects=(*self.objects, *(_child(kind, role, **changes) for kind, role in identities)))
+        return replace(
+            self,
+            objects=(*self.objects, *(_child(kind, role, **changes) for kind, role in identities)),
+        )
 
     def without(self, kind: str, role: str) -> Self:
         """The object is gone, and its pods with it."""
         objects = tuple(c for c in self.objects if (c.kind, c.role) != (kind, role))
         takes_pods = kind in ("Deployment", "LeaderWorkerSet", "Job")
-        return replace(self, objects=objects, pods=tuple(p for p in self.pods if not (takes_pods and p.role == role)))
+        return replace(
+            self,
+            objects=objects,
+            pods=tuple(p for p in self.pods if not (takes_pods and p.role == role)),
+        )
 
     def another_server(self, name: str, **changes: Any) -> Self:
         """One more pod of the server role, like the one there is."""
         like = next(p for p in self.pods if p.role == names.ROLE_SERVER)
-        return replace(self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes)))
+        return replace(
+            self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes))
+        )
 
     def pod(self, role: str, **changes: Any) -> Self:
         """The pod of that role, made or changed."""
@@ -184,13 +214,18 @@ class Scene:
         others = tuple(p for p in self.pods if p.role != role)
         return replace(self, pods=(*others, replace(old, **changes)))
 
-    # ---- the way through a run -------------------------------------------------------------------------------------
+    # ---- the way through a run
+    # -------------------------------------------------------------------------------------
 
     def client_created(self) -> Self:
         """Plan, Job and Service are there, and the client's pod runs."""
         service = (SERVICE,) if self._starts else ()
         scene = self.having(PLAN, *service, JOB).pod(names.ROLE_CLIENT)
-        found = scene.endpoint_found("10.0.0.7:8000") if self.spec.get("endpoint", {}).get("serviceRef") else scene
+        found = (
+            scene.endpoint_found("10.0.0.7:8000")
+            if self.spec.get("endpoint", {}).get("serviceRef")
+            else scene
+        )
         return found.at(max(self.seconds, CLIENT_CREATED))
 
     def client_ready(self) -> Self:
@@ -205,19 +240,31 @@ class Scene:
 
     def server_pending(self) -> Self:
         """The Deployment (or LeaderWorkerSet) is there; its pod has no node."""
-        workload = GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
-        return self.client_ready().having(workload).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
+        workload = (
+            GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
+        )
+        return (
+            self.client_ready().having(workload).pod(names.ROLE_SERVER).at(SERVER_CREATED).settled()
+        )
 
     def server_loading(self) -> Self:
         """The server's pod runs and loads its weights."""
         started = {"node": "n1", "ip": "10.0.0.9", "phase": "Running"}
         times = {"scheduled_at": instant(SCHEDULED), "started_at": instant(SCHEDULED)}
-        return self.server_pending().pod(names.ROLE_SERVER, **started, **times).at(SCHEDULED).settled()
+        return (
+            self.server_pending().pod(names.ROLE_SERVER, **started, **times).at(SCHEDULED).settled()
+        )
 
     def server_healthy(self) -> Self:
         """The client has had a healthy answer and warms up."""
-        scene = self.server_loading().pod(names.ROLE_SERVER, ready=True) if self._starts else self.client_ready()
-        return scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+        scene = (
+            self.server_loading().pod(names.ROLE_SERVER, ready=True)
+            if self._starts
+            else self.client_ready()
+        )
+        return (
+            scene.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+        )
 
     def measuring(self) -> Self:
         """The first stage is being measured."""
@@ -242,7 +289,9 @@ class Scene:
         maps = tuple(_stage_map(s) for s in sequences)
         left = {s: a for s, a in self.collected.arrivals.items() if s not in sequences}
         measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(self.measured)
-        return replace(self, objects=(*self.objects, *maps), measured=measured).knowing(arrivals=left)
+        return replace(self, objects=(*self.objects, *maps), measured=measured).knowing(
+            arrivals=left
+        )
 
     def _with(self, *deliveries: tuple[StageRecord, Arrival]) -> Self:
         collected = deepcopy(self.collected)
@@ -257,7 +306,8 @@ class Scene:
     def _place(self, sequence: int) -> tuple[str, str]:
         return _stage_id(self._accepted(), sequence), plan_digest(self._accepted())
 
-    # ---- what was heard --------------------------------------------------------------------------------------------
+    # ---- what was heard
+    # --------------------------------------------------------------------------------------------
 
     def knowing(self, **changes: Any) -> Self:
         """Fields of what was collected, replaced."""
@@ -291,7 +341,9 @@ class Scene:
         """The server's page was read at these instants, and nothing of it is stored yet."""
         samples = deepcopy(self.collected.samples)
         for s in seconds:
-            samples.add(Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0))
+            samples.add(
+                Sample(at=instant(s).timestamp(), role="server", pod="server-1", running=4.0)
+            )
         return self.knowing(samples=samples)
 
     @property
@@ -304,7 +356,9 @@ class Scene:
 
     def _accepted(self) -> str:
         """The spec by which records were taken, as JSON: refused it was later."""
-        accepted = {name: value for name, value in self.spec.items() if (name, value) not in UNREADABLE}
+        accepted = {
+            name: value for name, value in self.spec.items() if (name, value) not in UNREADABLE
+        }
         return BenchmarkRunSpec.model_validate(accepted).model_dump_json(by_alias=True)
 
 
@@ -312,30 +366,40 @@ UNREADABLE = [*REFUSED.items(), *NEWER.items()]
 
 _MEASURING = {"first_request_unix_us": unix_us(FIRST_REQUEST)}
 
-SERVER_DIED = Termination(exit_code=2, reason="Error", message="vllm: error: unrecognized arguments: --nonsense")
+SERVER_DIED = Termination(
+    exit_code=2, reason="Error", message="vllm: error: unrecognized arguments: --nonsense"
+)
 
 
 @lru_cache(maxsize=64)
 def plan_digest(spec_json: str) -> str:
-    return plan_of_client(OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64).digest()
+    return plan_of_client(
+        OWNER, BenchmarkRunSpec.model_validate_json(spec_json), token_digest="d" * 64
+    ).digest()
 
 
 @lru_cache(maxsize=256)
 def _stage_id(spec_json: str, sequence: int) -> str:
-    return planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[sequence].id
+    return planned_stages(BenchmarkRunSpec.model_validate_json(spec_json), run_uid=OWNER.uid)[
+        sequence
+    ].id
 
 
 def _child(kind: str, role: str, **changes: Any) -> Child:
     planned = names.plan_name(OWNER.name, OWNER.uid)
     name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, OWNER.uid, role)
     name = names.group_name(OWNER.name, OWNER.uid) if kind == "LeaderWorkerSet" else name
-    child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied")
+    child = Child(
+        kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied"
+    )
     return replace(child, **changes)
 
 
 def _stage_map(sequence: int) -> Child:
     name = names.stage_name(OWNER.name, OWNER.uid, sequence)
-    return replace(_child("ConfigMap", names.ROLE_STAGE), name=name, uid=f"stage-{sequence}", sequence=sequence)
+    return replace(
+        _child("ConfigMap", names.ROLE_STAGE), name=name, uid=f"stage-{sequence}", sequence=sequence
+    )
 
 
 def _pod(role: str) -> Pod:

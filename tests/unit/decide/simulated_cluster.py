@@ -1,7 +1,8 @@
-"""A cluster in a few lines: objects appear, pods go through their phases, a client measures, a server gets healthy.
+"""A cluster in a few lines: objects appear, pods go through their phases, a client measures, a
+server gets healthy.
 
-It knows nothing of decisions. Time passes by `tick`; everything else happens through `create`, `delete` and the client's port.
-"""
+It knows nothing of decisions. Time passes by `tick`; everything else happens through `create`,
+`delete` and the client's port."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -30,7 +31,8 @@ LEAVE_SECONDS = 2  # from a deletion to the object being gone
 
 @dataclass
 class SimulatedClient:
-    """The measuring process: prepares, waits for the server, measures, keeps its records until they are acknowledged."""
+    """The measuring process: prepares, waits for the server, measures, keeps its records until they
+    are acknowledged."""
 
     plan: Plan
     started: int
@@ -46,9 +48,12 @@ class SimulatedClient:
 
     @cached_property
     def _course(self) -> list[Arrival]:
-        """The record of every stage; those of searches as a server gives them that bears the highest load."""
+        """The record of every stage; those of searches as a server gives them that bears the
+        highest load."""
         digest = self.plan.digest()
-        listed = [arrival(sequence, stage.id, digest) for sequence, stage in enumerate(self.plan.stages)]
+        listed = [
+            arrival(sequence, stage.id, digest) for sequence, stage in enumerate(self.plan.stages)
+        ]
         return [*listed, *_searched(self.plan, digest, first_sequence=len(listed))]
 
     def tick(self, now: int, *, server_healthy: bool) -> None:
@@ -99,18 +104,24 @@ class SimulatedCluster:
     manifests: dict[Identity, Manifest] = field(default_factory=dict)
     objects: dict[Identity, Child] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
-    created: list[str] = field(default_factory=list)  # everything that was ever created, as `kind role`
-    clients: list[SimulatedClient] = field(default_factory=list)  # every client process there ever was
+    created: list[str] = field(
+        default_factory=list
+    )  # everything that was ever created, as `kind role`
+    clients: list[SimulatedClient] = field(
+        default_factory=list
+    )  # every client process there ever was
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     server_is_broken: bool = False
     server_log: str = "vllm: error: unrecognized arguments: --nonsense"
     _leaving: dict[Identity, int] = field(default_factory=dict)
 
-    # ---- the API ---------------------------------------------------------------------------------------------------
+    # ---- the API
+    # ---------------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest) -> None:
-        """As POST, or as server-side apply of what is there already: nothing of ours ever changes."""
+        """As POST, or as server-side apply of what is there already: nothing of ours ever
+        changes."""
         identity = (manifest["kind"], manifest["metadata"]["name"])
         if identity in self.objects:
             return
@@ -142,7 +153,8 @@ class SimulatedCluster:
     def kinds(self) -> list[str]:
         return sorted(kind for kind, _ in self.objects)
 
-    # ---- time ------------------------------------------------------------------------------------------------------
+    # ---- time
+    # ------------------------------------------------------------------------------------------------------
 
     def tick(self, seconds: int) -> None:
         """Let time pass, a second at a time."""
@@ -181,7 +193,9 @@ class SimulatedCluster:
                 args=("model", "--served-model-name=model", "--port=8000"),
             )
         elif pod.phase == "Pending" and self.now >= _age_of(pod) + PULL_SECONDS:
-            self.pods[pod.name] = replace(pod, phase="Running", ip="10.0.0.9", started_at=instant(self.now))
+            self.pods[pod.name] = replace(
+                pod, phase="Running", ip="10.0.0.9", started_at=instant(self.now)
+            )
             if role == "client":
                 self.clients.append(SimulatedClient(self._mounted_plan(), started=self.now))
 
@@ -198,7 +212,11 @@ class SimulatedCluster:
 
     def _advance_server(self) -> None:
         pod = self.pods.get("server-1")
-        if pod is None or pod.phase != "Running" or self.now < _age_of(pod) + PULL_SECONDS + LOAD_SECONDS:
+        if (
+            pod is None
+            or pod.phase != "Running"
+            or self.now < _age_of(pod) + PULL_SECONDS + LOAD_SECONDS
+        ):
             return
         if self.server_is_broken:
             ended = Termination(exit_code=2, reason="Error", message=self.server_log)
@@ -208,7 +226,9 @@ class SimulatedCluster:
 
     def _mounted_plan(self) -> Plan:
         mounted = next(
-            m for (kind, name), m in self.manifests.items() if kind == "ConfigMap" and name.endswith("-plan")
+            m
+            for (kind, name), m in self.manifests.items()
+            if kind == "ConfigMap" and name.endswith("-plan")
         )
         return Plan.model_validate_json(mounted["data"][PLAN_FILE])
 

@@ -1,7 +1,8 @@
-"""An operator in a few lines: a stale view of the cluster, a memory that can be lost, and `decide` in between.
+"""An operator in a few lines: a stale view of the cluster, a memory that can be lost, and `decide`
+in between.
 
-It carries decisions out in the order that `Decision` promises, and can be cut off between any two of its actions.
-"""
+It carries decisions out in the order that `Decision` promises, and can be cut off between any two
+of its actions."""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -10,7 +11,17 @@ from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, Judgement
-from benchrun.decide import SERVER_KINDS, Answer, Collected, Decision, Facts, Judging, LogTail, Question, decide
+from benchrun.decide import (
+    SERVER_KINDS,
+    Answer,
+    Collected,
+    Decision,
+    Facts,
+    Judging,
+    LogTail,
+    Question,
+    decide,
+)
 from benchrun.judge.judged_run import judged_run
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Child, Children, Pod, Run
@@ -41,9 +52,12 @@ class SimulatedOperator:
     status_version: int = 0
     decision: Decision | None = None
     open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
-    ends: list[str] = field(default_factory=list)  # reasons of warning and ending events that were posted
+    ends: list[str] = field(
+        default_factory=list
+    )  # reasons of warning and ending events that were posted
 
-    # ---- what it learns --------------------------------------------------------------------------------------------
+    # ---- what it learns
+    # --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
         """Anew: memory is lost, the watches list everything."""
@@ -65,7 +79,8 @@ class SimulatedOperator:
                 _take_over(self.pods, self.cluster.pods, pod)
 
     def follow_client(self) -> None:
-        """The client answers, if it is being followed and still there: at most two records at once."""
+        """The client answers, if it is being followed and still there: at most two records at
+        once."""
         client = self.cluster.client
         if client is None or self.decision is None or self.decision.pull is None:
             return
@@ -89,7 +104,8 @@ class SimulatedOperator:
             self.collected.answers[question] = Answer(self._answer(question))
         self.open_lookups = {}
 
-    # ---- what it does ----------------------------------------------------------------------------------------------
+    # ---- what it does
+    # ----------------------------------------------------------------------------------------------
 
     def work(self, *, cut_after: int | None = None) -> None:
         """One pass; `cut_after` so many actions it breaks off."""
@@ -109,8 +125,13 @@ class SimulatedOperator:
         self.collected.ending = decision.ending or self.collected.ending
         if decision.last_words is not None:
             self.collected.answers[decision.last_words] = Answer(self.cluster.server_log)
-        self.open_lookups |= dict.fromkeys(q for q in decision.lookups if q not in self.collected.answers)
-        if any(ref.kind in SERVER_KINDS for ref in decision.delete) and self.collected.released_at is None:
+        self.open_lookups |= dict.fromkeys(
+            q for q in decision.lookups if q not in self.collected.answers
+        )
+        if (
+            any(ref.kind in SERVER_KINDS for ref in decision.delete)
+            and self.collected.released_at is None
+        ):
             self.collected.released_at = instant(self.cluster.now)
         for ref in decision.delete:
             yield lambda ref=ref: self._delete(ref.kind, ref.name, ref.uid)  # type: ignore[misc]
@@ -129,8 +150,14 @@ class SimulatedOperator:
     def _judgement(self, question: Judging) -> Judgement:
         """By all that is stored, and what has come."""
         maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
-        packed = [base64.b64decode(m["binaryData"][RECORD_KEY]) for m in maps if RECORD_KEY in m.get("binaryData", {})]
-        opened = map(open_record, [*packed, *(arrival.data for arrival in self.collected.arrivals.values())])
+        packed = [
+            base64.b64decode(m["binaryData"][RECORD_KEY])
+            for m in maps
+            if RECORD_KEY in m.get("binaryData", {})
+        ]
+        opened = map(
+            open_record, [*packed, *(arrival.data for arrival in self.collected.arrivals.values())]
+        )
         records = {record.sequence: record for record in opened}
         return judged_run(
             OWNER.name,
@@ -159,7 +186,9 @@ class SimulatedOperator:
         self.cluster.create(manifest)
         self._learn(manifest["kind"], manifest["metadata"]["name"])
         if "timeline.json.gz" in manifest.get("binaryData", {}):
-            self.collected.samples.stored(through=float(manifest["metadata"]["annotations"][names.ANNOTATION_THROUGH]))
+            self.collected.samples.stored(
+                through=float(manifest["metadata"]["annotations"][names.ANNOTATION_THROUGH])
+            )
 
     def _acknowledge(self, decision: Decision) -> None:
         if decision.acknowledge is not None and self.cluster.client is not None:
@@ -169,7 +198,10 @@ class SimulatedOperator:
         status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != self.status:
             written = self.cluster.write_status(status, version=self.status_version)
-            self.status, self.status_version = dict(self.cluster.status), self.cluster.status_version
+            self.status, self.status_version = (
+                dict(self.cluster.status),
+                self.cluster.status_version,
+            )
             if not written:
                 raise CutOff
         self.ends += [e.reason for e in decision.events if decision.forget]
@@ -179,7 +211,14 @@ class SimulatedOperator:
         _take_over(self.objects, self.cluster.objects, (kind, name))
 
     def _world(self) -> Facts:
-        run = Run(OWNER.namespace, OWNER.name, OWNER.uid, generation=1, spec=dict(self.spec), status=dict(self.status))
+        run = Run(
+            OWNER.namespace,
+            OWNER.name,
+            OWNER.uid,
+            generation=1,
+            spec=dict(self.spec),
+            status=dict(self.status),
+        )
         children = Children(objects=tuple(self.objects.values()), pods=tuple(self.pods.values()))
         now = instant(self.cluster.now)
         return Facts(run=run, children=children, collected=self.collected, now=now, context=CONTEXT)

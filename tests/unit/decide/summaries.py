@@ -17,7 +17,10 @@ def deleted(decision: Decision) -> list[str]:
 def standing(status: BenchmarkRunStatus, *types: ConditionType) -> dict[str, str]:
     """Conditions as `status (reason)`."""
     found = {type_: find_condition(status.conditions, type_) for type_ in types}
-    return {type_: f"{c.status} ({c.reason})" if c is not None else "absent" for type_, c in found.items()}
+    return {
+        type_: f"{c.status} ({c.reason})" if c is not None else "absent"
+        for type_, c in found.items()
+    }
 
 
 def _manifest_words(kind: str, labels: dict[str, str]) -> str:

@@ -6,7 +6,15 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from unit.decide.scenes import DEPLOYMENT, JOB, NEWER, REFUSED, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from unit.decide.scenes import (
+    DEPLOYMENT,
+    JOB,
+    NEWER,
+    REFUSED,
+    SERVICE_ENDPOINT,
+    URL_ENDPOINT,
+    Scene,
+)
 from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import concurrencies, rates, workload
 
@@ -18,20 +26,35 @@ def _workloads(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("expected", "changes"),
     [
-        ("spec: must set exactly one of server, endpoint and offline", {"endpoint": {"url": "http://llm.example"}}),
+        (
+            "spec: must set exactly one of server, endpoint and offline",
+            {"endpoint": {"url": "http://llm.example"}},
+        ),
         ("spec.model.name: ", {"model": {"name": ""}}),
         (
             "spec.model: revision needs source hub",
             {"model": {"name": "m", "revision": "v", "source": {"path": {"path": "/m"}}}},
         ),
         ("spec.server.unknownField: ", {"server": {"image": "v", "unknownField": 1}}),
-        ("spec.server.args[0]: --port belongs to the operator", {"server": {"image": "v", "args": ["--port=1"]}}),
-        ("spec.server.command[2]: o/m would be", {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}}),
+        (
+            "spec.server.args[0]: --port belongs to the operator",
+            {"server": {"image": "v", "args": ["--port=1"]}},
+        ),
+        (
+            "spec.server.command[2]: o/m would be",
+            {"server": {"image": "v", "command": ["vllm", "serve", "o/m"]}},
+        ),
         ("spec.repeats: ", {"repeats": "3"}),
         ("spec.workloads[1].load.requestRates[0]: must be above 0", _workloads(load=rates("0"))),
-        ("spec.workloads[1].load: must set exactly one of", _workloads(load=rates("1") | concurrencies(1))),
+        (
+            "spec.workloads[1].load: must set exactly one of",
+            _workloads(load=rates("1") | concurrencies(1)),
+        ),
         ("spec.workloads[1].dataset: must set exactly one of", _workloads(dataset={})),
-        ("spec.workloads[1]: must set exactly one of requests and durationSeconds", _workloads(durationSeconds=5)),
+        (
+            "spec.workloads[1]: must set exactly one of requests and durationSeconds",
+            _workloads(durationSeconds=5),
+        ),
         (
             "spec.workloads[1]: durationSeconds needs finite",
             _workloads(load=rates("inf"), requests=None, durationSeconds=5),
@@ -69,7 +92,12 @@ def test_the_plans_that_are_remembered_keep_no_spec() -> None:
         before = tracemalloc.get_traced_memory()[0]
         for n in range(20):
             affinity = {"a": f"{n}" + "a" * 200_000}
-            assert Scene().with_spec(server={"image": "v", "pod": {"affinity": affinity}}).decide().apply
+            assert (
+                Scene()
+                .with_spec(server={"image": "v", "pod": {"affinity": affinity}})
+                .decide()
+                .apply
+            )
         gc.collect()
         grown = tracemalloc.get_traced_memory()[0] - before
     finally:
@@ -78,7 +106,9 @@ def test_the_plans_that_are_remembered_keep_no_spec() -> None:
 
 
 def test_the_number_of_further_problems_is_reported() -> None:
-    assert (Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message or "").endswith("(and 1 more)")
+    assert (
+        Scene().with_spec(repeats=0, model={"name": ""}).decide().status.message or ""
+    ).endswith("(and 1 more)")
 
 
 def test_refused_is_terminal_and_starts_nothing() -> None:
@@ -113,7 +143,11 @@ def test_what_it_accepted_and_we_cannot_read_is_left_alone_and_says_so() -> None
 
 def test_cancelled_it_is_let_go_all_the_same() -> None:
     decision = UNREADABLE.with_spec(cancel=True).decide()
-    assert (deleted(decision), decision.status.phase, decision.forget) == (["Deployment", "Job"], "Failed", True)
+    assert (deleted(decision), decision.status.phase, decision.forget) == (
+        ["Deployment", "Job"],
+        "Failed",
+        True,
+    )
 
 
 def test_a_server_that_was_to_go_still_goes() -> None:
@@ -140,7 +174,12 @@ def test_a_client_that_waits_is_let_go() -> None:
 
 
 def test_a_client_that_is_stopped_by_it_has_not_failed() -> None:
-    stopped = Scene().client_created().with_spec(suspend=True).pod("client", phase="Failed", ready=False, deleting=True)
+    stopped = (
+        Scene()
+        .client_created()
+        .with_spec(suspend=True)
+        .pod("client", phase="Failed", ready=False, deleting=True)
+    )
     assert stopped.decide().status.phase == "Suspended"
 
 
@@ -155,13 +194,26 @@ def test_a_suspended_run_sets_its_conditions() -> None:
 
 @pytest.mark.parametrize(
     "spec",
-    [pytest.param(URL_ENDPOINT, id="url"), pytest.param(SERVICE_ENDPOINT, id="service"), pytest.param({}, id="server")],
+    [
+        pytest.param(URL_ENDPOINT, id="url"),
+        pytest.param(SERVICE_ENDPOINT, id="service"),
+        pytest.param({}, id="server"),
+    ],
 )
-def test_no_deadline_runs_while_suspended_nor_counts_that_time_afterwards(spec: dict[str, object]) -> None:
-    scene = (Scene(spec=spec) if spec else Scene()).with_spec(suspend=True, startupDeadlineSeconds=60).settled()
+def test_no_deadline_runs_while_suspended_nor_counts_that_time_afterwards(
+    spec: dict[str, object],
+) -> None:
+    scene = (
+        (Scene(spec=spec) if spec else Scene())
+        .with_spec(suspend=True, startupDeadlineSeconds=60)
+        .settled()
+    )
     long_after = scene.at(100_000)
     assert long_after.decide().status.phase == "Suspended"
-    assert long_after.settled().with_spec(suspend=False).decide().status.phase in ("Preparing", "Pending")
+    assert long_after.settled().with_spec(suspend=False).decide().status.phase in (
+        "Preparing",
+        "Pending",
+    )
 
 
 def test_going_on_starts_like_a_fresh_run() -> None:
@@ -171,7 +223,12 @@ def test_going_on_starts_like_a_fresh_run() -> None:
 
 def test_going_on_waits_until_the_old_client_has_left() -> None:
     leaving = Scene().client_ready().without(*JOB).having(JOB, deleting=True)
-    resumed = leaving.with_spec(suspend=True).pod("client", deleting=True).settled().with_spec(suspend=False)
+    resumed = (
+        leaving.with_spec(suspend=True)
+        .pod("client", deleting=True)
+        .settled()
+        .with_spec(suspend=False)
+    )
     assert applied(resumed.decide()) == []
 
 
@@ -209,7 +266,8 @@ def test_everything_is_let_go_the_gpu_first(gone: list[str], scene: Scene) -> No
 
 def test_the_instant_of_release_is_noted() -> None:
     assert (
-        Scene().measuring().with_spec(cancel=True).at(100).ended().status.server_released_time == "2026-01-01T00:01:40Z"
+        Scene().measuring().with_spec(cancel=True).at(100).ended().status.server_released_time
+        == "2026-01-01T00:01:40Z"
     )
 
 

@@ -18,7 +18,8 @@ def sample(at: float, pod: str = "p") -> Sample:
     return Sample(at=at, role="server", pod=pod, running=1.0)
 
 
-# ---- records ---------------------------------------------------------------------------------------------------------
+# ---- records
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_record_of_a_stage_stands() -> None:
@@ -54,7 +55,8 @@ def test_records_that_wait_to_be_stored_are_bounded_in_bytes() -> None:
     assert not collected.backlog_is_full
 
 
-# ---- samples ---------------------------------------------------------------------------------------------------------
+# ---- samples
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_samples_that_cannot_be_stored_stay_bounded_and_the_older_ones_are_coarser() -> None:

@@ -1,4 +1,5 @@
-"""A run with a baseline: a regression is a condition of its own, and takes nothing from the measurement."""
+"""A run with a baseline: a regression is a condition of its own, and takes nothing from the
+measurement."""
 
 from typing import Any
 
@@ -29,7 +30,9 @@ def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any)
 
 def ended(baseline: Run | None, **measured: Any) -> BenchmarkRunStatus:
     """The last status, once the baseline was looked up."""
-    scene = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3, **measured)
+    scene = (
+        Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3, **measured)
+    )
     return scene.ended(baseline).status
 
 
@@ -44,7 +47,9 @@ def test_a_run_without_a_baseline_compares_nothing() -> None:
     assert standing(status, "NotRegressed") == {"NotRegressed": "absent"}
 
 
-def test_what_a_status_has_no_room_for_is_compared_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_status_has_no_room_for_is_compared_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     before = a_run()
     monkeypatch.setattr(judge_results, "MAX_BYTES", 0)
     status = ended(before)
@@ -54,7 +59,13 @@ def test_what_a_status_has_no_room_for_is_compared_all_the_same(monkeypatch: pyt
 
 @pytest.mark.parametrize("end", [{"cancel": True}, {"runDeadlineSeconds": 1}])
 def test_a_run_that_ended_early_is_compared_with_nothing(end: dict[str, Any]) -> None:
-    scene = Scene().with_spec(baseline=BASELINE, repeats=2, **end).measuring().arrived(0, 1, 2).at(10_000)
+    scene = (
+        Scene()
+        .with_spec(baseline=BASELINE, repeats=2, **end)
+        .measuring()
+        .arrived(0, 1, 2)
+        .at(10_000)
+    )
     assert scene.ended(a_run()).status.comparison is None
 
 
@@ -64,10 +75,17 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert comparison is not None
     assert (comparison.baseline.name, comparison.baseline.uid) == ("before", "uid-before")
     assert comparison.baseline.digest == results_digest(before)
-    assert (comparison.scope, comparison.outcome, comparison.gate) == ("WithinOneServer", "Equivalent", "NotRegressed")
+    assert (comparison.scope, comparison.outcome, comparison.gate) == (
+        "WithinOneServer",
+        "Equivalent",
+        "NotRegressed",
+    )
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
-    assert [(cell.cell, cell.paired) for cell in comparison.cells] == [("chat/rate=1", True), ("chat/rate=4", True)]
+    assert [(cell.cell, cell.paired) for cell in comparison.cells] == [
+        ("chat/rate=1", True),
+        ("chat/rate=4", True),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +101,13 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
     """A regression is a result: the run is measured, valid and ready all the same."""
     status = ended(before)
     assert standing(status, "NotRegressed") == {"NotRegressed": condition}
-    assert [text.split()[0] for text in standing(status, *ROW).values()] == ["True", "True", "True", "True", "False"]
+    assert [text.split()[0] for text in standing(status, *ROW).values()] == [
+        "True",
+        "True",
+        "True",
+        "True",
+        "False",
+    ]
     assert (status.phase, exit_code(status)) == ("Completed", code)
 
 
@@ -92,7 +116,11 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
     [
         pytest.param("there is no run before in the namespace", None, id="no such run"),
         pytest.param("before has not finished", a_run(status={}), id="still measuring"),
-        pytest.param("before was written by another version of benchrun", a_run(spec={"what": 1}), id="unreadable"),
+        pytest.param(
+            "before was written by another version of benchrun",
+            a_run(spec={"what": 1}),
+            id="unreadable",
+        ),
         pytest.param(
             "model: Qwen/Qwen3-8B in before, Qwen/Qwen3-4B in qwen",
             a_run(spec={**TWO_STAGES, "model": {"name": "Qwen/Qwen3-8B"}}),
@@ -100,7 +128,9 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
         ),
     ],
 )
-def test_a_baseline_that_reports_nothing_is_not_a_regression(reason: str, before: Run | None) -> None:
+def test_a_baseline_that_reports_nothing_is_not_a_regression(
+    reason: str, before: Run | None
+) -> None:
     status = ended(before)
     assert status.comparison is not None
     assert status.comparison.outcome == "NotComparable"
@@ -133,7 +163,8 @@ def test_the_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     found = find_condition(repeated.conditions, "NotRegressed")
     assert found is not None
     assert (
-        "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % probability" in found.message
+        "5 repeats a side and 2 figures detect a change of 3.7 % in one figure with 80 % "
+        "probability" in found.message
     )
 
 

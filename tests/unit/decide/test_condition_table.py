@@ -18,11 +18,16 @@ NOBODY_ANSWERED = requests(ok=(0, 0), output_tokens=(0, 0))
 MEASURED = Scene().measuring().arrived(0, 1)
 EVERY_200_MS = range(0, 20_000_000, 200_000)
 HUNDRED = requests(
-    start_us=list(EVERY_200_MS), ttft_us=[20_000] * 100, e2el_us=[120_000] * 100, output_tokens=[11] * 100
+    start_us=list(EVERY_200_MS),
+    ttft_us=[20_000] * 100,
+    e2el_us=[120_000] * 100,
+    output_tokens=[11] * 100,
 )
 MEASURED_OFTEN = Scene().measuring().arrived(0, 1, requests=HUNDRED)
 ONE_CELL_INVALID = Scene().measuring().arrived(0).arrived(1, requests=requests(ok=(1, 0)))
-ALL_FAILED = Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
+ALL_FAILED = (
+    Scene().measuring().arrived(0, 1, requests=NOBODY_ANSWERED, diagnostic="404: no such model")
+)
 LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
 
 
@@ -33,18 +38,38 @@ LATE = Scene().measuring().with_spec(runDeadlineSeconds=10).at(1000)
         pytest.param("Running", "F F U U F F T", Scene().measuring(), id="measuring"),
         pytest.param("Suspended", "F F U U F F T", Scene().with_spec(suspend=True), id="suspended"),
         pytest.param("Completed", "T F T T T F F", MEASURED, id="measured and valid"),
-        pytest.param("Completed", "T F F F F T F", ONE_CELL_INVALID, id="measured, but a cell is invalid"),
-        pytest.param("Completed", "T F T T T F F", MEASURED.with_spec(objectives=MISSED), id="objective missed"),
         pytest.param(
-            "Failed", "F T F F F T F", Scene().client_created().fails("DatasetInvalid", "no"), id="client failed"
+            "Completed", "T F F F F T F", ONE_CELL_INVALID, id="measured, but a cell is invalid"
         ),
         pytest.param(
-            "Failed", "F T F F F T F", Scene().measuring().without("Deployment", "server"), id="server failed"
+            "Completed",
+            "T F T T T F F",
+            MEASURED.with_spec(objectives=MISSED),
+            id="objective missed",
+        ),
+        pytest.param(
+            "Failed",
+            "F T F F F T F",
+            Scene().client_created().fails("DatasetInvalid", "no"),
+            id="client failed",
+        ),
+        pytest.param(
+            "Failed",
+            "F T F F F T F",
+            Scene().measuring().without("Deployment", "server"),
+            id="server failed",
         ),
         pytest.param("Failed", "F T F F F T F", LATE, id="deadline"),
         pytest.param("Failed", "F T F F F T F", ALL_FAILED, id="all requests failed"),
-        pytest.param("Cancelled", "F T F U F T F", Scene().measuring().with_spec(cancel=True), id="cancelled"),
-        pytest.param("Cancelled", "F T F U F T F", Scene().with_spec(cancel=True), id="cancelled before anything"),
+        pytest.param(
+            "Cancelled", "F T F U F T F", Scene().measuring().with_spec(cancel=True), id="cancelled"
+        ),
+        pytest.param(
+            "Cancelled",
+            "F T F U F T F",
+            Scene().with_spec(cancel=True),
+            id="cancelled before anything",
+        ),
         pytest.param("Failed", "F T F F F T F", Scene().with_spec(repeats=0), id="refused"),
     ],
 )
@@ -61,9 +86,16 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
         pytest.param("absent", [], MEASURED, id="none asked for"),
         pytest.param("Unknown (Measuring)", MET, Scene().measuring(), id="not judged yet"),
         pytest.param("True (ObjectivesMet)", MET, MEASURED_OFTEN, id="met"),
-        pytest.param("Unknown (ObjectivesInconclusive)", MET, MEASURED, id="too few requests to tell"),
+        pytest.param(
+            "Unknown (ObjectivesInconclusive)", MET, MEASURED, id="too few requests to tell"
+        ),
         pytest.param("False (ObjectivesMissed)", MISSED, MEASURED, id="one is missed"),
-        pytest.param("Unknown (ObjectivesInconclusive)", MET, ONE_CELL_INVALID, id="a cell could not be judged"),
+        pytest.param(
+            "Unknown (ObjectivesInconclusive)",
+            MET,
+            ONE_CELL_INVALID,
+            id="a cell could not be judged",
+        ),
     ],
 )
 def test_objectives(expected: str, objectives: list[dict[str, object]], scene: Scene) -> None:
@@ -98,7 +130,9 @@ def test_reason_of_valid(expected: str, scene: Scene) -> None:
     assert standing(scene.ended().status, "Valid") == {"Valid": expected}
 
 
-@pytest.mark.parametrize("scene", [Scene(), Scene().measuring(), MEASURED.answered().settled(), LATE.log_read()])
+@pytest.mark.parametrize(
+    "scene", [Scene(), Scene().measuring(), MEASURED.answered().settled(), LATE.log_read()]
+)
 def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
     assert {c.type for c in scene.settled().ended().status.conditions} == set(ALL)
 
@@ -106,7 +140,8 @@ def test_every_condition_is_there_from_the_first_pass_on(scene: Scene) -> None:
 def test_waiting_conditions_follow_the_way() -> None:
     def waits(scene: Scene) -> dict[str, str]:
         return {
-            name: text.split()[0] for name, text in standing(scene.ended().status, "ClientReady", "ServerReady").items()
+            name: text.split()[0]
+            for name, text in standing(scene.ended().status, "ClientReady", "ServerReady").items()
         }
 
     assert waits(Scene().client_created()) == {"ClientReady": "False", "ServerReady": "False"}

@@ -1,4 +1,5 @@
-"""The exporter on a server's node is looked for once, and its page is read beside the server's own."""
+"""The exporter on a server's node is looked for once, and its page is read beside the server's
+own."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -19,7 +20,9 @@ from benchrun.decide import (
 from unit.decide.scenes import URL_ENDPOINT, Scene
 from unit.decide.test_many_nodes import RUN, with_gpus, with_worker
 
-EXPORTERS: Mapping[ExporterKind, Exporters] = {"gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
+EXPORTERS: Mapping[ExporterKind, Exporters] = {
+    "gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+}
 NO_EXPORTERS: Mapping[ExporterKind, Exporters] = {}
 EXPORTER = ExporterPod("dcgm-x", "10.1.0.7")
 ASKED = Exporter("gpu", "n1")
@@ -28,10 +31,15 @@ FOUND = MEASURING.with_answers({ASKED: Answer(EXPORTER)})
 
 
 def decided(
-    scene: Scene, *, exporters: Mapping[ExporterKind, Exporters] = EXPORTERS, road: PodRoad = "Direct"
+    scene: Scene,
+    *,
+    exporters: Mapping[ExporterKind, Exporters] = EXPORTERS,
+    road: PodRoad = "Direct",
 ) -> Decision:
     facts = scene.facts()
-    return decide(replace(facts, context=replace(facts.context, exporters=exporters, pod_road=road)))
+    return decide(
+        replace(facts, context=replace(facts.context, exporters=exporters, pod_road=road))
+    )
 
 
 def wanted(decision: Decision) -> list[Exporter]:
@@ -72,7 +80,9 @@ def test_without_configured_exporters_there_are_none() -> None:
 
 def test_its_page_is_read_beside_the_servers_own() -> None:
     decision = decided(FOUND)
-    assert page(decision) == ExporterEndpoint("gpu", "http://10.1.0.7:9400/metrics", namespace="lab")
+    assert page(decision) == ExporterEndpoint(
+        "gpu", "http://10.1.0.7:9400/metrics", namespace="lab"
+    )
     assert reason(decision) is None
 
 
@@ -94,19 +104,25 @@ def test_a_node_without_exporter_is_the_reason_and_is_re_requested() -> None:
 
 
 def test_a_page_that_reports_nothing_is_the_reason() -> None:
-    scene = FOUND.knowing(exporter_troubles={("gpu", "server-1"): "the exporter's page has no GPU of this pod"})
+    scene = FOUND.knowing(
+        exporter_troubles={("gpu", "server-1"): "the exporter's page has no GPU of this pod"}
+    )
     assert reason(decided(scene)) == "the exporter's page has no GPU of this pod"
 
 
 def test_a_server_over_several_nodes_has_gpus_elsewhere() -> None:
     """Half of its power would pass for all of it."""
-    decision = decided(with_worker(with_gpus(RUN.measuring())).with_answers({ASKED: Answer(EXPORTER)}))
+    decision = decided(
+        with_worker(with_gpus(RUN.measuring())).with_answers({ASKED: Answer(EXPORTER)})
+    )
     assert (wanted(decision), page(decision), reason(decision)) == ([], None, SEVERAL_NODES)
 
 
 CPU = Exporter("cpu", "n1")
 BOTH = {**EXPORTERS, "cpu": Exporters("monitoring", "app=cadvisor", 8080)}
-WITH_CADVISOR = FOUND.with_answers({ASKED: Answer(EXPORTER), CPU: Answer(ExporterPod("cadvisor-x", "10.1.0.8"))})
+WITH_CADVISOR = FOUND.with_answers(
+    {ASKED: Answer(EXPORTER), CPU: Answer(ExporterPod("cadvisor-x", "10.1.0.8"))}
+)
 
 
 def test_cadvisor_is_looked_for_and_read_in_the_same_way() -> None:
@@ -124,6 +140,11 @@ def test_of_a_server_without_gpus_it_is_read_alone() -> None:
 
 def test_its_troubles_are_no_reason_for_missing_figures_of_gpus() -> None:
     assert (
-        reason(decided(WITH_CADVISOR.knowing(exporter_troubles={("cpu", "server-1"): "broken"}), exporters=BOTH))
+        reason(
+            decided(
+                WITH_CADVISOR.knowing(exporter_troubles={("cpu", "server-1"): "broken"}),
+                exporters=BOTH,
+            )
+        )
         is None
     )

@@ -45,7 +45,9 @@ def test_any_text_is_an_instant_in_utc_or_none(text: str) -> None:
         pytest.param(None, None, id="not said"),
     ],
 )
-def test_another_clock_is_believed_between_what_ours_knows(claimed: datetime | None, expected: datetime | None) -> None:
+def test_another_clock_is_believed_between_what_ours_knows(
+    claimed: datetime | None, expected: datetime | None
+) -> None:
     assert believed(claimed, first_seen=NOW, not_before=EARLIER) == expected
 
 

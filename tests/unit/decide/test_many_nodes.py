@@ -1,10 +1,19 @@
-"""A server over several nodes: all its pods must live, one of them answers, and what they have is summed."""
+"""A server over several nodes: all its pods must live, one of them answers, and what they have is
+summed."""
 
 from dataclasses import replace
 
 import pytest
 from benchrun.decide import RefusedObject
-from unit.decide.scenes import FIRST_REQUEST, GROUPS, HEALTHY, SCHEDULED, SERVER_DIED, Scene, instant
+from unit.decide.scenes import (
+    FIRST_REQUEST,
+    GROUPS,
+    HEALTHY,
+    SCHEDULED,
+    SERVER_DIED,
+    Scene,
+    instant,
+)
 from unit.decide.summaries import applied, deleted, standing
 from unit.plan.specs import Json, rates, spec_body, workload
 
@@ -23,7 +32,9 @@ def with_worker(scene: Scene, **changes: object) -> Scene:
 
 
 def with_gpus(scene: Scene) -> Scene:
-    return replace(scene, pods=tuple(replace(p, gpus=8 if p.role == "server" else 0) for p in scene.pods))
+    return replace(
+        scene, pods=tuple(replace(p, gpus=8 if p.role == "server" else 0) for p in scene.pods)
+    )
 
 
 MEASURING = with_worker(with_gpus(RUN.measuring())).settled()
@@ -70,15 +81,21 @@ def test_a_restart_of_either_is_the_end(name: str) -> None:
 
 
 @pytest.mark.parametrize("started", [None, instant(FIRST_REQUEST + 12)])
-def test_a_worker_that_was_replaced_under_its_own_name_is_the_end_before_it_starts(started: object) -> None:
+def test_a_worker_that_was_replaced_under_its_own_name_is_the_end_before_it_starts(
+    started: object,
+) -> None:
     made = instant(FIRST_REQUEST + 10)
-    scene = changed(MEASURING, WORKER, uid="another", created_at=made, started_at=started, scheduled_at=None)
+    scene = changed(
+        MEASURING, WORKER, uid="another", created_at=made, started_at=started, scheduled_at=None
+    )
     ended = scene.at(FIRST_REQUEST + 13).ended()
     assert standing(ended.status, "Failed") == {"Failed": "True (ServerRestarted)"}
 
 
 @pytest.mark.parametrize(("after_ready", "phase"), [(1, "Running"), (3, "Failed")])
-def test_a_pod_that_was_made_when_the_server_was_ready_is_another_one(after_ready: int, phase: str) -> None:
+def test_a_pod_that_was_made_when_the_server_was_ready_is_another_one(
+    after_ready: int, phase: str
+) -> None:
     """Within the two seconds by which clocks may differ it is not told."""
     scene = changed(MEASURING, WORKER, created_at=instant(HEALTHY + after_ready), started_at=None)
     assert scene.ended().status.phase == phase
@@ -100,7 +117,9 @@ def test_of_a_run_whose_spec_is_rejected_groups_are_released_too() -> None:
 
 def missing(scene: Scene) -> Scene:
     words = "this cluster has no leaderworkersets.leaderworkerset.x-k8s.io"
-    refused = RefusedObject("LeaderWorkerSet", "br-qwen-6316e", "server", words, curable=True, is_kind_missing=True)
+    refused = RefusedObject(
+        "LeaderWorkerSet", "br-qwen-6316e", "server", words, curable=True, is_kind_missing=True
+    )
     return scene.knowing(refused_object=refused)
 
 

@@ -1,4 +1,5 @@
-"""A run of an engine without API server goes the way of a run with a server; what it says names its own field."""
+"""A run of an engine without API server goes the way of a run with a server; what it says names its
+own field."""
 
 import pytest
 from benchrun.decide import ScrapeTarget
@@ -33,10 +34,14 @@ def test_what_it_died_of_is_reported_at_the_field_that_describes_it() -> None:
     ("reason", "scene"),
     [
         pytest.param(
-            "PendingDeadlineExceeded", RUN.with_spec(pendingDeadlineSeconds=50).server_pending(), id="no node takes it"
+            "PendingDeadlineExceeded",
+            RUN.with_spec(pendingDeadlineSeconds=50).server_pending(),
+            id="no node takes it",
         ),
         pytest.param(
-            "StartupDeadlineExceeded", RUN.with_spec(startupDeadlineSeconds=50).server_loading(), id="it never loads"
+            "StartupDeadlineExceeded",
+            RUN.with_spec(startupDeadlineSeconds=50).server_loading(),
+            id="it never loads",
         ),
     ],
 )

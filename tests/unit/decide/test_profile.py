@@ -1,4 +1,5 @@
-"""A profile comes after everything was measured: the server waits for it, and nothing that was measured depends on it."""
+"""A profile comes after everything was measured: the server waits for it, and nothing that was
+measured depends on it."""
 
 import pytest
 from benchrun_client.contract import PROFILE_STAGE, GapCounts, Profile, RequestColumns, StageRecord
@@ -18,16 +19,23 @@ def profile() -> StageRecord:
     nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
     found = Profile(workload="chat", concurrency=4, problem="no room")
     fields = {"stage_id": PROFILE_STAGE, "requests": nothing, "gaps": GapCounts(), "profile": found}
-    document = record(2, "chat/rate=1/r1", plan_digest(MEASURED._accepted())).model_copy(update=fields)
+    document = record(2, "chat/rate=1/r1", plan_digest(MEASURED._accepted())).model_copy(
+        update=fields
+    )
     return StageRecord.model_validate(document.model_dump(by_alias=True))
 
 
-def test_the_server_stays_until_the_profile_is_there_and_measured_records_are_stored_meanwhile() -> None:
+def test_the_server_stays_until_the_profile_is_there_and_measured_records_are_stored_meanwhile() -> (
+    None
+):
     decision = MEASURED.decide()
     assert (deleted(decision), applied(decision)) == ([], ["ConfigMap stage 1"])
     assert (decision.status.phase, decision.acknowledge) == ("Running", 2)
     assert decision.status.progress is not None
-    assert (decision.status.progress.summary, decision.status.progress.stage) == ("2/3", PROFILE_STAGE)
+    assert (decision.status.progress.summary, decision.status.progress.stage) == (
+        "2/3",
+        PROFILE_STAGE,
+    )
     assert decision.pull is not None
     assert decision.pull.stage_ids[-1] == PROFILE_STAGE
 
@@ -37,7 +45,10 @@ def test_with_the_profile_the_run_has_ended(scene: Scene) -> None:
     done = scene.delivered(profile())
     assert deleted(done.decide()) == (["Deployment"] if scene is MEASURED else [])
     status = done.ended().status
-    assert (status.phase, [row.verdict for row in status.results]) == ("Completed", ["Valid", "Valid"])
+    assert (status.phase, [row.verdict for row in status.results]) == (
+        "Completed",
+        ["Valid", "Valid"],
+    )
     assert status.profile is not None
     assert "no room" in status.profile.sentence
 
@@ -45,11 +56,20 @@ def test_with_the_profile_the_run_has_ended(scene: Scene) -> None:
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(MEASURED.pod("server", terminated=SERVER_DIED, phase="Failed"), id="the server died of it"),
-        pytest.param(MEASURED.pod("server", restarts=1, last_terminated=SERVER_DIED), id="and was started again"),
+        pytest.param(
+            MEASURED.pod("server", terminated=SERVER_DIED, phase="Failed"),
+            id="the server died of it",
+        ),
+        pytest.param(
+            MEASURED.pod("server", restarts=1, last_terminated=SERVER_DIED),
+            id="and was started again",
+        ),
         pytest.param(MEASURED.fails("ClientError", "out of memory"), id="the client failed"),
         pytest.param(MEASURED.without("Deployment", "server"), id="somebody deleted the server"),
-        pytest.param(MEASURED.stored(1).operator_restarted().pod("client", phase="Succeeded"), id="client has ended"),
+        pytest.param(
+            MEASURED.stored(1).operator_restarted().pod("client", phase="Succeeded"),
+            id="client has ended",
+        ),
         pytest.param(ENDLESS, id="the run's time is up"),
     ],
 )
@@ -58,7 +78,10 @@ def test_what_would_have_ended_the_run_ends_it_as_measured(scene: Scene) -> None
     assert decision.ending is None
     assert set(deleted(decision)) <= {"Deployment"}
     status = scene.ended().status
-    assert (status.phase, standing(status, "Succeeded")["Succeeded"]) == ("Completed", "True (AllValid)")
+    assert (status.phase, standing(status, "Succeeded")["Succeeded"]) == (
+        "Completed",
+        "True (AllValid)",
+    )
     assert [row.verdict for row in status.results] == ["Valid", "Valid"]
     assert status.profile is not None
     assert "No profile" in status.profile.sentence

@@ -1,4 +1,5 @@
-"""A run that searches: how long nobody knows, and when it has ended the records tell, to this operator or to the next."""
+"""A run that searches: how long nobody knows, and when it has ended the records tell, to this
+operator or to the next."""
 
 from dataclasses import replace
 
@@ -13,7 +14,9 @@ from unit.measure.records import requests
 from unit.plan.specs import OWNER, Json, rates, spec, spec_body, workload
 
 OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
-SEARCH: Json = {"search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 3, "maxRepeats": 2}}
+SEARCH: Json = {
+    "search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 3, "maxRepeats": 2}
+}
 MOST = (3 + 3) * 2
 REQUESTS = 60
 SEARCHING = spec_body(workloads=[workload(load=SEARCH, requests=REQUESTS)], objectives=OBJECTIVES)
@@ -53,10 +56,13 @@ def probe(
 
 
 def stored(scene: Scene, *records: StageRecord) -> Scene:
-    """These are in ConfigMaps, as the operator that stored them left them; nothing of them is in memory."""
+    """These are in ConfigMaps, as the operator that stored them left them; nothing of them is in
+    memory."""
     maps = [stage_config_map(OWNER, sealed(each), timeline=None) for each in records]
     objects = (*scene.objects, *(child_of("ConfigMap", body) for body in maps))
-    return replace(scene, objects=objects, measured={each.sequence: each for each in records}).operator_restarted()
+    return replace(
+        scene, objects=objects, measured={each.sequence: each for each in records}
+    ).operator_restarted()
 
 
 def measuring(spec_changes: Json = SEARCHING) -> Scene:
@@ -138,7 +144,9 @@ def test_a_deadline_tells_the_bound_and_what_was_found_so_far_is_kept() -> None:
 
 
 def _mixed(*, ends_more: bool) -> list[StageRecord]:
-    listed = record(0, "listed/rate=2/r1", plan_digest(spec(**MIXED).model_dump_json(by_alias=True)))
+    listed = record(
+        0, "listed/rate=2/r1", plan_digest(spec(**MIXED).model_dump_json(by_alias=True))
+    )
     one = probe(1, "1", ends=True, spec_changes=MIXED)
     two = probe(2, "1", ends=ends_more, workload_name="more", spec_changes=MIXED)
     return [listed, one, two]

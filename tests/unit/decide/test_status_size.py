@@ -20,8 +20,12 @@ OBJECTIVES = [
     for metric in ("TTFT", "TPOT", "ITL", "E2EL")
     for p in PERCENTILES[:4]
 ]
-FACTS = ServerFacts(version="v" * 100, reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)})
-LONGEST_NAMES = [workload(letter * 40, load=concurrencies(*range(99_968, 100_000))) for letter in "ab"]
+FACTS = ServerFacts(
+    version="v" * 100, reported={f"{i:03d}" + "k" * 60: "v" * 253 for i in range(40)}
+)
+LONGEST_NAMES = [
+    workload(letter * 40, load=concurrencies(*range(99_968, 100_000))) for letter in "ab"
+]
 LARGEST = (
     Scene()
     .with_spec(
@@ -76,7 +80,12 @@ def test_failed_with_a_long_message_and_a_long_log() -> None:
 def _facts(part: int) -> DatasetFacts:
     dropped = {f"{reason}{'R' * 29}": 10**9 for reason in range(8)}
     return DatasetFacts(
-        part=part, source="/" * 300, sha256="a" * 64, rows_read=10**9, rows_used=10**9, rows_dropped=dropped
+        part=part,
+        source="/" * 300,
+        sha256="a" * 64,
+        rows_read=10**9,
+        rows_used=10**9,
+        rows_dropped=dropped,
     )
 
 
@@ -86,13 +95,15 @@ def test_truncated_server_args_are_reported() -> None:
     assert (note.total, note.included, len(server.args)) == (131, 3, 3)
 
 
-# ---- every rule fires in every cell ----------------------------------------------------------------------------------
+# ---- every rule fires in every cell
+# ----------------------------------------------------------------------------------
 
 WHY = "w" * 90  # longer than any reason why a rule could not look
 
 
 def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What each rule finds where it must, all of it at every stage; and that none could look, which another finding tells."""
+    """What each rule finds where it must, all of it at every stage; and that none could look, which
+    another finding tells."""
     found = {code: findings_of(code, repeats=2)[code] for code in Code if code != Code.NOT_CHECKED}
 
     def every_rule(stage: StageFacts) -> Iterable[StageFinding | NotChecked]:
@@ -112,7 +123,9 @@ def test_every_rule_fires_in_every_cell(monkeypatch: pytest.MonkeyPatch) -> None
 # A comparison keeps to its share: the status stays under 100 kB with the largest one.
 
 METRICS: list[ComparedMetric] = list(KEYS)
-WITH_BASELINE: Scene = LARGEST.with_spec(baseline={"name": "b" * 40, "metrics": METRICS}).measuring()
+WITH_BASELINE: Scene = LARGEST.with_spec(
+    baseline={"name": "b" * 40, "metrics": METRICS}
+).measuring()
 
 
 def test_measured_and_compared_at_64_load_points() -> None:

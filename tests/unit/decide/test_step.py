@@ -22,7 +22,8 @@ def test_a_pass_without_news_changes_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "ended", [SHOWN.arrived(0, 1), SHOWN.with_spec(cancel=True), SHOWN.without("Deployment", "server")]
+    "ended",
+    [SHOWN.arrived(0, 1), SHOWN.with_spec(cancel=True), SHOWN.without("Deployment", "server")],
 )
 def test_an_ended_run_shows_none(ended: Scene) -> None:
     assert ended.ended().status.live is None
@@ -32,15 +33,32 @@ def test_an_ended_run_shows_none(ended: Scene) -> None:
     ("expected", "before", "after"),
     [
         pytest.param([], Scene(), Scene().client_created(), id="preparing is not worth one"),
-        pytest.param([], Scene().client_created(), Scene().server_pending(), id="nor is waiting for a GPU"),
+        pytest.param(
+            [], Scene().client_created(), Scene().server_pending(), id="nor is waiting for a GPU"
+        ),
         pytest.param([], Scene().server_pending(), Scene().server_loading(), id="starting"),
-        pytest.param([], Scene(spec=URL_ENDPOINT), Scene(spec=URL_ENDPOINT).client_ready(), id="endpoint asked"),
+        pytest.param(
+            [],
+            Scene(spec=URL_ENDPOINT),
+            Scene(spec=URL_ENDPOINT).client_ready(),
+            id="endpoint asked",
+        ),
         pytest.param(["Running"], Scene().server_healthy(), Scene().measuring(), id="running"),
         pytest.param(["Suspended"], Scene(), Scene().with_spec(suspend=True), id="suspended"),
-        pytest.param(["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"),
-        pytest.param(["Cancelled"], Scene().measuring(), Scene().measuring().with_spec(cancel=True), id="cancelled"),
         pytest.param(
-            ["ServerGone"], Scene().measuring(), Scene().measuring().without("Deployment", "server"), id="failed"
+            ["Completed"], Scene().measuring(), Scene().measuring().arrived(0, 1), id="completed"
+        ),
+        pytest.param(
+            ["Cancelled"],
+            Scene().measuring(),
+            Scene().measuring().with_spec(cancel=True),
+            id="cancelled",
+        ),
+        pytest.param(
+            ["ServerGone"],
+            Scene().measuring(),
+            Scene().measuring().without("Deployment", "server"),
+            id="failed",
         ),
     ],
 )
@@ -59,7 +77,9 @@ def test_progress_within_a_phase_is_no_event() -> None:
     [
         pytest.param(False, Scene().measuring().arrived(0, 1), id="completed"),
         pytest.param(False, Scene().with_spec(cancel=True), id="cancelled, as was wished"),
-        pytest.param(True, Scene().client_created().fails("DatasetNotFound", "no such file"), id="failed"),
+        pytest.param(
+            True, Scene().client_created().fails("DatasetNotFound", "no such file"), id="failed"
+        ),
         pytest.param(True, Scene().with_spec(repeats=0), id="refused"),
     ],
 )

@@ -22,9 +22,18 @@ MEASURING = Scene().measuring()
     [
         pytest.param([], None, MEASURING, id="nothing came"),
         pytest.param(["ConfigMap stage 0"], 1, MEASURING.arrived(0), id="the first"),
-        pytest.param(["ConfigMap stage 1"], None, MEASURING.arrived(1), id="the second, but not the first"),
-        pytest.param([], 1, MEASURING.arrived(0).stored(0).arrived(0), id="one comes again: the client did not hear"),
-        pytest.param([], 1, MEASURING.stored(0), id="it is said again: the runtime knows what was heard"),
+        pytest.param(
+            ["ConfigMap stage 1"], None, MEASURING.arrived(1), id="the second, but not the first"
+        ),
+        pytest.param(
+            [],
+            1,
+            MEASURING.arrived(0).stored(0).arrived(0),
+            id="one comes again: the client did not hear",
+        ),
+        pytest.param(
+            [], 1, MEASURING.stored(0), id="it is said again: the runtime knows what was heard"
+        ),
     ],
 )
 def test_stored_and_acknowledged(stored: list[str], acknowledged: int | None, scene: Scene) -> None:
@@ -47,7 +56,9 @@ def test_a_client_that_has_left_gets_no_delivery() -> None:
 
 
 def test_the_timeline_goes_with_the_first_record_of_a_pass() -> None:
-    first, second = Scene().with_spec(repeats=2).measuring().arrived(0, 1).sampled(71, 72).decide().apply
+    first, second = (
+        Scene().with_spec(repeats=2).measuring().arrived(0, 1).sampled(71, 72).decide().apply
+    )
     timeline = decode(base64.b64decode(first["binaryData"]["timeline.json.gz"]))
     assert [s.running for s in timeline] == [4.0, 4.0]
     assert "timeline.json.gz" not in second["binaryData"]
@@ -67,14 +78,21 @@ def test_a_stage_is_reported_with_the_record_of_the_one_before() -> None:
 
 @pytest.mark.parametrize(
     ("stored", "now"),
-    [pytest.param([], 319, id="239 s old"), pytest.param(["ConfigMap timeline"], 320, id="240 s old")],
+    [
+        pytest.param([], 319, id="239 s old"),
+        pytest.param(["ConfigMap timeline"], 320, id="240 s old"),
+    ],
 )
-def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(stored: list[str], now: int) -> None:
+def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(
+    stored: list[str], now: int
+) -> None:
     assert applied(MEASURING.sampled(80, 100, 120).at(now).decide()) == stored
 
 
 def test_timeline_chunks_are_numbered_on() -> None:
-    (manifest,) = MEASURING.having(*[("ConfigMap", "timeline")] * 3).sampled(80).at(320).decide().apply
+    (manifest,) = (
+        MEASURING.having(*[("ConfigMap", "timeline")] * 3).sampled(80).at(320).decide().apply
+    )
     assert manifest["metadata"]["name"] == "br-qwen-6316e01c-chunk-003"
 
 
@@ -105,30 +123,50 @@ def chunk(number: int, size: int) -> Child:
     [
         pytest.param([], [], id="nothing"),
         pytest.param([0, 1], [stage(0, 400 * KIB), stage(1, 400 * KIB)], id="all fit"),
-        pytest.param([0, 1], [stage(n, 400 * KIB) for n in (2, 1, 0)], id="the first that fit, in plan order"),
-        pytest.param([0], [stage(0, 10), stage(1, 900 * KIB), stage(2, 10)], id="up to the first that does not"),
+        pytest.param(
+            [0, 1], [stage(n, 400 * KIB) for n in (2, 1, 0)], id="the first that fit, in plan order"
+        ),
+        pytest.param(
+            [0],
+            [stage(0, 10), stage(1, 900 * KIB), stage(2, 10)],
+            id="up to the first that does not",
+        ),
         pytest.param([], [stage(0, 1000 * KIB)], id="the first does not"),
         pytest.param([0], [stage(0, RESULT_BYTES)], id="exactly"),
         pytest.param([], [stage(0, RESULT_BYTES + 1)], id="a byte too many"),
-        pytest.param([0], [chunk(0, 200 * KIB), stage(0, 400 * KIB), stage(1, 400 * KIB)], id="after the timeline"),
+        pytest.param(
+            [0],
+            [chunk(0, 200 * KIB), stage(0, 400 * KIB), stage(1, 400 * KIB)],
+            id="after the timeline",
+        ),
     ],
 )
 def test_records_that_stay(expected: list[int], stored: list[Child]) -> None:
     stay = [s for s in kept(stored) if s.role == names.ROLE_STAGE]
-    assert [s.name for s in stay] == [names.stage_name("qwen", OWNER.uid, number) for number in expected]
+    assert [s.name for s in stay] == [
+        names.stage_name("qwen", OWNER.uid, number) for number in expected
+    ]
 
 
 def test_a_long_timeline_leaves_half_of_the_room_to_the_records() -> None:
-    stay = kept([*(chunk(n, 10 * KIB) for n in range(1200)), *(stage(n, 100 * KIB) for n in range(9))])
+    stay = kept(
+        [*(chunk(n, 10 * KIB) for n in range(1200)), *(stage(n, 100 * KIB) for n in range(9))]
+    )
     assert [s.name for s in stay if s.role == names.ROLE_TIMELINE] == [
         names.timeline_name("qwen", OWNER.uid, n) for n in range(44)
     ]
     assert len([s for s in stay if s.role == names.ROLE_STAGE]) == 4
 
 
-@given(st.lists(st.integers(0, 300 * KIB), max_size=20), st.lists(st.integers(0, 100 * KIB), max_size=20))
+@given(
+    st.lists(st.integers(0, 300 * KIB), max_size=20),
+    st.lists(st.integers(0, 100 * KIB), max_size=20),
+)
 def test_kept_records_fit_and_stay_kept(stages: list[int], chunks: list[int]) -> None:
-    stored = [*(stage(n, size) for n, size in enumerate(stages)), *(chunk(n, size) for n, size in enumerate(chunks))]
+    stored = [
+        *(stage(n, size) for n, size in enumerate(stages)),
+        *(chunk(n, size) for n, size in enumerate(chunks)),
+    ]
     stay = kept(stored)
     assert sum(s.stored_bytes for s in stay) + PLAN_BYTES <= 1024 * KIB
     assert kept(stay) == stay
@@ -166,7 +204,9 @@ def test_nothing_is_thrown_away_before_the_status_says_so() -> None:
 
 
 def test_then_the_others_go_from_the_end() -> None:
-    assert [ref.name for ref in CLEAN.ended().delete] == [names.stage_name("qwen", OWNER.uid, n) for n in (5, 4, 3, 2)]
+    assert [ref.name for ref in CLEAN.ended().delete] == [
+        names.stage_name("qwen", OWNER.uid, n) for n in (5, 4, 3, 2)
+    ]
     assert CLEAN.ended().delete == CLEAN.operator_restarted().at(10_000).ended().delete
 
 

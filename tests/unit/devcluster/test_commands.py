@@ -19,7 +19,9 @@ def test_env_is_one_line_a_shell_can_evaluate() -> None:
     )
     line = commands.environment(made)
     script = f'PATH=/bin; {line}; printf \'%s|%s\' "$KUBECONFIG" "$PATH"'
-    printed = subprocess.run(["/bin/sh", "-c", script], capture_output=True, text=True, check=True).stdout
+    printed = subprocess.run(
+        ["/bin/sh", "-c", script], capture_output=True, text=True, check=True
+    ).stdout
     assert printed == "/a b/admin.kubeconfig|/c d/bin:/bin"
     assert shlex.split(line)[0] == "export"
 
@@ -31,7 +33,10 @@ def test_a_mistake_is_one_line_and_exit_status_1(
     assert commands.main(["status"]) == 1
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err == "devcluster: DEVCLUSTER_FAKE_GPUS must be a whole number, 0 or more: 'many'\n"
+    assert (
+        printed.err
+        == "devcluster: DEVCLUSTER_FAKE_GPUS must be a whole number, 0 or more: 'many'\n"
+    )
 
 
 def test_status_without_a_cluster_says_so(
@@ -45,7 +50,9 @@ def test_status_without_a_cluster_says_so(
 @pytest.mark.parametrize("start", [["devcluster"], ["-m", "devcluster"]], ids=["folder", "module"])
 def test_it_starts_from_the_repository_root_without_third_party_packages(start: list[str]) -> None:
     # -S and -E: no site-packages and no PYTHONPATH, as with a bare system Python.
-    done = subprocess.run([sys.executable, "-SE", *start, "--help"], cwd=REPOSITORY, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-SE", *start, "--help"], cwd=REPOSITORY, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert "bring the cluster up" in done.stdout
 
@@ -53,7 +60,9 @@ def test_it_starts_from_the_repository_root_without_third_party_packages(start: 
 def test_standard_is_the_default_storage_class() -> None:
     classes = [item for item in initial_objects()["items"] if item["kind"] == "StorageClass"]
     assert [item["metadata"]["name"] for item in classes] == ["standard"]
-    assert classes[0]["metadata"]["annotations"] == {"storageclass.kubernetes.io/is-default-class": "true"}
+    assert classes[0]["metadata"]["annotations"] == {
+        "storageclass.kubernetes.io/is-default-class": "true"
+    }
 
 
 def test_devices_are_both_there_and_free() -> None:

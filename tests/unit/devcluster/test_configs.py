@@ -9,7 +9,9 @@ import pytest
 
 from devcluster import configs, settings
 
-SETTINGS = settings.from_environment({"DEVCLUSTER_DIR": "/state"}, home=Path("/home/x"), here=Path("/"))
+SETTINGS = settings.from_environment(
+    {"DEVCLUSTER_DIR": "/state"}, home=Path("/home/x"), here=Path("/")
+)
 TOKENS = {user.name: f"token-of-{user.name}" for user in configs.USERS}
 
 
@@ -49,11 +51,19 @@ def test_a_kubeconfig_leads_to_the_api_server() -> None:
         "clusters": [
             {
                 "name": "devcluster-benchrun",
-                "cluster": {"server": "https://10.198.0.1:6443", "certificate-authority-data": "Q0E="},
+                "cluster": {
+                    "server": "https://10.198.0.1:6443",
+                    "certificate-authority-data": "Q0E=",
+                },
             }
         ],
         "users": [{"name": "admin", "user": {"token": "secret"}}],
-        "contexts": [{"name": "devcluster-benchrun", "context": {"cluster": "devcluster-benchrun", "user": "admin"}}],
+        "contexts": [
+            {
+                "name": "devcluster-benchrun",
+                "context": {"cluster": "devcluster-benchrun", "user": "admin"},
+            }
+        ],
         "current-context": "devcluster-benchrun",
     }
 
@@ -67,7 +77,10 @@ def test_pods_get_addresses_of_their_range() -> None:
 def test_containerd_keeps_to_the_state_directory() -> None:
     read = tomllib.loads(configs.containerd(SETTINGS))
     cri = read["plugins"]["io.containerd.grpc.v1.cri"]
-    assert (read["root"], read["grpc"]["address"]) == ("/state/containerd", "/state/containerd.sock")
+    assert (read["root"], read["grpc"]["address"]) == (
+        "/state/containerd",
+        "/state/containerd.sock",
+    )
     assert cri["sandbox_image"] == "localhost/pause:dev"
     assert cri["restrict_oom_score_adj"] is True
     assert cri["cni"]["conf_dir"] == "/state/cni/conf"
@@ -75,7 +88,9 @@ def test_containerd_keeps_to_the_state_directory() -> None:
 
 
 def test_a_folder_with_quotes_in_its_name_stays_one_string() -> None:
-    odd = settings.from_environment({"DEVCLUSTER_DIR": '/a "b" \\c'}, home=Path("/"), here=Path("/"))
+    odd = settings.from_environment(
+        {"DEVCLUSTER_DIR": '/a "b" \\c'}, home=Path("/"), here=Path("/")
+    )
     assert tomllib.loads(configs.containerd(odd))["root"] == '/a "b" \\c/containerd'
 
 

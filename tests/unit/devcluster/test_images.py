@@ -1,4 +1,5 @@
-"""go.mod of the servers: the names and versions of the modules that Kubernetes publishes beside itself."""
+"""go.mod of the servers: the names and versions of the modules that Kubernetes publishes beside
+itself."""
 
 import configparser
 import hashlib
@@ -48,7 +49,11 @@ def test_an_invalid_release_is_rejected(version: str) -> None:
 
 
 def test_only_modules_of_the_release_itself_are_replaced() -> None:
-    assert go_modules.staging_modules(RELEASE) == ["k8s.io/api", "k8s.io/client-go", "k8s.io/sample-cli-plugin"]
+    assert go_modules.staging_modules(RELEASE) == [
+        "k8s.io/api",
+        "k8s.io/client-go",
+        "k8s.io/sample-cli-plugin",
+    ]
 
 
 def test_the_whole_file() -> None:
@@ -86,7 +91,12 @@ def test_the_committed_files_agree_with_the_generator() -> None:
 
 def test_a_required_version_is_found_in_both_forms() -> None:
     assert go_modules.required_version("require example.org/a v1.2.3\n", "example.org/a") == "1.2.3"
-    assert go_modules.required_version("require (\n\texample.org/a v1.2.4 // indirect\n)\n", "example.org/a") == "1.2.4"
+    assert (
+        go_modules.required_version(
+            "require (\n\texample.org/a v1.2.4 // indirect\n)\n", "example.org/a"
+        )
+        == "1.2.4"
+    )
     with pytest.raises(DevclusterError, match=r"requires no example\.org/b"):
         go_modules.required_version("require example.org/a v1.2.3\n", "example.org/b")
 
@@ -131,11 +141,19 @@ def test_variables_win_over_files_and_files_for_install_over_global_ones() -> No
         "global.timeout='10'",
         "install.timeout='20'",
     ]
-    assert package_index.pip_settings(listed) == {"index-url": "https://variable.example/simple", "timeout": "20"}
+    assert package_index.pip_settings(listed) == {
+        "index-url": "https://variable.example/simple",
+        "timeout": "20",
+    }
 
 
 def test_paths_of_this_machine_stay_out() -> None:
-    listed = [":env:.find-links='/opt/wheels'", ":env:.cert='/x.crt'", "global.cache-dir='/y'", ":env:.user='1'"]
+    listed = [
+        ":env:.find-links='/opt/wheels'",
+        ":env:.cert='/x.crt'",
+        "global.cache-dir='/y'",
+        ":env:.user='1'",
+    ]
     assert package_index.pip_settings(listed) == {}
 
 
@@ -151,7 +169,10 @@ def test_several_indexes_survive_as_several_lines() -> None:
     listed = ["global.extra-index-url='https://a.example/simple\\nhttps://b.example/simple'"]
     read = configparser.RawConfigParser()
     read.read_string(package_index.pip_conf(package_index.pip_settings(listed)))
-    assert read["global"]["extra-index-url"].split() == ["https://a.example/simple", "https://b.example/simple"]
+    assert read["global"]["extra-index-url"].split() == [
+        "https://a.example/simple",
+        "https://b.example/simple",
+    ]
 
 
 def test_certificates_are_looked_for_where_the_build_has_them() -> None:
@@ -200,7 +221,9 @@ def test_modules_are_compiled_once_for_containers_that_can_write_nothing(tmp_pat
     good, template = venv / "lib/good.py", venv / "lib/template.py"
     good.write_text("ANSWER = 42\n")
     template.write_text("class {{name}}:\n")
-    settings = from_environment({"DEVCLUSTER_CACHE": str(tmp_path / "cache")}, home=tmp_path, here=tmp_path)
+    settings = from_environment(
+        {"DEVCLUSTER_CACHE": str(tmp_path / "cache")}, home=tmp_path, here=tmp_path
+    )
 
     vllm_cpu.make(settings)
     compiled = Path(importlib.util.cache_from_source(str(good)))
@@ -220,11 +243,16 @@ def test_nothing_is_missing_where_everything_is_found() -> None:
 
 def test_a_package_is_named_once_however_many_of_its_programs_are_missing() -> None:
     absent = {"containerd", "ctr", "etcd"}
-    assert debian.missing(debian.CLUSTER.items(), lambda thing: thing not in absent) == ["containerd", "etcd-server"]
+    assert debian.missing(debian.CLUSTER.items(), lambda thing: thing not in absent) == [
+        "containerd",
+        "etcd-server",
+    ]
 
 
 def test_files_count_as_well_as_programs() -> None:
-    assert debian.missing(debian.COMPILER.items(), lambda thing: not thing.startswith("/")) == ["libc6-dev"]
+    assert debian.missing(debian.COMPILER.items(), lambda thing: not thing.startswith("/")) == [
+        "libc6-dev"
+    ]
 
 
 def test_the_complaint_is_one_line_with_the_remedy() -> None:

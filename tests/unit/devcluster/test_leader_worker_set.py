@@ -1,4 +1,5 @@
-"""LeaderWorkerSet in the development cluster: which version, and how its own chart is told of the image built here."""
+"""LeaderWorkerSet in the development cluster: which version, and how its own chart is told of the
+image built here."""
 
 from pathlib import Path
 
@@ -6,7 +7,9 @@ import pytest
 
 from devcluster import commands, go_modules, leader_worker_set, settings
 
-MADE = settings.from_environment({"DEVCLUSTER_DIR": "/dc", "DEVCLUSTER_CACHE": "/c"}, home=Path("/"), here=Path("/"))
+MADE = settings.from_environment(
+    {"DEVCLUSTER_DIR": "/dc", "DEVCLUSTER_CACHE": "/c"}, home=Path("/"), here=Path("/")
+)
 
 
 def words() -> list[str]:
@@ -26,9 +29,19 @@ def test_the_modules_own_chart_is_installed_into_this_cluster_and_waited_for() -
 
 
 def test_the_image_is_the_one_built_here_and_never_pulled() -> None:
-    values = dict(word.removeprefix("--set=").split("=") for word in words() if word.startswith("--set="))
-    image = {name.removeprefix("image.manager."): value for name, value in values.items() if "image" in name}
-    assert image == {"repository": "docker.io/lws/lws", "tag": "v0.7.0", "pullPolicy": "IfNotPresent"}
+    values = dict(
+        word.removeprefix("--set=").split("=") for word in words() if word.startswith("--set=")
+    )
+    image = {
+        name.removeprefix("image.manager."): value
+        for name, value in values.items()
+        if "image" in name
+    }
+    assert image == {
+        "repository": "docker.io/lws/lws",
+        "tag": "v0.7.0",
+        "pullPolicy": "IfNotPresent",
+    }
 
 
 def test_without_a_cluster_it_says_what_to_do(
@@ -38,4 +51,7 @@ def test_without_a_cluster_it_says_what_to_do(
     monkeypatch.setattr("devcluster.debian.require_root", lambda: None)
     monkeypatch.setattr("devcluster.debian.ensure", lambda packages: None)
     assert commands.main(["lws"]) == 1
-    assert "the cluster is not up, so there is nothing to install into; run: devcluster up" in capsys.readouterr().err
+    assert (
+        "the cluster is not up, so there is nothing to install into; run: devcluster up"
+        in capsys.readouterr().err
+    )

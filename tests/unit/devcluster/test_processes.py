@@ -1,4 +1,5 @@
-"""Servers: which there are, in which order they start, and that their flags agree with the files written for them."""
+"""Servers: which there are, in which order they start, and that their flags agree with the files
+written for them."""
 
 import os
 import subprocess
@@ -18,7 +19,16 @@ BY_NAME = {server.name: server for server in servers.servers(SETTINGS)}
 
 
 def test_the_api_server_and_what_it_needs_come_first() -> None:
-    assert list(BY_NAME) == ["etcd", "containerd", "api-server", "controllers", "scheduler", "kubelet", "proxy", "dns"]
+    assert list(BY_NAME) == [
+        "etcd",
+        "containerd",
+        "api-server",
+        "controllers",
+        "scheduler",
+        "kubelet",
+        "proxy",
+        "dns",
+    ]
     assert [name for name, server in BY_NAME.items() if not server.after_api_server] == [
         "etcd",
         "containerd",
@@ -65,7 +75,10 @@ def test_version_1_has_one_branch_a_hierarchy(tmp_path: Path) -> None:
         (tmp_path / hierarchy).mkdir()
         (tmp_path / hierarchy / "tasks").touch()
     (tmp_path / "unified").mkdir()
-    assert cgroups.branches(SETTINGS_CGROUPS, tmp_path) == [tmp_path / "cpu" / BRANCH, tmp_path / "memory" / BRANCH]
+    assert cgroups.branches(SETTINGS_CGROUPS, tmp_path) == [
+        tmp_path / "cpu" / BRANCH,
+        tmp_path / "memory" / BRANCH,
+    ]
 
 
 def test_a_machine_without_cgroups_is_rejected(tmp_path: Path) -> None:
@@ -74,7 +87,12 @@ def test_a_machine_without_cgroups_is_rejected(tmp_path: Path) -> None:
 
 
 def test_removing_takes_nested_branches_everywhere_and_nothing_else(tmp_path: Path) -> None:
-    for path in (f"cpu/{BRANCH}/kubepods/pod1", f"unified/{BRANCH}/kubepods", f"{BRANCH}/a", "cpu/other"):
+    for path in (
+        f"cpu/{BRANCH}/kubepods/pod1",
+        f"unified/{BRANCH}/kubepods",
+        f"{BRANCH}/a",
+        "cpu/other",
+    ):
         (tmp_path / path).mkdir(parents=True)
     cgroups.remove(SETTINGS_CGROUPS, tmp_path)
     left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.glob("**/*"))
@@ -86,7 +104,9 @@ def test_removing_takes_nested_branches_everywhere_and_nothing_else(tmp_path: Pa
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Settings:
-    return settings.from_environment({"DEVCLUSTER_DIR": str(tmp_path)}, home=tmp_path, here=tmp_path)
+    return settings.from_environment(
+        {"DEVCLUSTER_DIR": str(tmp_path)}, home=tmp_path, here=tmp_path
+    )
 
 
 def test_a_recorded_process_is_found(cluster: Settings) -> None:
@@ -140,7 +160,9 @@ def test_a_program_that_is_not_there_is_named() -> None:
     assert not succeeds("no-such-program")
 
 
-def test_what_is_shown_goes_to_stderr_so_that_stdout_stays_clean(capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_shown_goes_to_stderr_so_that_stdout_stays_clean(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     assert run("sh", "-c", "echo out; echo err >&2", shown=True) == ""
     assert capfd.readouterr() == ("", "out\nerr\n")
 

@@ -68,22 +68,47 @@ def test_the_cache_follows_xdg() -> None:
         pytest.param("lower-case letters", "DEVCLUSTER_NAME", "Name", id="name-upper-case"),
         pytest.param("lower-case letters", "DEVCLUSTER_NAME", "a/b", id="name-with-slash"),
         pytest.param("lower-case letters", "DEVCLUSTER_NAME", "--", id="name-without-letters"),
-        pytest.param("DEVCLUSTER_NODE_IP must be an IPv4 address", "DEVCLUSTER_NODE_IP", "::1", id="address-v6"),
-        pytest.param("must be two addresses of one /24", "DEVCLUSTER_NODE_IP", "10.9.0.1", id="other-link"),
-        pytest.param("must be two addresses of one /24", "DEVCLUSTER_NODE_IP", "10.198.0.254", id="same-address"),
         pytest.param(
-            "DEVCLUSTER_POD_CIDR must be an IPv4 network", "DEVCLUSTER_POD_CIDR", "10.0.0.1/8", id="host-bits"
+            "DEVCLUSTER_NODE_IP must be an IPv4 address",
+            "DEVCLUSTER_NODE_IP",
+            "::1",
+            id="address-v6",
         ),
-        pytest.param("must not overlap", "DEVCLUSTER_POD_CIDR", "10.96.3.0/24", id="pods-in-services"),
-        pytest.param("must not overlap", "DEVCLUSTER_SVC_CIDR", "10.198.0.0/16", id="services-over-link"),
+        pytest.param(
+            "must be two addresses of one /24", "DEVCLUSTER_NODE_IP", "10.9.0.1", id="other-link"
+        ),
+        pytest.param(
+            "must be two addresses of one /24",
+            "DEVCLUSTER_NODE_IP",
+            "10.198.0.254",
+            id="same-address",
+        ),
+        pytest.param(
+            "DEVCLUSTER_POD_CIDR must be an IPv4 network",
+            "DEVCLUSTER_POD_CIDR",
+            "10.0.0.1/8",
+            id="host-bits",
+        ),
+        pytest.param(
+            "must not overlap", "DEVCLUSTER_POD_CIDR", "10.96.3.0/24", id="pods-in-services"
+        ),
+        pytest.param(
+            "must not overlap", "DEVCLUSTER_SVC_CIDR", "10.198.0.0/16", id="services-over-link"
+        ),
         pytest.param("must be a whole number", "DEVCLUSTER_FAKE_GPUS", "-1", id="negative-gpus"),
         pytest.param("must be a whole number", "DEVCLUSTER_FAKE_GPUS", "many", id="wordy-gpus"),
-        pytest.param("too long for a unix socket", "DEVCLUSTER_DIR", "/" + "d" * 90, id="long-folder"),
+        pytest.param(
+            "too long for a unix socket", "DEVCLUSTER_DIR", "/" + "d" * 90, id="long-folder"
+        ),
         pytest.param("must not be below", "DEVCLUSTER_DIR", "/run/dc", id="covered-folder"),
-        pytest.param("must not be below", "DEVCLUSTER_CACHE", "/var/lib/kubelet", id="covered-cache"),
+        pytest.param(
+            "must not be below", "DEVCLUSTER_CACHE", "/var/lib/kubelet", id="covered-cache"
+        ),
     ],
 )
-def test_an_impossible_request_is_rejected_in_one_line(message: str, variable: str, value: str) -> None:
+def test_an_impossible_request_is_rejected_in_one_line(
+    message: str, variable: str, value: str
+) -> None:
     with pytest.raises(DevclusterError, match=message) as refused:
         read(**{variable: value})
     assert variable in str(refused.value)

@@ -24,7 +24,9 @@ def test_an_empty_folder_becomes_the_clusters(cluster: Settings) -> None:
     assert (cluster.directory / "etcd").is_dir()
 
 
-def test_a_folder_with_something_else_in_it_is_rejected_and_never_deleted(cluster: Settings) -> None:
+def test_a_folder_with_something_else_in_it_is_rejected_and_never_deleted(
+    cluster: Settings,
+) -> None:
     precious = cluster.directory / "thesis.tex"
     precious.touch()
     with pytest.raises(DevclusterError, match="holds something else"):

@@ -1,4 +1,5 @@
-"""The project's own commands, started as a person would: none of what a `make` around these tests has set reaches them."""
+"""The project's own commands, started as a person would: none of what a `make` around these tests
+has set reaches them."""
 
 import os
 import subprocess
@@ -6,7 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parents[3]
-OF_AN_OUTER_MAKE = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "CI", "CLUSTER", "EXAMPLE", "SIMULATOR", "HELM_FLAGS")
+OF_AN_OUTER_MAKE = (
+    "MAKEFLAGS",
+    "MAKELEVEL",
+    "MFLAGS",
+    "CI",
+    "CLUSTER",
+    "EXAMPLE",
+    "SIMULATOR",
+    "HELM_FLAGS",
+)
 
 
 def typed(
@@ -19,5 +29,11 @@ def typed(
         if name not in OF_AN_OUTER_MAKE and not name.endswith("_IMAGE")
     }
     return subprocess.run(
-        words, cwd=folder, env=outside | dict(settings or {}), capture_output=True, text=True, timeout=60, check=False
+        words,
+        cwd=folder,
+        env=outside | dict(settings or {}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )

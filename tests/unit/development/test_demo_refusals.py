@@ -26,11 +26,19 @@ def test_the_simulator_is_on_no_cluster_but_the_embedded_one() -> None:
     [
         pytest.param(None, "there is no file", id="no file"),
         pytest.param("a: [", "not YAML of Kubernetes objects", id="not YAML"),
-        pytest.param("kind: BenchmarkRun\nmetadata: {generateName: x-}\n", "each with a name", id="no name"),
-        pytest.param("kind: ConfigMap\nmetadata: {name: x}\n---\n", "holds no BenchmarkRun", id="nothing to show"),
+        pytest.param(
+            "kind: BenchmarkRun\nmetadata: {generateName: x-}\n", "each with a name", id="no name"
+        ),
+        pytest.param(
+            "kind: ConfigMap\nmetadata: {name: x}\n---\n",
+            "holds no BenchmarkRun",
+            id="nothing to show",
+        ),
     ],
 )
-def test_an_example_without_runs_is_rejected(tmp_path: Path, text: str | None, problem: str) -> None:
+def test_an_example_without_runs_is_rejected(
+    tmp_path: Path, text: str | None, problem: str
+) -> None:
     example = tmp_path / "example.yaml"
     if text is not None:
         example.write_text(text)

@@ -21,10 +21,17 @@ def helm_words(*variables: str) -> list[str]:
         pytest.param("reg:5000/x:dev", "reg:5000/x", "dev", id="registry with a port"),
         pytest.param("reg:5000/team/x", "reg:5000/team/x", "", id="port and no tag"),
         pytest.param("x:dev", "x", "dev", id="no registry"),
-        pytest.param("reg:5000/x@sha256:0a", "reg:5000/x@sha256", "0a", id="digest, put together again by the chart"),
+        pytest.param(
+            "reg:5000/x@sha256:0a",
+            "reg:5000/x@sha256",
+            "0a",
+            id="digest, put together again by the chart",
+        ),
     ],
 )
-def test_the_tag_is_what_follows_the_last_colon_after_the_last_slash(image: str, repository: str, tag: str) -> None:
+def test_the_tag_is_what_follows_the_last_colon_after_the_last_slash(
+    image: str, repository: str, tag: str
+) -> None:
     words = helm_words(f"OPERATOR_IMAGE={image}", f"CLIENT_IMAGE={image}")
     assert {word for word in words if "mage." in word} == {
         f"image.repository={repository}",
@@ -45,9 +52,13 @@ def test_only_on_the_embedded_cluster_helm_takes_what_it_did_not_make() -> None:
 
 @pytest.mark.parametrize("goal", ["demo", "install"])
 @pytest.mark.parametrize(
-    "given", [[], ["OPERATOR_IMAGE=reg/o:1"], ["CLIENT_IMAGE=reg/c:1"]], ids=["none", "one", "other"]
+    "given",
+    [[], ["OPERATOR_IMAGE=reg/o:1"], ["CLIENT_IMAGE=reg/c:1"]],
+    ids=["none", "one", "other"],
 )
-def test_a_cluster_of_ones_own_is_not_given_images_that_exist_nowhere(goal: str, given: list[str]) -> None:
+def test_a_cluster_of_ones_own_is_not_given_images_that_exist_nowhere(
+    goal: str, given: list[str]
+) -> None:
     done = typed("make", goal, "CLUSTER=current", *given)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()

@@ -1,4 +1,5 @@
-"""Packages that are imported as one: a name is that of the module which defines it, whatever other modules import."""
+"""Packages that are imported as one: a name is that of the module which defines it, whatever other
+modules import."""
 
 import ast
 import importlib
@@ -30,7 +31,11 @@ def body_of(module: ModuleType) -> list[ast.stmt]:
 def defined_in(module: ModuleType) -> Iterator[str]:
     for node in body_of(module):
         match node:
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.AsyncFunctionDef(name=name):
+            case (
+                ast.FunctionDef(name=name)
+                | ast.ClassDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+            ):
                 yield name
             case ast.Assign(targets=targets):
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
@@ -51,6 +56,8 @@ def test_a_name_of_a_package_is_what_its_module_defines(package: str) -> None:
         f"{module.__name__}.{name}"
         for module in modules
         for name in defined_in(module)
-        if not name.startswith("_") and name != "logger" and getattr(whole, name) is not getattr(module, name)
+        if not name.startswith("_")
+        and name != "logger"
+        and getattr(whole, name) is not getattr(module, name)
     ]
     assert hidden == []

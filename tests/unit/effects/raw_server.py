@@ -11,7 +11,8 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset and drops wh
 
 @asynccontextmanager
 async def sending(*parts: bytes, reset: bool = False, stays: bool = False) -> AsyncIterator[str]:
-    """Its URL. To every request it sends the parts and closes; `reset`: with a reset; `stays`: it does not close."""
+    """Its URL. To every request it sends the parts and closes; `reset`: with a reset; `stays`: it
+    does not close."""
     over = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

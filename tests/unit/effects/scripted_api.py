@@ -1,4 +1,5 @@
-"""A real HTTP server in the API server's place: answers one after the other, as told, and keeps what it was asked."""
+"""A real HTTP server in the API server's place: answers one after the other, as told, and keeps
+what it was asked."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -50,14 +51,21 @@ def gives(body: Json) -> Answer:
 
 def refuses(code: int, reason: str = "", message: str = "it said no", **headers: str) -> Answer:
     """A Status object, as the API server refuses."""
-    body = {"kind": "Status", "status": "Failure", "reason": reason, "message": message, "code": code}
+    body = {
+        "kind": "Status",
+        "status": "Failure",
+        "reason": reason,
+        "message": message,
+        "code": code,
+    }
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return Answer(code, json.dumps(body).encode(), {"Content-Type": "application/json", **named})
 
 
 @asynccontextmanager
 async def answering(*answers: Answer) -> AsyncIterator[Exchange]:
-    """A line to a server that gives these answers; one question more than answers is its error 599."""
+    """A line to a server that gives these answers; one question more than answers is its error
+    599."""
     left, requests = list(answers), list[Request]()
 
     async def answer(request: web.Request) -> web.Response:

@@ -24,7 +24,9 @@ async def requested_key(exchange: Exchange) -> bytes:
 async def test_a_restart_finds_the_same_and_writes_nothing() -> None:
     async with answering(secret(KEY)) as exchange:
         assert await requested_key(exchange) == KEY
-    assert [(each.method, each.path) for each in exchange.requests] == [("GET", f"{PATH}/{CHANNEL_KEY}")]
+    assert [(each.method, each.path) for each in exchange.requests] == [
+        ("GET", f"{PATH}/{CHANNEL_KEY}")
+    ]
 
 
 async def test_the_first_start_makes_one_of_32_random_bytes() -> None:
@@ -38,7 +40,10 @@ async def test_the_first_start_makes_one_of_32_random_bytes() -> None:
         ]
         manifest = exchange.requests[1].body
         assert manifest is not None
-        assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == (CHANNEL_KEY, NAMESPACE)
+        assert (manifest["metadata"]["name"], manifest["metadata"]["namespace"]) == (
+            CHANNEL_KEY,
+            NAMESPACE,
+        )
         assert manifest["immutable"] is True
         made.append(base64.b64decode(manifest["data"]["key"]))
     assert [len(key) for key in made] == [32, 32]
@@ -46,13 +51,22 @@ async def test_the_first_start_makes_one_of_32_random_bytes() -> None:
 
 
 async def test_of_two_replicas_both_take_the_one_that_was_kept() -> None:
-    async with answering(refuses(404, "NotFound"), refuses(409, "AlreadyExists"), secret(KEY)) as exchange:
+    async with answering(
+        refuses(404, "NotFound"), refuses(409, "AlreadyExists"), secret(KEY)
+    ) as exchange:
         assert await requested_key(exchange) == KEY
     assert [each.method for each in exchange.requests] == ["GET", "POST", "GET"]
 
 
 @pytest.mark.parametrize(
-    "found", [gives({}), gives({"data": None}), gives({"data": {"key": "no base64!"}}), secret(b""), secret(KEY[:31])]
+    "found",
+    [
+        gives({}),
+        gives({"data": None}),
+        gives({"data": {"key": "no base64!"}}),
+        secret(b""),
+        secret(KEY[:31]),
+    ],
 )
 async def test_a_secret_without_a_key_is_rejected_and_not_shown(found: Answer) -> None:
     async with answering(found) as exchange:

@@ -1,4 +1,5 @@
-"""Reading records of the client, against the client's own record server: what fits is taken, everything else is refused."""
+"""Reading records of the client, against the client's own record server: what fits is taken,
+everything else is refused."""
 
 import hashlib
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -36,13 +37,19 @@ def linked(
     searches: Sequence[Search] = (),
 ) -> ClientRecords:
     """To the client of a run with two stages."""
-    target = PullTarget("client-pod", base_url, "uid-1", 0, token, plan_digest, stage_ids, tuple(searches))
+    target = PullTarget(
+        "client-pod", base_url, "uid-1", 0, token, plan_digest, stage_ids, tuple(searches)
+    )
     return ClientRecords(exchanger, target)
 
 
 def sealed(sequence: int = 0, **changes: object) -> Sealed:
     """A record as the client makes it for stage `sequence`, but for `changes`."""
-    values = {"sequence": sequence, "plan_digest": PLAN_DIGEST, "stage_id": f"chat/rate=4/r{sequence + 1}"}
+    values = {
+        "sequence": sequence,
+        "plan_digest": PLAN_DIGEST,
+        "stage_id": f"chat/rate=4/r{sequence + 1}",
+    }
     return seal(record().model_copy(update={**values, **changes}))
 
 
@@ -75,13 +82,16 @@ async def link(url: str, fetcher: Fetcher) -> ClientRecords:
     return linked(fetcher, url)
 
 
-async def test_records_arrive_as_the_client_sealed_them(ledger: Ledger, link: ClientRecords) -> None:
+async def test_records_arrive_as_the_client_sealed_them(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     made = [sealed(n) for n in (0, 1)]
     for each in made:
         ledger.add(each)
     pulled = await link.pull(from_sequence=0, seen_version=-1)
     assert [(a.sequence, a.stage_id, a.digest, a.data, a.ends_search) for a in pulled.arrivals] == [
-        (envelope.sequence, envelope.stage_id, envelope.digest, body, None) for envelope, body in made
+        (envelope.sequence, envelope.stage_id, envelope.digest, body, None)
+        for envelope, body in made
     ]
     assert (pulled.progress.records, pulled.refused) == (2, ())
 
@@ -106,17 +116,23 @@ async def test_progress_alone_is_news(ledger: Ledger, link: ClientRecords) -> No
     assert (pulled.progress.phase, pulled.arrivals) == ("WarmingUp", ())
 
 
-async def test_acknowledged_records_are_dropped_by_the_client(ledger: Ledger, link: ClientRecords) -> None:
+async def test_acknowledged_records_are_dropped_by_the_client(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     ledger.add(sealed(0))
     assert await link.acknowledge(1) is True
     assert ledger.delivery(first=0)[0].records == ()
 
 
-async def test_acknowledgement_that_is_not_taken_says_so(ledger: Ledger, link: ClientRecords) -> None:
+async def test_acknowledgement_that_is_not_taken_says_so(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     assert await link.acknowledge(1) is False  # the client has no record yet
 
 
-async def test_a_client_of_another_token_differs_from_a_silent_one(ledger: Ledger, url: str, fetcher: Fetcher) -> None:
+async def test_a_client_of_another_token_differs_from_a_silent_one(
+    ledger: Ledger, url: str, fetcher: Fetcher
+) -> None:
     ledger.add(sealed(0))
     stranger = linked(fetcher, url, token="0" * 64)
     with pytest.raises(Refused, match="token"):
@@ -146,7 +162,9 @@ async def test_record_that_is_not_of_the_plan_is_rejected(
     assert [why in reason for reason in pulled.refused] == [True], pulled.refused
 
 
-async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(url: str, ledger: Ledger) -> None:
+async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(
+    url: str, ledger: Ledger
+) -> None:
     fetcher = Fetcher()
     ledger.add(sealed(0))
     ledger.add(sealed(1, run_uid="other"))
@@ -155,7 +173,9 @@ async def test_where_nothing_tells_the_plans_digest_the_other_checks_stand(url: 
     await fetcher.close()
 
 
-async def test_one_bad_record_does_not_hold_back_a_good_one(ledger: Ledger, link: ClientRecords) -> None:
+async def test_one_bad_record_does_not_hold_back_a_good_one(
+    ledger: Ledger, link: ClientRecords
+) -> None:
     ledger.add(sealed(0, run_uid="other"))
     ledger.add(sealed(1))
     pulled = await link.pull(from_sequence=0, seen_version=-1)
@@ -174,13 +194,17 @@ class Says:
     ) -> bytes:
         return self._answer
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]) -> None:
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]
+    ) -> None:
         raise FetchError("HTTP 409", status=409)
 
 
 def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
     progress = Progress(version=1, phase="Measuring")
-    head = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records))
+    head = Delivery(
+        run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records)
+    )
     return pack_delivery(head, [body for _, body in records])
 
 
@@ -188,7 +212,9 @@ def delivery(*records: Sealed, run_uid: str = "uid-1") -> bytes:
     ("why", "answer"),
     [
         pytest.param("does not fit the contract", b"<html>", id="no-json"),
-        pytest.param("does not fit the contract", b'{"contract": 2, "run_uid": "uid-1"}\n', id="no-progress"),
+        pytest.param(
+            "does not fit the contract", b'{"contract": 2, "run_uid": "uid-1"}\n', id="no-progress"
+        ),
         pytest.param("does not fit the contract", delivery() + b"more", id="more-than-said"),
         pytest.param("of run 'uid-2'", delivery(run_uid="uid-2"), id="other-run"),
         pytest.param("of run ''", delivery(sealed(), run_uid=""), id="records-of-no-run"),
@@ -203,12 +229,16 @@ async def test_answer_of_somebody_else_is_rejected(why: str, answer: bytes) -> N
     ("theirs", "answer"),
     [
         pytest.param(
-            None, b'{"run_uid":"uid-1","progress":{"version":1,"phase":"Waiting"},"records":[]}', id="earlier"
+            None,
+            b'{"run_uid":"uid-1","progress":{"version":1,"phase":"Waiting"},"records":[]}',
+            id="earlier",
         ),
         pytest.param(3, b'{"contract":3,"more":1}\n', id="later"),
     ],
 )
-async def test_a_client_of_another_version_is_known_as_such(theirs: int | None, answer: bytes) -> None:
+async def test_a_client_of_another_version_is_known_as_such(
+    theirs: int | None, answer: bytes
+) -> None:
     with pytest.raises(Refused, match=r"spec\.client\.image") as mismatch:
         await linked(Says(answer)).pull(from_sequence=0, seen_version=-1)
     cause = mismatch.value.__cause__

@@ -1,11 +1,19 @@
-"""What is asked of a client, within which bounds, and what becomes of every way in which it may not answer."""
+"""What is asked of a client, within which bounds, and what becomes of every way in which it may not
+answer."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from benchrun.effects import ACKNOWLEDGE_SECONDS, ANSWER_SECONDS, WAIT_SECONDS, Fetcher, FetchError, Refused
+from benchrun.effects import (
+    ACKNOWLEDGE_SECONDS,
+    ANSWER_SECONDS,
+    WAIT_SECONDS,
+    Fetcher,
+    FetchError,
+    Refused,
+)
 from benchrun_client.contract import (
     MAX_BODIES_BYTES,
     MAX_DELIVERY_BYTES,
@@ -31,7 +39,9 @@ class Recorded:
         self.fetched.append((url, limit_bytes, timeout_seconds, headers))
         return self.answer
 
-    async def post(self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]) -> None:
+    async def post(
+        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str]
+    ) -> None:
         self.posted.append((url, body, timeout_seconds, headers))
 
 
@@ -40,7 +50,11 @@ async def test_a_question_names_what_is_known_and_how_long_it_may_be_held_back()
     await linked(exchanger).pull(from_sequence=3, seen_version=-1)
     ((url, limit_bytes, timeout_seconds, headers),) = exchanger.fetched
     assert urlsplit(url)._replace(query="").geturl() == "http://client:8090/records"
-    assert parse_qs(urlsplit(url).query) == {"from": ["3"], "seen": ["-1"], "wait": [str(WAIT_SECONDS)]}
+    assert parse_qs(urlsplit(url).query) == {
+        "from": ["3"],
+        "seen": ["-1"],
+        "wait": [str(WAIT_SECONDS)],
+    }
     assert timeout_seconds == WAIT_SECONDS + ANSWER_SECONDS
     assert limit_bytes == MAX_DELIVERY_BYTES
     assert headers == {TOKEN_HEADER: TOKEN}
@@ -71,17 +85,27 @@ async def test_a_client_that_breaks_off_was_not_heard(parts: tuple[bytes, ...]) 
 
 
 async def test_the_first_misfit_of_an_answer_is_reported_with_its_place() -> None:
-    answer = (
-        b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
-    )
-    with pytest.raises(Refused, match=r"^answer does not fit the contract: progress\.version: Input should be"):
+    answer = b'{"contract": 2, "run_uid": "uid-1", "progress": {"version": "new", "phase": "Measuring"}, "records": []}\n'
+    with pytest.raises(
+        Refused, match=r"^answer does not fit the contract: progress\.version: Input should be"
+    ):
         await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     with pytest.raises(Refused, match=r"^answer does not fit the contract: document: "):
         await linked(Recorded(b"")).pull(from_sequence=0, seen_version=-1)
 
 
 @pytest.mark.parametrize(
-    "answer", [b"[" * 5000, b"[" * 5000 + b"]" * 5000, b'{"a":' * 5000, b"null", b"7", b'"text"', b"\n" * 99, b"\xff"]
+    "answer",
+    [
+        b"[" * 5000,
+        b"[" * 5000 + b"]" * 5000,
+        b'{"a":' * 5000,
+        b"null",
+        b"7",
+        b'"text"',
+        b"\n" * 99,
+        b"\xff",
+    ],
 )
 async def test_nonsense_is_rejected_in_few_words(answer: bytes) -> None:
     with pytest.raises(Refused) as refused:
@@ -99,11 +123,21 @@ async def test_a_field_that_is_made_up_does_not_fill_the_log() -> None:
 
 
 async def test_each_refused_record_says_which_and_why_once() -> None:
-    answer = delivery(opaque(b"x", digest="d" * 64), sealed(1, run_uid="another\x1b"), sealed(1, stage_id="\x1b[31m"))
+    answer = delivery(
+        opaque(b"x", digest="d" * 64),
+        sealed(1, run_uid="another\x1b"),
+        sealed(1, stage_id="\x1b[31m"),
+    )
     pulled = await linked(Recorded(answer)).pull(from_sequence=0, seen_version=-1)
     assert pulled.arrivals == ()
-    assert [reason.partition(":")[0] for reason in pulled.refused] == ["record 0", "record 1", "record 1"]
-    assert all(reason.isprintable() and reason.count("record ") == 1 for reason in pulled.refused), pulled.refused
+    assert [reason.partition(":")[0] for reason in pulled.refused] == [
+        "record 0",
+        "record 1",
+        "record 1",
+    ]
+    assert all(
+        reason.isprintable() and reason.count("record ") == 1 for reason in pulled.refused
+    ), pulled.refused
 
 
 async def test_the_progress_of_an_answer_whose_records_are_rejected_counts() -> None:

@@ -41,7 +41,9 @@ def _outside(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_outside")
-async def test_outside_a_cluster_the_kubeconfig_tells(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_outside_a_cluster_the_kubeconfig_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("KUBECONFIG", str(kubeconfig(tmp_path)))
     found = await configuration(connections=5)
     assert (found.host, found.connection_pool_maxsize) == ("https://10.0.0.1:6443", 5)
@@ -59,7 +61,9 @@ async def test_without_kubeconfig_or_service_account_the_error_says_so(
         await configuration()
 
 
-@pytest.mark.parametrize(("host", "token", "inside"), [(True, True, True), (True, False, False), (False, True, False)])
+@pytest.mark.parametrize(
+    ("host", "token", "inside"), [(True, True, True), (True, False, False), (False, True, False)]
+)
 def test_a_pod_with_a_service_account_is_in_a_cluster(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, host: bool, token: bool, inside: bool
 ) -> None:
@@ -78,7 +82,10 @@ def test_a_pod_with_a_service_account_is_in_a_cluster(
 )
 async def test_the_first_bytes_of_a_long_answer_are_read(limit: int, read: bytes) -> None:
     async with answering(Answer(body=b"x" * 100)) as exchange:
-        assert await exchange.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5) == read
+        assert (
+            await exchange.connection.request("GET", "/", limit_bytes=limit, timeout_seconds=5)
+            == read
+        )
 
 
 async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
@@ -92,12 +99,18 @@ async def test_an_answer_without_an_end_is_left_at_its_bound() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [(), (HEAD,), (HEAD + b"Content-Length: 9\r\n\r\n", b"up")], ids=["none", "head", "half"]
+    "parts",
+    [(), (HEAD,), (HEAD + b"Content-Length: 9\r\n\r\n", b"up")],
+    ids=["none", "head", "half"],
 )
-async def test_an_answer_that_does_not_come_in_time_is_unavailable(parts: tuple[bytes, ...]) -> None:
+async def test_an_answer_that_does_not_come_in_time_is_unavailable(
+    parts: tuple[bytes, ...],
+) -> None:
     async with sending(*parts, stays=True) as url, connected(url) as exchange:
         with pytest.raises(Unavailable, match="GET /metrics: TimeoutError"):
-            await exchange.connection.request("GET", "/metrics", limit_bytes=100, timeout_seconds=0.05)
+            await exchange.connection.request(
+                "GET", "/metrics", limit_bytes=100, timeout_seconds=0.05
+            )
 
 
 async def test_a_refusal_is_read_no_further_than_its_sentence() -> None:
@@ -115,7 +128,10 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused()
         connections += 1
         with suppress(asyncio.IncompleteReadError):
             while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: 6\r\n\r\ngone")
+                writer.write(
+                    b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain\r\nContent-Length: "
+                    b"6\r\n\r\ngone"
+                )
                 for _ in range(20):  # the client, in this loop, reads what is there
                     await asyncio.sleep(0)
                 writer.write(b"!!")
@@ -139,10 +155,22 @@ async def test_a_refusal_in_parts_is_read_to_its_end_and_its_connection_reused()
         ("/api/v1/namespaces/lab/pods/p/log", "Pod", ("lab", "p", "log")),
         ("/apis/apps/v1/namespaces/lab/deployments", "Deployment", ("lab",)),
         ("/apis/batch/v1/namespaces/lab/jobs/j", "Job", ("lab", "j")),
-        ("/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status", "BenchmarkRun", ("lab", "r", "status")),
+        (
+            "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns/r/status",
+            "BenchmarkRun",
+            ("lab", "r", "status"),
+        ),
         ("/apis/discovery.k8s.io/v1/namespaces/lab/endpointslices", "EndpointSlice", ("lab",)),
-        ("/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n", "NetworkPolicy", ("lab", "n")),
-        ("/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g", "LeaderWorkerSet", ("lab", "g")),
+        (
+            "/apis/networking.k8s.io/v1/namespaces/lab/networkpolicies/n",
+            "NetworkPolicy",
+            ("lab", "n"),
+        ),
+        (
+            "/apis/leaderworkerset.x-k8s.io/v1/namespaces/lab/leaderworkersets/g",
+            "LeaderWorkerSet",
+            ("lab", "g"),
+        ),
         ("/api/v1/namespaces/lab/pods/..%2F..%2Fsecrets", "Pod", ("lab", "../../secrets")),
     ],
 )

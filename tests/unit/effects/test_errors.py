@@ -9,7 +9,9 @@ from hypothesis import given, strategies as st
 
 
 def status(reason: str = "", message: str = "it said no", **details: Any) -> bytes:
-    return json.dumps({"kind": "Status", "reason": reason, "message": message, "details": details}).encode()
+    return json.dumps(
+        {"kind": "Status", "reason": reason, "message": message, "details": details}
+    ).encode()
 
 
 @pytest.mark.parametrize(
@@ -18,8 +20,18 @@ def status(reason: str = "", message: str = "it said no", **details: Any) -> byt
         pytest.param(errors.NotFound, 404, status("NotFound"), id="gone"),
         pytest.param(errors.Exists, 409, status("AlreadyExists"), id="name-taken"),
         pytest.param(errors.Conflict, 409, status("Conflict"), id="moved-on"),
-        pytest.param(errors.Conflict, 422, status("Invalid", causes=[{"field": "metadata.uid"}]), id="other-uid"),
-        pytest.param(errors.Invalid, 422, status("Invalid", causes=[{"field": "spec.replicas"}]), id="bad-field"),
+        pytest.param(
+            errors.Conflict,
+            422,
+            status("Invalid", causes=[{"field": "metadata.uid"}]),
+            id="other-uid",
+        ),
+        pytest.param(
+            errors.Invalid,
+            422,
+            status("Invalid", causes=[{"field": "spec.replicas"}]),
+            id="bad-field",
+        ),
         pytest.param(errors.Invalid, 400, status("BadRequest"), id="bad-request"),
         pytest.param(errors.Invalid, 415, b"", id="unsupported"),
         pytest.param(errors.Forbidden, 401, status("Unauthorized"), id="who-are-you"),
@@ -30,7 +42,9 @@ def status(reason: str = "", message: str = "it said no", **details: Any) -> byt
         pytest.param(errors.Unavailable, 302, b"", id="redirect"),
     ],
 )
-def test_status_code_and_reason_tell_the_error(expected: type[errors.ClusterError], code: int, body: bytes) -> None:
+def test_status_code_and_reason_tell_the_error(
+    expected: type[errors.ClusterError], code: int, body: bytes
+) -> None:
     error = errors.error_of(code, body, {})
     assert type(error) is expected
     assert error.code == code
@@ -70,7 +84,9 @@ JSON = st.recursive(
     lambda inner: (
         st.lists(inner, max_size=3)
         | st.dictionaries(
-            st.sampled_from(["message", "reason", "details", "causes", "field", "code"]), inner, max_size=4
+            st.sampled_from(["message", "reason", "details", "causes", "field", "code"]),
+            inner,
+            max_size=4,
         )
     ),
     max_leaves=12,
@@ -79,7 +95,9 @@ BODY = st.binary(max_size=400) | JSON.map(lambda value: json.dumps(value).encode
 
 
 @given(status=st.integers(300, 599), body=BODY, wait=st.text(max_size=12) | st.floats().map(str))
-def test_any_answer_is_an_error_of_ours_with_words_and_a_bounded_wait(status: int, body: bytes, wait: str) -> None:
+def test_any_answer_is_an_error_of_ours_with_words_and_a_bounded_wait(
+    status: int, body: bytes, wait: str
+) -> None:
     error = errors.error_of(status, body, {"Retry-After": wait})
     assert isinstance(error, errors.ClusterError)
     assert error.code == status
@@ -112,7 +130,11 @@ def test_waits_at_the_edges(wait: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("expected", "details"),
     [
-        pytest.param(errors.Conflict, {"causes": [{"field": "spec"}, {"field": "metadata.uid"}]}, id="among-others"),
+        pytest.param(
+            errors.Conflict,
+            {"causes": [{"field": "spec"}, {"field": "metadata.uid"}]},
+            id="among-others",
+        ),
         pytest.param(errors.Invalid, {"causes": [{"field": "metadata.uid.x"}]}, id="another-field"),
         pytest.param(errors.Invalid, {"causes": [{"message": "metadata.uid"}]}, id="no-field"),
         pytest.param(errors.Invalid, {"causes": []}, id="no-cause"),
@@ -132,10 +154,13 @@ def test_only_a_uid_that_differs_makes_an_invalid_object_a_conflict(
 
 @pytest.mark.parametrize("code", [400, 409, 410, 500])
 def test_a_uid_that_differs_counts_at_422_alone(code: int) -> None:
-    body = json.dumps({"message": "no", "details": {"causes": [{"field": "metadata.uid"}]}}).encode()
-    assert type(errors.error_of(code, body, {})) is {409: errors.Conflict, 500: errors.Unavailable}.get(
-        code, errors.Invalid
-    )
+    body = json.dumps(
+        {"message": "no", "details": {"causes": [{"field": "metadata.uid"}]}}
+    ).encode()
+    assert type(errors.error_of(code, body, {})) is {
+        409: errors.Conflict,
+        500: errors.Unavailable,
+    }.get(code, errors.Invalid)
 
 
 @pytest.mark.parametrize("body", [b"<html>" + b"x" * 10_000, b"[" * 10_000])
@@ -145,4 +170,8 @@ def test_a_page_in_place_of_an_answer_is_cut(body: bytes) -> None:
 
 def test_what_was_found_in_place_of_ours_is_at_hand() -> None:
     error = errors.Occupied("taken", found={"metadata": {"uid": "u"}})
-    assert (error.code, error.found["metadata"]["uid"], isinstance(error, errors.Conflict)) == (409, "u", True)
+    assert (error.code, error.found["metadata"]["uid"], isinstance(error, errors.Conflict)) == (
+        409,
+        "u",
+        True,
+    )

@@ -15,8 +15,14 @@ NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 POD = {"kind": "Pod", "namespace": "lab", "name": "chat-0"}
 
 
-def slice_(*endpoints: dict[str, Any], ports: Any = ({"name": "http", "port": 8000},), kind: str = "IPv4") -> Any:
-    return {"addressType": kind, "ports": list(ports), "endpoints": [{"targetRef": POD, **each} for each in endpoints]}
+def slice_(
+    *endpoints: dict[str, Any], ports: Any = ({"name": "http", "port": 8000},), kind: str = "IPv4"
+) -> Any:
+    return {
+        "addressType": kind,
+        "ports": list(ports),
+        "endpoints": [{"targetRef": POD, **each} for each in endpoints],
+    }
 
 
 def addresses(slices: list[Any], port: str = "http") -> tuple[str, ...]:
@@ -66,15 +72,21 @@ def test_addresses_are_those_that_are_ready_or_do_not_say() -> None:
 
 def test_addresses_have_the_port_that_was_requested() -> None:
     ports = ({"name": "http", "port": 8000}, {"name": "metrics", "port": 9090})
-    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == ("10.0.0.1:9090",)
+    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=ports)], "metrics") == (
+        "10.0.0.1:9090",
+    )
 
 
 def test_a_single_port_has_no_name() -> None:
-    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"port": 8000},))], "") == ("10.0.0.1:8000",)
+    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"port": 8000},))], "") == (
+        "10.0.0.1:8000",
+    )
 
 
 def test_ipv6_addresses_are_bracketed() -> None:
-    assert addresses([slice_({"addresses": ["fd00::1"]}, kind="IPv6")], "http") == ("[fd00::1]:8000",)
+    assert addresses([slice_({"addresses": ["fd00::1"]}, kind="IPv6")], "http") == (
+        "[fd00::1]:8000",
+    )
 
 
 def test_addresses_are_bounded() -> None:
@@ -99,18 +111,39 @@ def test_an_address_that_is_no_pod_of_the_namespace_is_not_taken(target: Any) ->
 @pytest.mark.parametrize(
     "address",
     [
-        "127.0.0.1", "127.8.8.8", "169.254.169.254", "169.254.0.1", "0.0.0.0", "224.0.0.1", "::1", "fe80::1", "::", "ff02::1",
-        "::ffff:127.0.0.1", "::ffff:169.254.169.254", "metadata.google.internal", "10.0.0.1@evil.example", "10.0.0.1/8", "",
-        "2130706433", "0177.0.0.1", "fe80::1%eth0", 7, None,
+        "127.0.0.1",
+        "127.8.8.8",
+        "169.254.169.254",
+        "169.254.0.1",
+        "0.0.0.0",
+        "224.0.0.1",
+        "::1",
+        "fe80::1",
+        "::",
+        "ff02::1",
+        "::ffff:127.0.0.1",
+        "::ffff:169.254.169.254",
+        "metadata.google.internal",
+        "10.0.0.1@evil.example",
+        "10.0.0.1/8",
+        "",
+        "2130706433",
+        "0177.0.0.1",
+        "fe80::1%eth0",
+        7,
+        None,
     ],
-)  # fmt: skip
+)
 def test_an_address_that_no_pod_has_is_not_taken(address: Any) -> None:
     assert addresses([slice_({"addresses": [address, "10.0.0.9"]})]) == ("10.0.0.9:8000",)
 
 
 @pytest.mark.parametrize("port", [0, -1, 65_536, "80", "80/x", True, None])
 def test_a_number_that_is_no_port_is_not_taken(port: Any) -> None:
-    assert addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"name": "http", "port": port},))]) == ()
+    assert (
+        addresses([slice_({"addresses": ["10.0.0.1"]}, ports=({"name": "http", "port": port},))])
+        == ()
+    )
 
 
 def test_an_event_steers_no_terminal() -> None:

@@ -1,4 +1,5 @@
-"""The judgement of a run: everything that was measured goes to the judge in order, unopened, one part at a time. Time jumps."""
+"""The judgement of a run: everything that was measured goes to the judge in order, unopened, one
+part at a time. Time jumps."""
 
 import asyncio
 import gzip
@@ -35,7 +36,9 @@ from unit.runtime.scene import ENDED, OWNER, sample
 
 JUDGED = Judgement(message="judged")
 QUESTION = Judging(
-    ended_early=False, servers=(ServerStatus(role="server", pod="p", gpus=1),), client=ClientStatus(image="client:1")
+    ended_early=False,
+    servers=(ServerStatus(role="server", pod="p", gpus=1),),
+    client=ClientStatus(image="client:1"),
 )
 EARLY = Judging(ended_early=True)
 
@@ -73,7 +76,9 @@ class Court:
 
     async def judged(self, question: Judging = QUESTION) -> Judgement:
         about = About(self.run, self.children, self.arrivals, self.samples)
-        judgement: Judgement = await KINDS[Judging].look_up(Tools(self.cluster, self.judge), about, question)
+        judgement: Judgement = await KINDS[Judging].look_up(
+            Tools(self.cluster, self.judge), about, question
+        )
         return judgement
 
     def parts(self) -> list[Part]:
@@ -111,8 +116,12 @@ async def test_everything_that_is_stored_comes_in_order_and_as_it_is() -> None:
     records = [part for part in court.parts() if part.head.kind == "record"]
     assert [part.data for part in records] == [f"packed {n}".encode() for n in range(4)]
     assert [
-        (h.sequence, h.stage_id, h.plan_digest, h.digest, h.ends_search) for h in (part.head for part in records)
-    ] == [(n, f"chat/rate=4/r{n + 1}", "e" * 64, "d" * 64, [None, "chat", None, "code"][n]) for n in range(4)]
+        (h.sequence, h.stage_id, h.plan_digest, h.digest, h.ends_search)
+        for h in (part.head for part in records)
+    ] == [
+        (n, f"chat/rate=4/r{n + 1}", "e" * 64, "d" * 64, [None, "chat", None, "code"][n])
+        for n in range(4)
+    ]
     assert court.parts()[0].data == b"packed until 1"
     assert [s.at for s in decode(court.parts()[-1].data)] == [8.0, 9.0]
 
@@ -121,8 +130,17 @@ async def test_the_job_tells_what_the_status_will_tell() -> None:
     court = Court(JUDGED)
     await court.judged()
     (job,) = court.judge.jobs
-    assert (job.name, job.namespace, job.uid, job.spec) == ("chat", NAMESPACE, UID, {"model": {"name": "m"}})
-    assert (tuple(job.servers), job.client, job.ended_early) == (QUESTION.servers, QUESTION.client, False)
+    assert (job.name, job.namespace, job.uid, job.spec) == (
+        "chat",
+        NAMESPACE,
+        UID,
+        {"model": {"name": "m"}},
+    )
+    assert (tuple(job.servers), job.client, job.ended_early) == (
+        QUESTION.servers,
+        QUESTION.client,
+        False,
+    )
     assert court.parts() == []
 
 
@@ -135,7 +153,9 @@ async def test_a_record_that_was_stored_after_it_came_is_sent_once() -> None:
 
 
 @pytest.mark.parametrize("kept", [(), (arrival(0),)])
-def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(kept: tuple[Arrival, ...]) -> None:
+def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(
+    kept: tuple[Arrival, ...],
+) -> None:
     async def end() -> None:
         court = Court(JUDGED)
         court.store(stage_config_map(OWNER, arrival(0), timeline=None))
@@ -150,7 +170,16 @@ def test_a_stored_record_that_somebody_deleted_is_missed_and_not_waited_for(kept
 
 
 @pytest.mark.parametrize(
-    "binary", [None, 7, {}, {"record.json.gz": None}, {"record.json.gz": 7}, {"record.json.gz": "e"}, {"more": "eA=="}]
+    "binary",
+    [
+        None,
+        7,
+        {},
+        {"record.json.gz": None},
+        {"record.json.gz": 7},
+        {"record.json.gz": "e"},
+        {"more": "eA=="},
+    ],
 )
 async def test_a_configmap_that_holds_no_record_is_passed_over(binary: object) -> None:
     court = Court(JUDGED)
@@ -163,7 +192,11 @@ async def test_a_configmap_that_holds_no_record_is_passed_over(binary: object) -
 async def test_what_cannot_be_opened_is_the_judges_to_refuse() -> None:
     court = Court(JUDGED)
     bomb = gzip.compress(b"[" + b"0," * 1_000_000 + b"0]")
-    court.store(stage_config_map(OWNER, arrival(0, data=bomb), timeline=TimelinePart(b"no timeline", through=1)))
+    court.store(
+        stage_config_map(
+            OWNER, arrival(0, data=bomb), timeline=TimelinePart(b"no timeline", through=1)
+        )
+    )
     assert await court.judged() == JUDGED
     assert [part.data for part in court.parts()] == [bomb, b"no timeline"]
 
@@ -193,7 +226,9 @@ def test_while_the_api_server_is_away_it_is_retried(failures: int) -> None:
         assert await court.judged() == JUDGED
         await back
         assert (len(court.judge.jobs), now()) == (failures + 1, JUDGE_RETRY_SECONDS * failures)
-        assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], "from the beginning each time"
+        assert court.heads() == [("record", name_of(0)), ("record", name_of(1))], (
+            "from the beginning each time"
+        )
 
     run_fast(end())
 
@@ -201,7 +236,9 @@ def test_while_the_api_server_is_away_it_is_retried(failures: int) -> None:
 class Busy(Judge):
     """Others take half an hour before each turn."""
 
-    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
+    async def judge(
+        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+    ) -> A:
         await passing(1800)
         return await super().judge(job, parts, answer)
 
@@ -254,12 +291,15 @@ async def test_why_a_run_was_not_judged_is_the_answer() -> None:
     assert len(court.judge.jobs) == 1
 
 
-# ---- the baseline ----------------------------------------------------------------------------------------------------
+# ---- the baseline
+# ----------------------------------------------------------------------------------------------------
 
 
 async def test_the_baseline_comes_last_and_whole() -> None:
     court = Court(JUDGED, baseline="before")
-    before = court.cluster.add("BenchmarkRun", run_body("before", uid="b", status=ENDED | {"results": [{"cell": "c"}]}))
+    before = court.cluster.add(
+        "BenchmarkRun", run_body("before", uid="b", status=ENDED | {"results": [{"cell": "c"}]})
+    )
     court.samples = (sample(8.0),)
     await court.judged()
     assert court.heads() == [("timeline", "the latest samples"), ("baseline", "before")]

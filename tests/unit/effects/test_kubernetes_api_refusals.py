@@ -1,4 +1,5 @@
-"""Every operation against every refusal of the API server: what is an error, what is an answer, and what is counted."""
+"""Every operation against every refusal of the API server: what is an error, what is an answer, and
+what is counted."""
 
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -6,7 +7,16 @@ from typing import Any
 
 import pytest
 from benchrun.decide import Compilations, Event, LogTail, Ref, ServerStart
-from benchrun.effects import ClusterError, Conflict, Forbidden, Invalid, KubernetesApi, NotFound, Throttled, Unavailable
+from benchrun.effects import (
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    KubernetesApi,
+    NotFound,
+    Throttled,
+    Unavailable,
+)
 from benchrun.observe import Run
 from unit.effects.raw_server import BROKEN, sending
 from unit.effects.scripted_api import Answer, Json, answering, connected, gives, refuses
@@ -17,7 +27,11 @@ REF = Ref("Job", "lab", "j", "uid-9")
 
 
 def manifest(kind: str = "Service", **more: Any) -> Json:
-    meta = {"name": "chat-server", "namespace": "lab", "ownerReferences": [{"uid": "uid-1", "controller": True}]}
+    meta = {
+        "name": "chat-server",
+        "namespace": "lab",
+        "ownerReferences": [{"uid": "uid-1", "controller": True}],
+    }
     return {"apiVersion": "v1", "kind": kind, "metadata": meta, **more}
 
 
@@ -29,16 +43,26 @@ Operation = Callable[[KubernetesApi], Awaitable[Any]]
 WRITES: dict[str, tuple[str, str, Operation]] = {
     "create": ("POST", "services", lambda api: api.apply(manifest())),
     "create-run": ("POST", "benchmarkruns", lambda api: api.apply(manifest("BenchmarkRun"))),
-    "cancel-run": ("PATCH", "benchmarkruns", lambda api: api.cancel_run(Ref("BenchmarkRun", "lab", "r", "u"))),
+    "cancel-run": (
+        "PATCH",
+        "benchmarkruns",
+        lambda api: api.cancel_run(Ref("BenchmarkRun", "lab", "r", "u")),
+    ),
     "delete": ("DELETE", "jobs", lambda api: api.delete(REF)),
-    "status": ("PATCH", "benchmarkruns", lambda api: api.patch_status(RUN, resource_version="1", changes={"a": 1})),
+    "status": (
+        "PATCH",
+        "benchmarkruns",
+        lambda api: api.patch_status(RUN, resource_version="1", changes={"a": 1}),
+    ),
     "event": ("POST", "events", lambda api: api.create_event(RUN, Event("Failed", "why"), now=NOW)),
 }
 READS: dict[str, Operation] = {
     "get": lambda api: api.get("Pod", namespace="lab", name="p"),
     "list": listed,
     "log-tail": lambda api: api.log_tail("lab", LogTail("p", "vllm", previous=False)),
-    "log-since": lambda api: api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")),
+    "log-since": lambda api: api.log_since(
+        "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")
+    ),
     "log-head": lambda api: api.log_head("lab", ServerStart("p", "u", "vllm")),
     "image-events": lambda api: api.image_events("lab", ServerStart("p", "u", "vllm")),
     "addresses": lambda api: api.endpoint_addresses("lab", "vllm", 80),
@@ -73,7 +97,11 @@ async def test_every_refusal_is_the_error_that_says_what_to_do(name: str) -> Non
                 await EVERYTHING[name](exchange.api)
             assert (type(refused.value), refused.value.code) == (expected, answer.status)
     assert len(exchange.requests) == len(REFUSALS), "the queue asks again, with its own back-off"
-    counted = [(*WRITES[name][:2], str(answer.status)) for _, answer in REFUSALS] if name in WRITES else []
+    counted = (
+        [(*WRITES[name][:2], str(answer.status)) for _, answer in REFUSALS]
+        if name in WRITES
+        else []
+    )
     assert exchange.writes == counted
 
 
@@ -106,7 +134,15 @@ async def test_half_an_answer_is_none(reset: bool, parts: tuple[bytes, ...]) -> 
 
 async def test_an_answer_that_is_no_object_is_no_answer() -> None:
     """A proxy between us and the API server says 200 to anything."""
-    bodies = (b"", b"<html>signed out</html>", b"[]", b"null", b'{"metadata": ', b"\xff\xfe", b"[" * 5000)
+    bodies = (
+        b"",
+        b"<html>signed out</html>",
+        b"[]",
+        b"null",
+        b'{"metadata": ',
+        b"\xff\xfe",
+        b"[" * 5000,
+    )
     async with answering(*(Answer(200, body) for body in bodies)) as exchange:
         for _ in bodies:
             with pytest.raises(Unavailable, match=r"GET /api/v1/namespaces/lab/pods/p: "):
@@ -131,7 +167,9 @@ async def test_a_list_that_breaks_off_gives_what_came_before_and_then_the_error(
             await anext(listing)
 
 
-@pytest.mark.parametrize("spec", [{}, {"spec": {}}, {"spec": {"ports": None}}, {"spec": {"ports": [{"port": 81}]}}])
+@pytest.mark.parametrize(
+    "spec", [{}, {"spec": {}}, {"spec": {"ports": None}}, {"spec": {"ports": [{"port": 81}]}}]
+)
 async def test_a_service_without_that_port_is_reported_with_the_port(spec: Json) -> None:
     async with answering(gives(spec)) as exchange:
         with pytest.raises(NotFound, match="Service vllm has no port 80"):

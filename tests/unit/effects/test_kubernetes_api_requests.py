@@ -1,4 +1,5 @@
-"""What goes over the wire for each thing that the operator asks of the API server: method, path, query, forms and body."""
+"""What goes over the wire for each thing that the operator asks of the API server: method, path,
+query, forms and body."""
 
 from datetime import UTC, datetime
 
@@ -53,7 +54,11 @@ async def test_what_is_applied_is_not_changed_on_the_way() -> None:
 
 
 async def test_a_run_of_a_sweep_is_created_and_given_back_whole() -> None:
-    manifest = {"kind": "BenchmarkRun", "metadata": {"name": "s-v1-r1", "namespace": "lab"}, "spec": {}}
+    manifest = {
+        "kind": "BenchmarkRun",
+        "metadata": {"name": "s-v1-r1", "namespace": "lab"},
+        "spec": {},
+    }
     async with answering(gives({"metadata": {}, "spec": {"repeats": 3}})) as exchange:
         assert await exchange.api.apply(manifest) == {"metadata": {}, "spec": {"repeats": 3}}
     assert exchange.requests == [Request("POST", RUNS, OURS, JSON, JSON, manifest)]
@@ -72,23 +77,41 @@ async def test_a_run_is_cancelled_by_a_patch_of_that_very_run() -> None:
     ("ref", "options"),
     [
         pytest.param(Ref("Pod", "lab", "p"), {}, id="whoever-has-the-name"),
-        pytest.param(Ref("Pod", "lab", "p", "uid-9"), {"preconditions": {"uid": "uid-9"}}, id="that-very-one"),
+        pytest.param(
+            Ref("Pod", "lab", "p", "uid-9"), {"preconditions": {"uid": "uid-9"}}, id="that-very-one"
+        ),
     ],
 )
-async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(ref: Ref, options: Json) -> None:
+async def test_deletion_is_left_to_the_cluster_and_spares_a_namesake(
+    ref: Ref, options: Json
+) -> None:
     async with answering(gives({})) as exchange:
         await exchange.api.delete(ref)
-    body = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": "Background", **options}
-    assert exchange.requests == [Request("DELETE", "/api/v1/namespaces/lab/pods/p", {}, JSON, JSON, body)]
+    body = {
+        "kind": "DeleteOptions",
+        "apiVersion": "v1",
+        "propagationPolicy": "Background",
+        **options,
+    }
+    assert exchange.requests == [
+        Request("DELETE", "/api/v1/namespaces/lab/pods/p", {}, JSON, JSON, body)
+    ]
 
 
 @pytest.mark.parametrize(
     ("declared", "plural"),
-    [(RUN, "benchmarkruns"), (Sweep(namespace="lab", name="chat", uid="uid-1", generation=1), "benchmarksweeps")],
+    [
+        (RUN, "benchmarkruns"),
+        (Sweep(namespace="lab", name="chat", uid="uid-1", generation=1), "benchmarksweeps"),
+    ],
 )
-async def test_a_status_is_merged_into_one_version_of_one_object(declared: Run | Sweep, plural: str) -> None:
+async def test_a_status_is_merged_into_one_version_of_one_object(
+    declared: Run | Sweep, plural: str
+) -> None:
     async with answering(gives({"metadata": {"resourceVersion": "42"}})) as exchange:
-        written = await exchange.api.patch_status(declared, resource_version="41", changes={"phase": "Running"})
+        written = await exchange.api.patch_status(
+            declared, resource_version="41", changes={"phase": "Running"}
+        )
     assert written == {"metadata": {"resourceVersion": "42"}}
     path = f"/apis/benchrun.dev/v1alpha1/namespaces/lab/{plural}/chat/status"
     body = {"metadata": {"resourceVersion": "41"}, "status": {"phase": "Running"}}
@@ -97,27 +120,42 @@ async def test_a_status_is_merged_into_one_version_of_one_object(declared: Run |
 
 async def test_reading_one_object_counts_as_no_write() -> None:
     async with answering(gives({"metadata": {"name": "j"}})) as exchange:
-        assert await exchange.api.get("Job", namespace="lab", name="j") == {"metadata": {"name": "j"}}
+        assert await exchange.api.get("Job", namespace="lab", name="j") == {
+            "metadata": {"name": "j"}
+        }
     (request,) = exchange.requests
-    assert (request.method, request.path, request.accept) == ("GET", "/apis/batch/v1/namespaces/lab/jobs/j", JSON)
+    assert (request.method, request.path, request.accept) == (
+        "GET",
+        "/apis/batch/v1/namespaces/lab/jobs/j",
+        JSON,
+    )
     assert exchange.writes == []
 
 
 def page(*items: str, then: str = "") -> Answer:
-    return gives({"metadata": {"continue": then} if then else {}, "items": [{"metadata": {"name": n}} for n in items]})
+    return gives(
+        {
+            "metadata": {"continue": then} if then else {},
+            "items": [{"metadata": {"name": n}} for n in items],
+        }
+    )
 
 
 async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() -> None:
     async with answering(page("a", "b", then="more"), page(then="still"), page("c")) as exchange:
         found = [
             each
-            async for each in exchange.api.list("ConfigMap", namespace=None, selector="x in (y)", metadata_only=True)
+            async for each in exchange.api.list(
+                "ConfigMap", namespace=None, selector="x in (y)", metadata_only=True
+            )
         ]
     assert [each["metadata"]["name"] for each in found] == ["a", "b", "c"]
     first = {"limit": str(LIST_PAGE), "labelSelector": "x in (y)"}
     assert [request.query for request in exchange.requests] == [
-        first, {**first, "continue": "more"}, {**first, "continue": "still"}
-    ]  # fmt: skip
+        first,
+        {**first, "continue": "more"},
+        {**first, "continue": "still"},
+    ]
     assert {(request.path, request.accept) for request in exchange.requests} == {
         ("/api/v1/configmaps", METADATA_LIST_ONLY)
     }
@@ -125,13 +163,25 @@ async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() 
 
 async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() -> None:
     large, small = page("x" * PAGE_BYTES), page("a", "b", then="more")
-    async with answering(small, *[large] * 3, page("x" * PAGE_BYTES, then="last"), small, page("c")) as exchange:
-        found = [each["metadata"]["name"][:1] async for each in exchange.api.list("Pod", namespace="lab")]
+    async with answering(
+        small, *[large] * 3, page("x" * PAGE_BYTES, then="last"), small, page("c")
+    ) as exchange:
+        found = [
+            each["metadata"]["name"][:1] async for each in exchange.api.list("Pod", namespace="lab")
+        ]
     assert found == ["a", "b", "x", "a", "b", "c"]
-    asked = [(request.query["limit"], request.query.get("continue")) for request in exchange.requests]
+    asked = [
+        (request.query["limit"], request.query.get("continue")) for request in exchange.requests
+    ]
     assert asked == [
-        ("50", None), ("50", "more"), ("12", "more"), ("3", "more"), ("1", "more"), ("2", "last"), ("4", "more")
-    ]  # fmt: skip
+        ("50", None),
+        ("50", "more"),
+        ("12", "more"),
+        ("3", "more"),
+        ("1", "more"),
+        ("2", "last"),
+        ("4", "more"),
+    ]
 
 
 async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None:
@@ -143,7 +193,9 @@ async def test_no_single_object_is_larger_than_the_cluster_could_store() -> None
     assert len(exchange.requests) == 5
 
 
-@pytest.mark.parametrize("body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}])
+@pytest.mark.parametrize(
+    "body", [{}, {"items": None, "metadata": None}, {"items": [], "metadata": {"continue": ""}}]
+)
 async def test_an_empty_list_is_requested_once(body: Json) -> None:
     async with answering(gives(body)) as exchange:
         assert [each async for each in exchange.api.list("Pod", namespace="lab")] == []
@@ -164,26 +216,42 @@ async def test_of_a_failed_container_the_end_of_the_log_is_kept(previous: bool, 
     (request,) = exchange.requests
     assert request.path == "/api/v1/namespaces/lab/pods/p/log"
     assert request.query == {
-        "container": "vllm", "previous": word, "tailLines": str(LOG_LINES), "limitBytes": str(LOG_READ_BYTES)
-    }  # fmt: skip
+        "container": "vllm",
+        "previous": word,
+        "tailLines": str(LOG_LINES),
+        "limitBytes": str(LOG_READ_BYTES),
+    }
 
 
 async def test_a_log_that_is_no_utf_8_is_read_all_the_same() -> None:
     async with answering(Answer(body=b"caf\xe9 \xff\n")) as exchange:
-        assert await exchange.api.log_tail("lab", LogTail("p", "vllm", previous=False)) == "caf\ufffd \ufffd\n"
+        assert (
+            await exchange.api.log_tail("lab", LogTail("p", "vllm", previous=False))
+            == "caf\ufffd \ufffd\n"
+        )
 
 
 @pytest.mark.parametrize(
     ("length", "complete"),
-    [(0, True), (LOG_RANGE_BYTES - 1, True), (LOG_RANGE_BYTES, False), (LOG_RANGE_BYTES + 1, False)],
+    [
+        (0, True),
+        (LOG_RANGE_BYTES - 1, True),
+        (LOG_RANGE_BYTES, False),
+        (LOG_RANGE_BYTES + 1, False),
+    ],
 )
 async def test_a_log_that_fills_its_bound_may_have_more(length: int, complete: bool) -> None:
     async with answering(Answer(body=b"x" * length)) as exchange:
-        text, is_all = await exchange.api.log_since("lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z"))
+        text, is_all = await exchange.api.log_since(
+            "lab", Compilations("p", "vllm", since="2026-11-21T12:00:00Z")
+        )
     assert (is_all, len(text)) == (complete, min(length, LOG_RANGE_BYTES))
     assert exchange.requests[0].query == {
-        "container": "vllm", "sinceTime": "2026-11-21T12:00:00Z", "timestamps": "true", "limitBytes": str(LOG_RANGE_BYTES)
-    }  # fmt: skip
+        "container": "vllm",
+        "sinceTime": "2026-11-21T12:00:00Z",
+        "timestamps": "true",
+        "limitBytes": str(LOG_RANGE_BYTES),
+    }
 
 
 async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> None:
@@ -193,7 +261,9 @@ async def test_addresses_are_looked_up_by_the_name_of_the_services_port() -> Non
             {
                 "addressType": "IPv4",
                 "ports": [{"name": "http", "port": 8000}],
-                "endpoints": [{"addresses": ["10.0.0.1"], "targetRef": {"kind": "Pod", "namespace": "lab"}}],
+                "endpoints": [
+                    {"addresses": ["10.0.0.1"], "targetRef": {"kind": "Pod", "namespace": "lab"}}
+                ],
             }
         ]
     }
@@ -213,12 +283,14 @@ async def test_an_event_is_posted_beside_what_it_is_about() -> None:
         await exchange.api.create_event(RUN, Event("Failed", "no GPU", warning=True), now=NOW)
     (request,) = exchange.requests
     assert (request.method, request.path, exchange.writes) == (
-        "POST", "/api/v1/namespaces/lab/events", [("POST", "events", "2xx")]
-    )  # fmt: skip
+        "POST",
+        "/api/v1/namespaces/lab/events",
+        [("POST", "events", "2xx")],
+    )
     assert request.body is not None
-    assert [request.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")] == [
-        "Warning", "Failed", "no GPU", 1, "benchrun-operator"
-    ]  # fmt: skip
+    assert [
+        request.body[key] for key in ("type", "reason", "message", "count", "reportingComponent")
+    ] == ["Warning", "Failed", "no GPU", 1, "benchrun-operator"]
     assert request.body["metadata"]["name"].startswith("chat.")
 
 
@@ -228,7 +300,8 @@ async def test_a_name_cannot_lead_out_of_its_place() -> None:
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/pods/p%2F..%2Fq"
 
 
-# What is asked of the API server about a server beside vLLM: how it started, and who tells of its GPUs.
+# What is asked of the API server about a server beside vLLM: how it started, and who tells of its
+# GPUs.
 
 WANTED = ServerStart(pod="chat-server-x", uid="uid-7", container="vllm")
 
@@ -255,9 +328,12 @@ STARTING = {"metadata": {"name": "dcgm-y"}, "status": {}}
 
 
 @pytest.mark.parametrize(
-    ("found", "items"), [(ExporterPod("dcgm-x", "10.1.0.7"), [STARTING, NAMED]), (None, [STARTING]), (None, [])]
+    ("found", "items"),
+    [(ExporterPod("dcgm-x", "10.1.0.7"), [STARTING, NAMED]), (None, [STARTING]), (None, [])],
 )
-async def test_the_exporter_that_runs_on_that_node(found: ExporterPod | None, items: list[dict[str, object]]) -> None:
+async def test_the_exporter_that_runs_on_that_node(
+    found: ExporterPod | None, items: list[dict[str, object]]
+) -> None:
     async with answering(gives({"items": items})) as exchange:
         assert await exchange.api.exporter_on(EXPORTERS, "n1") == found
     assert exchange.requests[0].path == "/api/v1/namespaces/gpu-operator/pods"
@@ -279,7 +355,9 @@ def manifest(kind: str, version: str) -> Json:
 
 async def test_a_kind_that_is_not_served_differs_from_one_that_is() -> None:
     async with answering(NO_SUCH_PATH) as exchange:
-        with pytest.raises(NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"):
+        with pytest.raises(
+            NotServed, match=r"^this cluster has no leaderworkersets\.leaderworkerset\.x-k8s\.io$"
+        ):
             await exchange.api.apply(manifest("LeaderWorkerSet", "leaderworkerset.x-k8s.io/v1"))
     assert exchange.writes == [("POST", "leaderworkersets", "404")]
 
@@ -311,7 +389,10 @@ async def test_servers_are_deleted_in_the_foreground(kind: str, path: str) -> No
     (request,) = exchange.requests
     assert request.path == path
     assert request.body is not None
-    assert (request.body["propagationPolicy"], request.body["preconditions"]) == ("Foreground", {"uid": "uid-9"})
+    assert (request.body["propagationPolicy"], request.body["preconditions"]) == (
+        "Foreground",
+        {"uid": "uid-9"},
+    )
 
 
 async def test_deleting_where_the_kind_is_gone_is_a_success() -> None:

@@ -1,4 +1,5 @@
-"""A name that is taken: what is ours is returned as it is, what somebody else controls is never touched."""
+"""A name that is taken: what is ours is returned as it is, what somebody else controls is never
+touched."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -42,11 +43,16 @@ async def test_a_child_is_created_once_and_never_patched(kind: str) -> None:
         pytest.param([], id="nobodys"),
         pytest.param(ANOTHERS, id="another-runs"),
         pytest.param([{"uid": "uid-1"}], id="ours-but-not-controlled"),
-        pytest.param([{"uid": "uid-1", "controller": False}, *ANOTHERS], id="owned-by-us-controlled-by-another"),
+        pytest.param(
+            [{"uid": "uid-1", "controller": False}, *ANOTHERS],
+            id="owned-by-us-controlled-by-another",
+        ),
     ],
 )
 @pytest.mark.parametrize("immutable", [False, True])
-async def test_what_somebody_else_controls_is_never_touched(references: list[Json], immutable: bool) -> None:
+async def test_what_somebody_else_controls_is_never_touched(
+    references: list[Json], immutable: bool
+) -> None:
     found = there(ownerReferences=references)
     async with answering(TAKEN, gives(found)) as exchange:
         with pytest.raises(Occupied, match="Service chat-server exists and is not ours") as refused:

@@ -39,7 +39,12 @@ def api(connection: Connection) -> LeaseApi:
 async def test_it_is_read_and_made_and_replaced_by_name_with_the_version_that_was_read() -> None:
     async with answering(gives(LEASE), gives(LEASE), gives(LEASE)) as exchange:
         leases = api(exchange.connection)
-        assert await leases.read() == await leases.create(LEASE["spec"]) == await leases.replace(LEASE) == LEASE
+        assert (
+            await leases.read()
+            == await leases.create(LEASE["spec"])
+            == await leases.replace(LEASE)
+            == LEASE
+        )
     made = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -67,7 +72,9 @@ async def test_one_that_is_not_there_is_none() -> None:
         (refuses(403, "Forbidden"), Forbidden),
     ],
 )
-async def test_who_was_too_late_or_may_not_is_reported(answer: Answer, error: type[ClusterError]) -> None:
+async def test_who_was_too_late_or_may_not_is_reported(
+    answer: Answer, error: type[ClusterError]
+) -> None:
     async with answering(answer, answer) as exchange:
         with pytest.raises(error):
             await api(exchange.connection).replace(LEASE)
@@ -155,7 +162,9 @@ def test_what_a_live_other_holds_is_never_taken_whatever_its_clock_says() -> Non
 
 
 @pytest.mark.parametrize("killed_at", [10.1, 11.0, 12.9, 14.5])
-def test_another_leads_soon_after_the_leader_was_killed_and_not_before_its_lease_is_over(killed_at: float) -> None:
+def test_another_leads_soon_after_the_leader_was_killed_and_not_before_its_lease_is_over(
+    killed_at: float,
+) -> None:
     async def failover(lease: MemoryLease) -> None:
         first = Process(lease, "a")
         await passing(0.7)
@@ -164,7 +173,11 @@ def test_another_leads_soon_after_the_leader_was_killed_and_not_before_its_lease
         await first.kill()
         await passing(FAILOVER_SECONDS)
         assert second.led_at is not None
-        assert LEASE_SECONDS - RENEW_SECONDS <= second.led_at - killed_at <= LEASE_SECONDS + 2 * WATCH_SECONDS
+        assert (
+            LEASE_SECONDS - RENEW_SECONDS
+            <= second.led_at - killed_at
+            <= LEASE_SECONDS + 2 * WATCH_SECONDS
+        )
         assert lease.lease is not None
         assert lease.lease["spec"]["leaseTransitions"] == 1
         assert lease.lease["metadata"]["labels"] == {"kept": "yes"}
@@ -247,7 +260,9 @@ def test_a_release_that_nobody_answers_does_not_hold_up_the_end() -> None:
 
 
 @pytest.mark.parametrize("hangs", [False, True])
-def test_a_leader_that_cannot_renew_stops_before_another_may_begin_and_goes_on_when_it_can(hangs: bool) -> None:
+def test_a_leader_that_cannot_renew_stops_before_another_may_begin_and_goes_on_when_it_can(
+    hangs: bool,
+) -> None:
     async def outage(lease: MemoryLease) -> None:
         process = Process(lease, "a")
         await passing(1)
@@ -276,7 +291,9 @@ def test_a_leader_whose_lease_another_took_ends() -> None:
         loop.busy(LEASE_SECONDS)
         assert not first.elector.leads, "told by the clock alone, before anything else is done"
         assert lease.lease is not None
-        other = await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
+        other = await lease.replace(
+            {**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}}
+        )
         await passing(RENEW_SECONDS + 1)
         assert first.has_ended
         assert not first.elector.leads

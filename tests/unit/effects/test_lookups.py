@@ -1,4 +1,5 @@
-"""Each kind of look-up against a cluster in memory: what it finds, and what it says where there is nothing."""
+"""Each kind of look-up against a cluster in memory: what it finds, and what it says where there is
+nothing."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,7 +7,16 @@ from typing import Any
 import pytest
 from benchrun.api import MAX_COMPILATIONS
 from benchrun.decide import decision
-from benchrun.effects import KINDS, About, ClusterError, Forbidden, NotFound, NotFoundOut, Tools, Unavailable
+from benchrun.effects import (
+    KINDS,
+    About,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    NotFoundOut,
+    Tools,
+    Unavailable,
+)
 from benchrun.observe import Children, Run
 from benchrun_client.engines import StartupPhases
 from unit.runtime.bodies import NAMESPACE, UID
@@ -15,14 +25,19 @@ from unit.runtime.memory_cluster import MemoryCluster
 
 ABOUT = About(Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1), Children())
 Configured = Mapping[decision.ExporterKind, decision.Exporters]
-EXPORTERS: Configured = {"gpu": decision.Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
+EXPORTERS: Configured = {
+    "gpu": decision.Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+}
 NO_EXPORTERS: Configured = {}
 EXPORTER = decision.ExporterPod("dcgm-x", "10.1.0.7")
 TAIL = decision.LogTail(pod="p", container="vllm", previous=True)
 LOG = decision.Compilations(pod="p", container="vllm", since="2026-11-21T11:59:00Z")
 START = decision.ServerStart(pod="p", uid="u", container="vllm")
 PODS = decision.EndpointPods(service="vllm", port=8001)
-COMPILED = "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. This ..."
+COMPILED = (
+    "2026-11-21T11:59:30.500000000Z WARNING Triton kernel JIT compilation during inference: f. "
+    "This ..."
+)
 LOADED = "INFO Loading weights took 2.50 seconds"
 PULLED = {
     "reason": "Pulled",
@@ -38,7 +53,9 @@ def cluster() -> MemoryCluster:
     return MemoryCluster()
 
 
-async def found(cluster: MemoryCluster, question: decision.Question[Any], exporters: Configured = EXPORTERS) -> Any:
+async def found(
+    cluster: MemoryCluster, question: decision.Question[Any], exporters: Configured = EXPORTERS
+) -> Any:
     return await KINDS[type(question)].look_up(Tools(cluster, Judge(), exporters), ABOUT, question)
 
 
@@ -47,8 +64,12 @@ async def test_the_end_of_the_failed_containers_log(cluster: MemoryCluster) -> N
     assert cluster.log == [("log", "p", "vllm")]
 
 
-@pytest.mark.parametrize(("log", "instants"), [(COMPILED, (1_795_262_370.5,)), ("INFO nothing of the kind", ())])
-async def test_when_kernels_were_compiled(cluster: MemoryCluster, log: str, instants: tuple[float, ...]) -> None:
+@pytest.mark.parametrize(
+    ("log", "instants"), [(COMPILED, (1_795_262_370.5,)), ("INFO nothing of the kind", ())]
+)
+async def test_when_kernels_were_compiled(
+    cluster: MemoryCluster, log: str, instants: tuple[float, ...]
+) -> None:
     cluster.log_text = log
     assert await found(cluster, LOG) == instants
     assert cluster.log == [("log since", "p", LOG.since)]
@@ -67,7 +88,9 @@ async def test_as_many_compilations_as_are_kept(cluster: MemoryCluster) -> None:
         pytest.param("\n".join([COMPILED] * (MAX_COMPILATIONS + 1)), True, id="more than are kept"),
     ],
 )
-async def test_compilations_that_are_not_known(cluster: MemoryCluster, log: str, is_whole: bool) -> None:
+async def test_compilations_that_are_not_known(
+    cluster: MemoryCluster, log: str, is_whole: bool
+) -> None:
     cluster.log_text, cluster.log_is_whole = log, is_whole
     with pytest.raises(NotFoundOut):
         await found(cluster, LOG)
@@ -75,7 +98,9 @@ async def test_compilations_that_are_not_known(cluster: MemoryCluster, log: str,
 
 async def test_how_a_server_started(cluster: MemoryCluster) -> None:
     cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
-    assert await found(cluster, START) == decision.Start(StartupPhases(load=2.5), image_pull_seconds=7.5)
+    assert await found(cluster, START) == decision.Start(
+        StartupPhases(load=2.5), image_pull_seconds=7.5
+    )
     assert cluster.log == [("log head", "p", "vllm"), ("image events", "u")]
 
 
@@ -127,7 +152,12 @@ async def test_a_service_without_ready_pods_is_re_requested(cluster: MemoryClust
 @pytest.mark.parametrize("error", ERRORS)
 @pytest.mark.parametrize(
     ("verb", "question"),
-    [("log", TAIL), ("log since", LOG), ("exporter", decision.Exporter("gpu", "n1")), ("endpoints", PODS)],
+    [
+        ("log", TAIL),
+        ("log since", LOG),
+        ("exporter", decision.Exporter("gpu", "n1")),
+        ("endpoints", PODS),
+    ],
 )
 async def test_what_the_api_server_says_no_to_is_passed_on(
     cluster: MemoryCluster, verb: str, question: decision.Question[Any], error: ClusterError

@@ -7,7 +7,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
-from benchrun.effects import MAX_ANSWER_BYTES, SMALL_ANSWER_BYTES, Connection, Fetcher, FetchError, connection
+from benchrun.effects import (
+    MAX_ANSWER_BYTES,
+    SMALL_ANSWER_BYTES,
+    Connection,
+    Fetcher,
+    FetchError,
+    connection,
+)
 from benchrun_client.contract import TOKEN_HEADER
 from kubernetes.aio.client.configuration import Configuration
 from unit.effects.metrics_text import Pages
@@ -69,15 +76,21 @@ async def fetcher(api: ApiServer) -> AsyncIterator[Fetcher]:
     await made.close()
 
 
-async def test_path_goes_to_the_api_server_with_its_credentials(api: ApiServer, fetcher: Fetcher) -> None:
-    page = await fetcher.fetch(f"{POD}/records?from=3&seen=-1&wait=20", limit_bytes=100, timeout_seconds=5)
+async def test_path_goes_to_the_api_server_with_its_credentials(
+    api: ApiServer, fetcher: Fetcher
+) -> None:
+    page = await fetcher.fetch(
+        f"{POD}/records?from=3&seen=-1&wait=20", limit_bytes=100, timeout_seconds=5
+    )
     assert page == "x" * 100
     assert api.requests == [("GET", f"{POD}/records?from=3&seen=-1&wait=20", "")]
     assert api.tokens == {"Bearer secret"}
 
 
 async def test_word_is_posted_as_it_is(api: ApiServer, fetcher: Fetcher) -> None:
-    await fetcher.post(f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"})
+    await fetcher.post(
+        f"{POD}/ack", '{"through":2}', timeout_seconds=5, headers={TOKEN_HEADER: "t"}
+    )
     ((method, path, body),) = api.requests
     assert (method, path) == ("POST", f"{POD}/ack")
     assert body.replace(" ", "") == '{"through":2}'
@@ -92,20 +105,28 @@ async def test_the_runs_token_goes_with_a_question_beside_our_credentials(
     page = await fetcher.fetch_bytes(
         f"{place}/records", limit_bytes=100, timeout_seconds=5, headers={TOKEN_HEADER: "t"}
     )
-    assert (page, api.run_tokens, api.tokens) == (b"x" * 100, {"t"}, {None if road else "Bearer secret"})
+    assert (page, api.run_tokens, api.tokens) == (
+        b"x" * 100,
+        {"t"},
+        {None if road else "Bearer secret"},
+    )
     with pytest.raises(FetchError) as refused:
         await fetcher.fetch_bytes(f"{place}/stranger", limit_bytes=100, timeout_seconds=5)
     assert refused.value.status == 401
 
 
-async def test_url_is_reached_directly_and_without_the_credentials(api: ApiServer, fetcher: Fetcher) -> None:
+async def test_url_is_reached_directly_and_without_the_credentials(
+    api: ApiServer, fetcher: Fetcher
+) -> None:
     await fetcher.fetch(f"{api.url}/metrics", limit_bytes=100, timeout_seconds=5)
     await fetcher.post(f"{api.url}/ack", "{}", timeout_seconds=5)
     assert [path for _, path, _ in api.requests] == ["/metrics", "/ack"]
     assert api.tokens == {None}
 
 
-async def test_pod_cannot_send_the_operators_credentials_elsewhere(api: ApiServer, fetcher: Fetcher) -> None:
+async def test_pod_cannot_send_the_operators_credentials_elsewhere(
+    api: ApiServer, fetcher: Fetcher
+) -> None:
     with pytest.raises(FetchError, match="redirected"):
         await fetcher.fetch(f"{POD}/away", limit_bytes=100, timeout_seconds=5)
     assert [path for _, path, _ in api.requests] == [f"{POD}/away"]
@@ -165,7 +186,9 @@ async def test_page_without_end_is_given_up_at_the_limit(fetcher: Fetcher, serve
 
 async def test_nobody_there_is_an_error(fetcher: Fetcher, unused_port: int) -> None:
     with pytest.raises(FetchError):
-        await fetcher.fetch(f"http://127.0.0.1:{unused_port}/metrics", limit_bytes=100, timeout_seconds=5)
+        await fetcher.fetch(
+            f"http://127.0.0.1:{unused_port}/metrics", limit_bytes=100, timeout_seconds=5
+        )
 
 
 @pytest.mark.parametrize("url", ["http://[::1", "ftp://127.0.0.1/metrics", "http://"])
@@ -200,7 +223,9 @@ async def test_post_sends_json(fetcher: Fetcher, serve: Serve) -> None:
     assert received == [("POST", "application/json", '{"through": 1}')]
 
 
-async def fetched(fetcher: Fetcher, url: str, *, limit_bytes: int = 100, timeout_seconds: float = 5) -> str:
+async def fetched(
+    fetcher: Fetcher, url: str, *, limit_bytes: int = 100, timeout_seconds: float = 5
+) -> str:
     return await fetcher.fetch(url, limit_bytes=limit_bytes, timeout_seconds=timeout_seconds)
 
 
@@ -225,7 +250,9 @@ async def test_after_a_page_that_broke_off_the_next_is_read(fetcher: Fetcher) ->
 
 
 @pytest.mark.parametrize(("limit", "fits"), [(5, True), (6, True), (4, False), (0, False)])
-async def test_a_page_may_be_as_long_as_its_bound(pages: Pages, fetcher: Fetcher, limit: int, fits: bool) -> None:
+async def test_a_page_may_be_as_long_as_its_bound(
+    pages: Pages, fetcher: Fetcher, limit: int, fits: bool
+) -> None:
     if fits:
         assert await fetched(fetcher, pages.url, limit_bytes=limit) == "up 1\n"
     else:
@@ -247,7 +274,9 @@ async def test_a_page_that_trickles_for_ever_is_given_up_in_time(fetcher: Fetche
     app.router.add_get("/", trickle)
     async with TestServer(app) as server:
         with pytest.raises(FetchError, match="TimeoutError"):
-            await fetched(fetcher, str(server.make_url("/")), limit_bytes=2**40, timeout_seconds=0.05)
+            await fetched(
+                fetcher, str(server.make_url("/")), limit_bytes=2**40, timeout_seconds=0.05
+            )
 
 
 async def test_invalid_utf_8_is_read_nevertheless(pages: Pages, fetcher: Fetcher) -> None:
@@ -255,8 +284,12 @@ async def test_invalid_utf_8_is_read_nevertheless(pages: Pages, fetcher: Fetcher
     assert await fetched(fetcher, pages.url) == "up 1\n\ufffd\n"
 
 
-@pytest.mark.parametrize("content_type", ["text/html", "application/json", "text/plain; charset=utf-16", "nonsense"])
-async def test_the_bytes_count_and_not_what_they_are_called(pages: Pages, fetcher: Fetcher, content_type: str) -> None:
+@pytest.mark.parametrize(
+    "content_type", ["text/html", "application/json", "text/plain; charset=utf-16", "nonsense"]
+)
+async def test_the_bytes_count_and_not_what_they_are_called(
+    pages: Pages, fetcher: Fetcher, content_type: str
+) -> None:
     pages.headers = {"Content-Type": content_type}
     assert await fetched(fetcher, pages.url) == "up 1\n"
 
@@ -287,7 +320,8 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
 
 
 async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) -> None:
-    """Once: who went on answering on a connection that was kept filled the operator's memory, 25 MiB a second."""
+    """Once: who went on answering on a connection that was kept filled the operator's memory, 25
+    MiB a second."""
     received = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -308,10 +342,14 @@ async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) ->
 async def test_any_success_will_do(pages: Pages, fetcher: Fetcher, status: int) -> None:
     pages.status, pages.body = status, b""
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
-    assert [(request.method, request.content_type) for request in pages.requests] == [("POST", "application/json")]
+    assert [(request.method, request.content_type) for request in pages.requests] == [
+        ("POST", "application/json")
+    ]
 
 
-@pytest.mark.parametrize("status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503])
+@pytest.mark.parametrize(
+    "status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503]
+)
 async def test_only_success_counts(pages: Pages, fetcher: Fetcher, status: int) -> None:
     pages.status, pages.headers = status, {"Location": "/elsewhere", "Retry-After": "1"}
     with pytest.raises(FetchError, match=f"HTTP {status}"):
@@ -351,12 +389,17 @@ async def test_of_large_answers_so_many_are_read_at_a_time_and_small_ones_go_pas
             with pytest.raises(FetchError):
                 await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=0.1)
             assert len(await fetcher.fetch(small, limit_bytes=2**20, timeout_seconds=5)) == 100
-        assert len(await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=5)) == 4 * SMALL_ANSWER_BYTES
+        assert (
+            len(await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=5))
+            == 4 * SMALL_ANSWER_BYTES
+        )
     await fetcher.close()
     assert not places.locked()
 
 
-async def test_a_large_answer_that_stalls_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_large_answer_that_stalls_gives_its_place_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     places = asyncio.Semaphore(1)
     monkeypatch.setattr(connection, "_large_answers", places)
     monkeypatch.setattr(connection, "LARGE_ANSWER_SECONDS", 0.05)

@@ -1,4 +1,5 @@
-"""Look-ups: each question is answered once, within its time, whatever happens to it; the answer is told once. Time jumps."""
+"""Look-ups: each question is answered once, within its time, whatever happens to it; the answer is
+told once. Time jumps."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -48,7 +49,9 @@ class Repeated(Question[str]):
 class Desk:
     """Look-ups of two kinds, and what came of them."""
 
-    def __init__(self, outcome: Callable[[], str] = lambda: "found", takes_seconds: float = 1.0) -> None:
+    def __init__(
+        self, outcome: Callable[[], str] = lambda: "found", takes_seconds: float = 1.0
+    ) -> None:
         self.outcome, self.takes_seconds = outcome, takes_seconds
         self.requests: list[float] = []
         self.at_once = self.most_at_once = 0
@@ -59,9 +62,13 @@ class Desk:
             Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
-        self.lookups: LookUps = LookUps(tools, news=lambda key: self.news.append((key, now())), kinds=kinds)
+        self.lookups: LookUps = LookUps(
+            tools, news=lambda key: self.news.append((key, now())), kinds=kinds
+        )
 
-    def ask(self, *questions: Question[Any], key: Key = KEY, answers: Answers | None = None) -> None:
+    def ask(
+        self, *questions: Question[Any], key: Key = KEY, answers: Answers | None = None
+    ) -> None:
         self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
 
     async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
@@ -104,7 +111,11 @@ async def test_a_question_is_answered_and_reported_once() -> None:
     await passing(2)
     desk.ask(Slow())
     await passing(100)
-    assert (desk.answers, desk.requests, desk.news) == ({Slow(): Answer("found")}, [0.0], [(KEY, 1.0)])
+    assert (desk.answers, desk.requests, desk.news) == (
+        {Slow(): Answer("found")},
+        [0.0],
+        [(KEY, 1.0)],
+    )
 
 
 @scenario
@@ -209,7 +220,11 @@ async def test_a_stopped_question_is_not_answered_and_frees_its_slot() -> None:
     await passing(0.5)
     desk.lookups.stop(KEY)
     await passing(10)
-    assert (desk.answers, others, desk.news) == ({}, {Slow("other"): Answer("found")}, [(OTHER, 1.5)])
+    assert (desk.answers, others, desk.news) == (
+        {},
+        {Slow("other"): Answer("found")},
+        [(OTHER, 1.5)],
+    )
 
 
 @scenario
@@ -245,9 +260,15 @@ async def test_closing_leaves_everything() -> None:
 
 
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
-    questions = {each for each in vars(decision).values() if isinstance(each, type) and issubclass(each, Question)}
+    questions = {
+        each
+        for each in vars(decision).values()
+        if isinstance(each, type) and issubclass(each, Question)
+    }
     assert set(KINDS) == questions - {Question}
-    assert {type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()} == {
+    assert {
+        type_.__name__: (kind.seconds, kind.retry_seconds) for type_, kind in KINDS.items()
+    } == {
         "Compilations": (5.0, None),
         "EndpointPods": (10.0, 4.0),
         "Exporter": (10.0, None),

@@ -32,8 +32,13 @@ class LoadPoint:
     ) -> None:
         self.cell = cell("chat", axis, value)
         seconds = len(gauges) * every_seconds
-        # A server without a generated token at its edges leaves the choice of readings to the clocks.
-        servers = (edge(rises={"num_preemptions_total": preemptions, "prefix_cache_queries_total": 1000.0}),)
+        # A server without a generated token at its edges leaves the choice of readings to the
+        # clocks.
+        servers = (
+            edge(
+                rises={"num_preemptions_total": preemptions, "prefix_cache_queries_total": 1000.0}
+            ),
+        )
         values: dict[str, Any] = {
             "requests": columns,
             "servers": servers,
@@ -43,7 +48,10 @@ class LoadPoint:
         }
         self.record: StageRecord = record(self.cell.stage_ids[0], **(values | changes))
         made = gauge_samples(
-            gauges, prompt_rates=prompt_rate, generation_rates=generation_rate, every_seconds=every_seconds
+            gauges,
+            prompt_rates=prompt_rate,
+            generation_rates=generation_rate,
+            every_seconds=every_seconds,
         )
         self.samples = [_later(s, begins_at) for s in made]
 
@@ -64,13 +72,21 @@ def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any)
 
 
 def judged(
-    *points: LoadPoint, args: Sequence[str] | None = None, servers: Sequence[ServerStatus] = (), off: Sequence[str] = ()
+    *points: LoadPoint,
+    args: Sequence[str] | None = None,
+    servers: Sequence[ServerStatus] = (),
+    off: Sequence[str] = (),
 ) -> list[Result]:
-    """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the spec turns off."""
+    """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the
+    spec turns off."""
     axis = points[0].cell.axis
     values = [point.cell.value for point in points]
-    load: dict[str, Any] = {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
-    whose = {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
+    load: dict[str, Any] = (
+        {"requestRates": values} if axis == "rate" else {"concurrencies": [int(v) for v in values]}
+    )
+    whose = (
+        {} if args is None else {"endpoint": None, "server": {"image": "vllm", "args": list(args)}}
+    )
     return results(
         [point.cell for point in points],
         [point.record for point in points],

@@ -1,9 +1,10 @@
-"""A server in a few lines, to make stages of any load by the thousand: a queue, one prefill at a time, then decoding.
+"""A server in a few lines, to make stages of any load by the thousand: a queue, one prefill at a
+time, then decoding.
 
-Requests take a sequence slot in order of arrival, are prefilled one after the other and decoded side by side. Times vary
-from request to request, and now and then one is held up, as on a real machine. Arrivals under a rate are Poisson, stretched as
-vLLM does it. Nothing here is wrong with the measurement unless the caller makes it so.
-"""
+Requests take a sequence slot in order of arrival, are prefilled one after the other and decoded
+side by side. Times vary from request to request, and now and then one is held up, as on a real
+machine. Arrivals under a rate are Poisson, stretched as vLLM does it. Nothing here is wrong with
+the measurement unless the caller makes it so."""
 
 import random
 from collections.abc import Callable, Iterable
@@ -49,10 +50,14 @@ class Server:
     @property
     def capacity(self) -> float:
         """Requests a second that it can serve for long."""
-        return min(1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds))
+        return min(
+            1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds)
+        )
 
 
-def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE) -> StageFacts:
+def open_loop(
+    server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE
+) -> StageFacts:
     """A stage of Poisson arrivals."""
     chance = random.Random(seed)
     gaps = [chance.expovariate(1.0) for _ in range(count)]
@@ -63,7 +68,9 @@ def open_loop(server: Server, *, rate: float, count: int, seed: int, stage_id: s
     return _stage(server, iter(instants), None, chance, open_loop_load(rate=rate), stage_id)
 
 
-def closed_loop(server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE) -> StageFacts:
+def closed_loop(
+    server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE
+) -> StageFacts:
     """A stage of users who send again as soon as they are answered."""
     chance = random.Random(seed)
     ready = [chance.random() * 0.002 for _ in range(min(concurrency, count))]
@@ -92,7 +99,11 @@ def _stage(
         prefilled = begin + factor * prompt * server.prefill_seconds * _around_one(server, chance)
         prefill_free = prefilled
         first = prefilled + server.held_up(number)
-        first += server.hiccup_seconds * chance.random() if chance.random() < server.hiccup_chance else 0.0
+        first += (
+            server.hiccup_seconds * chance.random()
+            if chance.random() < server.hiccup_chance
+            else 0.0
+        )
         last = first + factor * output * server.decode_seconds * _around_one(server, chance)
         heappush(free, last)
         answered = last + NETWORK_SECONDS
@@ -112,7 +123,9 @@ def _around_one(server: Server, chance: random.Random) -> float:
     return max(0.5, chance.gauss(1.0, server.variation))
 
 
-def _measured(rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str) -> StageFacts:
+def _measured(
+    rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str
+) -> StageFacts:
     begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],

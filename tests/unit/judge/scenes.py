@@ -1,4 +1,5 @@
-"""Runs in which one thing is wrong that a single record does not show: several repeats, another load, readings, a log."""
+"""Runs in which one thing is wrong that a single record does not show: several repeats, another
+load, readings, a log."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -7,14 +8,22 @@ from typing import Any
 from benchrun.api import Cell, ServerStatus
 from benchrun.judge.rules.rule import Code
 from benchrun.measure.metrics_page import Sample
-from benchrun_client.contract import PROCESS_CPU, RequestColumns, RoundTrips, ServedModel, Shards, StageRecord
+from benchrun_client.contract import (
+    PROCESS_CPU,
+    RequestColumns,
+    RoundTrips,
+    ServedModel,
+    Shards,
+    StageRecord,
+)
 from unit.judge.queues import Server, open_loop
 from unit.measure.records import cell, client, edge, record, requests, sample, served
 
 
 @dataclass(frozen=True)
 class Scene:
-    """What the judge is given of a run of one cell; a rate of four a second unless told otherwise."""
+    """What the judge is given of a run of one cell; a rate of four a second unless told
+    otherwise."""
 
     records: Sequence[StageRecord]
     planned: Cell = field(default_factory=cell)
@@ -26,7 +35,8 @@ class Scene:
 
 
 def _columns(factor: float = 1.0) -> RequestColumns:
-    """A hundred requests whose latencies are so many times the usual, and 1 % more or less by turns."""
+    """A hundred requests whose latencies are so many times the usual, and 1 % more or less by
+    turns."""
     around = [factor * (0.99 if i % 2 else 1.01) for i in range(100)]
     return requests(
         ttft_us=[round(10_000 * f) for f in around],
@@ -37,21 +47,33 @@ def _columns(factor: float = 1.0) -> RequestColumns:
 
 def _cold() -> StageRecord:
     ttft_us = [900_000] * 3 + [20_000] * 97
-    return record(requests=requests(ttft_us=ttft_us, e2el_us=[1_000_000] * 100, output_tokens=[10] * 100))
+    return record(
+        requests=requests(ttft_us=ttft_us, e2el_us=[1_000_000] * 100, output_tokens=[10] * 100)
+    )
 
 
 def _slower_each_time() -> Scene:
     repeated = cell(repeats=4)
     factors = zip(repeated.stage_ids, (1.0, 1.2, 1.4, 1.6), strict=True)
-    records = [record(stage, requests=_columns(f), sequence=place) for place, (stage, f) in enumerate(factors)]
+    records = [
+        record(stage, requests=_columns(f), sequence=place)
+        for place, (stage, f) in enumerate(factors)
+    ]
     return Scene(records, planned=repeated)
 
 
 def _in_step() -> StageRecord:
     begins = [round(1e6 * (r + place / 100)) for r in range(12) for place in range(8)]
     ttft_us = [10_000 * (1 + place) for _ in range(12) for place in range(8)]
-    columns = requests(start_us=begins, ttft_us=ttft_us, e2el_us=[999_000] * 96, output_tokens=[10] * 96)
-    return record(USERS.stage_ids[0], requests=columns, last_receive_unix_us=1_012_070_000, scalars={"duration": 12.07})
+    columns = requests(
+        start_us=begins, ttft_us=ttft_us, e2el_us=[999_000] * 96, output_tokens=[10] * 96
+    )
+    return record(
+        USERS.stage_ids[0],
+        requests=columns,
+        last_receive_unix_us=1_012_070_000,
+        scalars={"duration": 12.07},
+    )
 
 
 def _on_gpus(**figures: float) -> list[Sample]:
@@ -69,7 +91,8 @@ GPU_SERVER = (ServerStatus(role="server", gpus=1),)
 
 
 def _behind_the_client(*, cores: float) -> StageRecord:
-    """A server that counts 15 ms less of each TTFT, and an API server that used so many cores for ten seconds."""
+    """A server that counts 15 ms less of each TTFT, and an API server that used so many cores for
+    ten seconds."""
     rises = {**served(requests()), "time_to_first_token_seconds_sum": 0.02, PROCESS_CPU: 10 * cores}
     return record(servers=(edge(rises=rises),))
 
@@ -81,42 +104,70 @@ SCENES: Mapping[Code, Scene] = {
     Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
     Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], planned=USERS),
     Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),
-    Code.PATH_SLOW: Scene([record(round_trips=RoundTrips(count=20, median_us=20_000, p95_us=31_000))]),
+    Code.PATH_SLOW: Scene(
+        [record(round_trips=RoundTrips(count=20, median_us=20_000, p95_us=31_000))]
+    ),
     Code.FRONTEND_SATURATED: Scene([_behind_the_client(cores=0.95)]),
     Code.CLIENT_SERVER_GAP: Scene([_behind_the_client(cores=0.1)]),
     Code.CLIENT_THROTTLED: Scene([record(client=client(throttled_periods=3))]),
-    Code.SHARDS_OUT_OF_STEP: Scene([record(shards=Shards(count=2, start_skew_us=20_000, clock_error_us=1_000))]),
+    Code.SHARDS_OUT_OF_STEP: Scene(
+        [record(shards=Shards(count=2, start_skew_us=20_000, clock_error_us=1_000))]
+    ),
     Code.COMPILATION_IN_WINDOW: Scene([record()], compilations=(1005.0,)),
     Code.COLD_START: Scene([_cold()]),
     Code.NOT_STEADY_STATE: Scene([open_loop(OVERLOADED, rate=4.0, count=200, seed=1).record]),
     Code.DRIFT: _slower_each_time(),
     Code.REPEATS_DISAGREE: _slower_each_time(),
-    Code.LITTLES_LAW_BROKEN: Scene([record()], samples=[sample(1000.2 + i / 2, running=50.0) for i in range(20)]),
+    Code.LITTLES_LAW_BROKEN: Scene(
+        [record()], samples=[sample(1000.2 + i / 2, running=50.0) for i in range(20)]
+    ),
     Code.WINDOW_TOO_SHORT: Scene([record(scalars={"duration": 5.0})]),
     Code.TOO_FEW_SAMPLES: Scene([record()]),
-    Code.QUEUE_WAIT_HIDDEN: Scene([record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1),
+    Code.QUEUE_WAIT_HIDDEN: Scene(
+        [record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1
+    ),
     Code.ALL_AT_ONCE: Scene([record(AT_ONCE.stage_ids[0])], planned=AT_ONCE),
     Code.ROLE_IDLE: Scene(
         [record(servers=(edge("p", role="prefill"), edge("d", role="decode")))],
         samples=[
-            *(sample(1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0) for i in range(9)),
-            *(sample(1000.2 + i, role="decode", pod="d", running=0.0, waiting=0.0) for i in range(9)),
+            *(
+                sample(1000.2 + i, role="prefill", pod="p", running=1.0, waiting=9.0)
+                for i in range(9)
+            ),
+            *(
+                sample(1000.2 + i, role="decode", pod="d", running=0.0, waiting=0.0)
+                for i in range(9)
+            ),
         ],
     ),
     Code.WRONG_SERVER: Scene(
-        [record(servers=(edge("10.0.0.9:8000"),))], servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),)
+        [record(servers=(edge("10.0.0.9:8000"),))],
+        servers=(ServerStatus(role="server", addresses=["10.0.0.1"]),),
     ),
     Code.WRONG_MODEL: Scene(
-        [record(servers=(edge().model_copy(update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}),))],
+        [
+            record(
+                servers=(
+                    edge().model_copy(
+                        update={"served": ServedModel(id="Qwen/Qwen3-4B", root="r" * 600)}
+                    ),
+                )
+            )
+        ],
         servers=(ServerStatus(role="server", addresses=["10.0.0.9"]),),
     ),
     Code.USERS_IN_STEP: Scene([_in_step()], planned=USERS),
-    Code.GPU_SLOWED: Scene([record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER),
+    Code.GPU_SLOWED: Scene(
+        [record()], samples=_on_gpus(gpu_slowed=1.0, gpu_power_capped=0.0), servers=GPU_SERVER
+    ),
     Code.GPU_ERRORS: Scene([record()], samples=_on_gpus(gpu_xid=94.0), servers=GPU_SERVER),
     Code.GPU_SHARED: Scene([record()], samples=_on_gpus(gpu_pods=2.0), servers=GPU_SERVER),
     Code.SERVER_THROTTLED: Scene(
         [record()],
-        samples=[sample(1000.2 + i, cpu_periods=10.0 * i, cpu_throttled_periods=3.0 * i) for i in range(10)],
+        samples=[
+            sample(1000.2 + i, cpu_periods=10.0 * i, cpu_throttled_periods=3.0 * i)
+            for i in range(10)
+        ],
     ),
     Code.SCRAPE_COVERAGE_LOW: Scene([record()], samples=[sample(1005.0)]),
 }

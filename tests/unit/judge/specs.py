@@ -20,4 +20,9 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
 
 def workload(name: str = "chat", **changes: Any) -> dict[str, Any]:
     """One that sends two requests at four a second."""
-    return {"name": name, "dataset": {"random": {}}, "load": {"requestRates": ["4"]}, "requests": 2} | changes
+    return {
+        "name": name,
+        "dataset": {"random": {}},
+        "load": {"requestRates": ["4"]},
+        "requests": 2,
+    } | changes

@@ -1,4 +1,5 @@
-"""What rules are given: contexts that ask for four requests a second, changed by name; and what they gave back, sorted."""
+"""What rules are given: contexts that ask for four requests a second, changed by name; and what
+they gave back, sorted."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -48,10 +49,16 @@ def context(
     return lambda record: StageFacts(record, load, thresholds or Thresholds(), windows, known)
 
 
-def with_compilations(servers: Sequence[ServerStatus], at: Sequence[float] | None) -> list[ServerStatus]:
-    """The servers, or one, that compiled at these instants by the log; None: the log could not be read."""
+def with_compilations(
+    servers: Sequence[ServerStatus], at: Sequence[float] | None
+) -> list[ServerStatus]:
+    """The servers, or one, that compiled at these instants by the log; None: the log could not be
+    read."""
     known = None if at is None else CompiledKernels(count=len(at), at=list(at))
-    return [each.model_copy(update={"compilations": known}) for each in servers or [ServerStatus(role="server")]]
+    return [
+        each.model_copy(update={"compilations": known})
+        for each in servers or [ServerStatus(role="server")]
+    ]
 
 
 def findings(found: Found) -> list[StageFinding]:
@@ -68,7 +75,9 @@ def only(found: Found) -> StageFinding:
     return finding
 
 
-def one_finding(code: Code, severity: Severity, weight: float, **evidence: float | str | None) -> list[StageFinding]:
+def one_finding(
+    code: Code, severity: Severity, weight: float, **evidence: float | str | None
+) -> list[StageFinding]:
     """What a rule returns that found one thing at the stage of `record()`."""
     return [StageFinding(code, severity, STAGE, evidence, weight=weight)]
 

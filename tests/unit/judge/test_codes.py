@@ -27,13 +27,16 @@ def test_every_finding_is_small_and_survives_the_status(code: Code) -> None:
 
 
 def test_the_words_of_findings_are_those_that_were_reviewed() -> None:
-    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/test_codes.py`, then read the diff."""
+    """After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/judge/test_codes.py`, then read the
+    diff."""
     shown = {}
     for code in SENTENCES:
         finding = example_of(code)
         sentence = evidence_sentence(code, finding.evidence)
         assert sentence
-        assert not set(NOT_IN_THE_STATUS) & set(sentence), "every key of the sentence is in the evidence"
+        assert not set(NOT_IN_THE_STATUS) & set(sentence), (
+            "every key of the sentence is in the evidence"
+        )
         shown[str(code)] = {
             "meaning": finding.meaning,
             "remedy": finding.remedy,
@@ -51,7 +54,9 @@ def test_every_code_has_a_sentence_and_a_short_text() -> None:
     assert set(SENTENCES) == set(Code)
     for code in Code:
         page = page_of(code)
-        assert all(20 < len(text) < 300 and text.endswith(".") for text in (page.meaning, page.remedy)), code
+        assert all(
+            20 < len(text) < 300 and text.endswith(".") for text in (page.meaning, page.remedy)
+        ), code
 
 
 PAGES = Path(__file__).parents[3] / "docs/findings"

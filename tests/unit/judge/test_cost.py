@@ -49,9 +49,15 @@ def servers(*gpus: int) -> list[ServerStatus]:
 
 def measured(**metrics: float | None) -> Result:
     return Result(
-        cell="chat/rate=4", workload="chat", axis="rate", value="4", repeats=1, repeats_planned=1, metrics=metrics,
+        cell="chat/rate=4",
+        workload="chat",
+        axis="rate",
+        value="4",
+        repeats=1,
+        repeats_planned=1,
+        metrics=metrics,
         verdict="Valid",
-    )  # fmt: skip
+    )
 
 
 def test_the_price_of_a_gpu_counts_for_every_gpu_of_every_role() -> None:
@@ -76,7 +82,9 @@ def test_without_a_price_nothing_is_reported() -> None:
 
 def test_costs_match_a_calculation_by_hand() -> None:
     """A dollar a second, for 2,000 tokens out a second and 8,000 in."""
-    row = with_costs(measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND)
+    row = with_costs(
+        measured(output_throughput=2_000, total_token_throughput=10_000), A_DOLLAR_A_SECOND
+    )
     assert row.metrics["cost_per_million_output_tokens"] == 500.0
     assert row.metrics["cost_per_million_total_tokens"] == 100.0
 
@@ -89,9 +97,13 @@ def test_five_digits() -> None:
 @pytest.mark.parametrize(
     ("metrics", "price"),
     [
-        pytest.param({"output_throughput": 10, "total_token_throughput": 10}, None, id="no price known"),
+        pytest.param(
+            {"output_throughput": 10, "total_token_throughput": 10}, None, id="no price known"
+        ),
         pytest.param({"output_throughput": 0, "total_token_throughput": 0}, 3600.0, id="no token"),
-        pytest.param({"output_throughput": None, "total_token_throughput": None}, 3600.0, id="no duration"),
+        pytest.param(
+            {"output_throughput": None, "total_token_throughput": None}, 3600.0, id="no duration"
+        ),
         pytest.param({}, 3600.0, id="nothing measured"),
     ],
 )
@@ -101,17 +113,27 @@ def test_an_unknown_cost_is_null(metrics: dict[str, Any], price: float | None) -
 
 
 def test_prompts_alone_have_a_cost_of_all_tokens() -> None:
-    row = with_costs(measured(output_throughput=0, total_token_throughput=1_000_000), A_DOLLAR_A_SECOND)
+    row = with_costs(
+        measured(output_throughput=0, total_token_throughput=1_000_000), A_DOLLAR_A_SECOND
+    )
     assert [row.metrics[key] for key in COSTS] == [None, 1.0]
 
 
 def test_repeats_are_priced_together_and_failed_requests_answer_for_nothing() -> None:
     """Twice 10 s; of two requests with 5 tokens each, one failed in the second repeat."""
     stages = [
-        record("chat/rate=4/r1", requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0}),
-        record("chat/rate=4/r2", requests=requests(output_tokens=(5, 5), ok=(1, 0)), scalars={"duration": 10.0}),
+        record(
+            "chat/rate=4/r1", requests=requests(output_tokens=(5, 5)), scalars={"duration": 10.0}
+        ),
+        record(
+            "chat/rate=4/r2",
+            requests=requests(output_tokens=(5, 5), ok=(1, 0)),
+            scalars={"duration": 10.0},
+        ),
     ]
-    [row] = results([cell(repeats=2)], stages, [], spec=spec(cost={"perHour": "3600"}), servers=servers(1)).results
+    [row] = results(
+        [cell(repeats=2)], stages, [], spec=spec(cost={"perHour": "3600"}), servers=servers(1)
+    ).results
     assert row.metrics["cost_per_million_output_tokens"] == pytest.approx(20 / 15 * 1e6, rel=1e-4)
 
 
@@ -120,13 +142,18 @@ def test_rows_of_a_run_without_a_price_have_no_such_figures() -> None:
     assert not set(COSTS) & set(row.metrics)
 
 
-PRICES: dict[str, Any] = {"perMillionTokens": {"input": "3", "cachedInput": "0.3", "output": "15"}, "currency": "EUR"}
+PRICES: dict[str, Any] = {
+    "perMillionTokens": {"input": "3", "cachedInput": "0.3", "output": "15"},
+    "currency": "EUR",
+}
 
 
 def read(hits: float, *, looked_up: float = 1000.0, **external: float) -> ServerEdge:
     """Counters of a server that found so many of the prompt tokens that it looked up."""
     return edge(
-        rises={PREFIX_QUERIES: looked_up, PREFIX_HITS: hits}, before=dict.fromkeys(external, 0.0), after=external
+        rises={PREFIX_QUERIES: looked_up, PREFIX_HITS: hits},
+        before=dict.fromkeys(external, 0.0),
+        after=external,
     )
 
 
@@ -140,14 +167,21 @@ def read(hits: float, *, looked_up: float = 1000.0, **external: float) -> Server
 )
 def test_cached_tokens_have_a_price_of_their_own(hits: float, euros: float) -> None:
     """1,000 tokens in and 10 out, by hand, in millionths."""
-    stage = record(requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)), servers=(read(hits),))
+    stage = record(
+        requests=requests(input_tokens=(400, 600), output_tokens=(5, 5)), servers=(read(hits),)
+    )
     judged = results([cell()], [stage], [], spec=spec(cost=PRICES), servers=servers(2))
-    assert [judged.results[0].metrics[key] for key in COSTS] == [rounded(euros / 10), rounded(euros / 1010)]
+    assert [judged.results[0].metrics[key] for key in COSTS] == [
+        rounded(euros / 10),
+        rounded(euros / 1010),
+    ]
 
 
 def test_each_stage_counts_by_its_own_hits_and_failed_requests_for_nothing() -> None:
     cold = record(
-        "chat/rate=4/r1", requests=requests(input_tokens=(500, 500), output_tokens=(5, 5)), servers=(read(0),)
+        "chat/rate=4/r1",
+        requests=requests(input_tokens=(500, 500), output_tokens=(5, 5)),
+        servers=(read(0),),
     )
     warm = record(
         "chat/rate=4/r2",
@@ -164,13 +198,20 @@ def test_a_second_tier_is_cached_too_and_a_cache_that_is_off_finds_nothing() -> 
     prices = Cost.model_validate(PRICES)
     off = record(requests=columns, servers=(read(0, looked_up=0),))
     assert token_costs([off], prices)[OUTPUT_COST] == rounded((3000 + 150) / 10)
-    behind = record(requests=columns, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),))
+    behind = record(
+        requests=columns, servers=(read(200, **{EXTERNAL_HITS: 300.0, EXTERNAL_QUERIES: 800.0}),)
+    )
     assert token_costs([behind], prices)[OUTPUT_COST] == rounded((500 * 3 + 500 * 0.3 + 150) / 10)
 
 
-@pytest.mark.parametrize("edges", [(), (ServerEdge(address="a", before=None, after=None),)], ids=["none", "unread"])
+@pytest.mark.parametrize(
+    "edges", [(), (ServerEdge(address="a", before=None, after=None),)], ids=["none", "unread"]
+)
 def test_hits_that_are_not_known_leave_the_cost_unknown(edges: tuple[ServerEdge, ...]) -> None:
-    assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {OUTPUT_COST: None, TOTAL_COST: None}
+    assert token_costs([record(servers=edges)], Cost.model_validate(PRICES)) == {
+        OUTPUT_COST: None,
+        TOTAL_COST: None,
+    }
 
 
 def test_prices_of_tokens_are_reported_and_have_no_hour() -> None:
@@ -204,7 +245,9 @@ def test_tokens_per_joule_stand_where_an_exporter_was_read(
 def test_it_stands_in_the_row_of_a_run_whose_gpus_were_read() -> None:
     """250 J and five tokens a second, by the server's own counter."""
     stage = record(servers=(edge(rises={GENERATION_TOKENS: 100.0}),))
-    read = [sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t) for t in range(6)]
+    read = [
+        sample(1001.0 + t, gpu_joules=250.0 * t, generation_tokens=1.0 + 5 * t) for t in range(6)
+    ]
     [row] = results([cell()], [stage], read, spec=spec()).results
     assert (row.metrics[TOKENS_PER_JOULE], row.roles[0].gpu_power_mean_watts) == (0.02, 250.0)
     [once] = results([cell()], [stage], read[:2], spec=spec()).results

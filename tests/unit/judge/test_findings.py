@@ -36,7 +36,9 @@ FINDINGS = st.lists(
 )
 def test_missing_records(missing: list[str], measured: list[str]) -> None:
     found = missing_records(cell(repeats=2), measured)
-    assert [(f.code, f.severity, f.stage_id) for f in found] == [(Code.RECORD_MISSING, "Invalid", s) for s in missing]
+    assert [(f.code, f.severity, f.stage_id) for f in found] == [
+        (Code.RECORD_MISSING, "Invalid", s) for s in missing
+    ]
     assert all(f.evidence == {"planned": 2, "measured": 2 - len(missing)} for f in found)
 
 
@@ -82,9 +84,15 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
     found = aggregate(
         [
             StageFinding(Code.NOT_CHECKED, "Note", "a/r1"),
-            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Suspect", "a/r1", {"hitPercent": 9.0}, weight=9.0),
-            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r2", {"hitPercent": 12.0}, weight=12.0),
-            StageFinding(Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r3", {"hitPercent": 90.0}, weight=90.0),
+            StageFinding(
+                Code.PREFIX_CACHE_CONTAMINATED, "Suspect", "a/r1", {"hitPercent": 9.0}, weight=9.0
+            ),
+            StageFinding(
+                Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r2", {"hitPercent": 12.0}, weight=12.0
+            ),
+            StageFinding(
+                Code.PREFIX_CACHE_CONTAMINATED, "Invalid", "a/r3", {"hitPercent": 90.0}, weight=90.0
+            ),
         ]
     )
     assert [(f.code, f.severity, f.count, f.worst_stage, f.evidence) for f in found] == [
@@ -95,7 +103,9 @@ def test_one_entry_a_code_with_the_worst_stages_evidence() -> None:
 
 
 def test_the_earliest_of_equally_bad_stages_is_named() -> None:
-    (entry,) = aggregate([StageFinding(Code.RECORD_MISSING, "Invalid", s) for s in ("a/r2", "a/r3")])
+    (entry,) = aggregate(
+        [StageFinding(Code.RECORD_MISSING, "Invalid", s) for s in ("a/r2", "a/r3")]
+    )
     assert entry.worst_stage == "a/r2"
 
 

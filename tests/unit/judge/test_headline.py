@@ -15,7 +15,9 @@ def measured(stage: StageRecord, load: ExpectedLoad) -> StageFacts:
     return context(load=load)(stage)
 
 
-def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3) -> Result:
+def row(
+    value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3
+) -> Result:
     return Result(
         cell=f"{workload}/rate={value}",
         workload=workload,
@@ -31,15 +33,23 @@ def row(value: str, verdict: Verdict = "Valid", workload: str = "chat", throughp
 @pytest.mark.parametrize(
     ("cell", "rows"),
     [
-        pytest.param("chat/rate=10", [row("9"), row("10"), row("0.5")], id="by number, not by letters"),
+        pytest.param(
+            "chat/rate=10", [row("9"), row("10"), row("0.5")], id="by number, not by letters"
+        ),
         pytest.param("chat/rate=inf", [row("inf"), row("100000")], id="inf is the highest"),
         pytest.param(
             "chat/rate=9",
             [row("9"), row("10", "Suspect"), row("11", "Invalid")],
             id="a Valid one before a higher Suspect one",
         ),
-        pytest.param("chat/rate=1", [row("1"), row("50", workload="other")], id="the first workload only"),
-        pytest.param(None, [row("1", "Invalid"), row("50", workload="other")], id="none if the first has none"),
+        pytest.param(
+            "chat/rate=1", [row("1"), row("50", workload="other")], id="the first workload only"
+        ),
+        pytest.param(
+            None,
+            [row("1", "Invalid"), row("50", workload="other")],
+            id="none if the first has none",
+        ),
         pytest.param(
             "chat/rate=2",
             [row("1", "Suspect"), row("2", "Suspect"), row("3", "Invalid")],
@@ -60,7 +70,12 @@ def test_figures() -> None:
 
 @pytest.mark.parametrize(
     ("ttft", "marked"),
-    [("143 ms", "143? ms"), ("143? ms", "143? ms"), ("143 ms with queue", "143? ms with queue"), ("-", "-")],
+    [
+        ("143 ms", "143? ms"),
+        ("143? ms", "143? ms"),
+        ("143 ms with queue", "143? ms with queue"),
+        ("-", "-"),
+    ],
 )
 def test_figures_of_a_suspect_load_point_are_marked(ttft: str, marked: str) -> None:
     assert headline([row("4", "Suspect")], lambda _: ttft) == Headline(
@@ -97,7 +112,10 @@ def test_short_numbers(text: str, value: float | None) -> None:
         pytest.param("20.0 ms", 368, OPEN_LOOP, id="enough requests to bound it"),
         pytest.param("20.0? ms", 367, OPEN_LOOP, id="one too few"),
         pytest.param(
-            "25.0 ms with queue", 368, open_loop_load(concurrency=2), id="a cap under a rate: since it was due"
+            "25.0 ms with queue",
+            368,
+            open_loop_load(concurrency=2),
+            id="a cap under a rate: since it was due",
         ),
         pytest.param("20.0 ms", 368, users(2), id="users have no queue in the client"),
     ],

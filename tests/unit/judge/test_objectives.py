@@ -12,12 +12,18 @@ from unit.measure.records import record, requests
 
 
 def objective(metric: str = "TTFT", *, percentile: str = "99", at_most_ms: int = 25) -> Objective:
-    return Objective.model_validate({"metric": metric, "percentile": percentile, "maxMilliseconds": at_most_ms})
+    return Objective.model_validate(
+        {"metric": metric, "percentile": percentile, "maxMilliseconds": at_most_ms}
+    )
 
 
-def outcome(values_us: Iterable[float], *, percentile: str = "99", verdict: Verdict = "Valid") -> ObjectiveResult:
+def outcome(
+    values_us: Iterable[float], *, percentile: str = "99", verdict: Verdict = "Valid"
+) -> ObjectiveResult:
     """Of a limit of 25 ms."""
-    (found,) = objective_results([objective(percentile=percentile)], {"ttft": sample(values_us)}, verdict)
+    (found,) = objective_results(
+        [objective(percentile=percentile)], {"ttft": sample(values_us)}, verdict
+    )
     return found
 
 
@@ -39,15 +45,28 @@ def of_100_ms(slow: int, count: int) -> list[float]:
     ("word", "values", "percentile"),
     [
         pytest.param("Met", of_100_ms(0, 368), "99", id="enough requests, none above"),
-        pytest.param("Inconclusive", of_100_ms(0, 367), "99", id="one too few for an interval: never met"),
-        pytest.param("Inconclusive", of_100_ms(3, 368), "99", id="the limit lies within the interval"),
+        pytest.param(
+            "Inconclusive", of_100_ms(0, 367), "99", id="one too few for an interval: never met"
+        ),
+        pytest.param(
+            "Inconclusive", of_100_ms(3, 368), "99", id="the limit lies within the interval"
+        ),
         pytest.param("Met", of_100_ms(3, 1000), "99", id="the upper end is the fourth from above"),
-        pytest.param("Inconclusive", of_100_ms(4, 1000), "99", id="and one more is above the limit"),
+        pytest.param(
+            "Inconclusive", of_100_ms(4, 1000), "99", id="and one more is above the limit"
+        ),
         pytest.param("Inconclusive", of_100_ms(17, 1000), "99", id="1.7 percent above"),
         pytest.param("Missed", of_100_ms(18, 1000), "99", id="the lower end is above"),
-        pytest.param("Missed", of_100_ms(4, 100), "99", id="no interval, but four above cannot be chance"),
+        pytest.param(
+            "Missed", of_100_ms(4, 100), "99", id="no interval, but four above cannot be chance"
+        ),
         pytest.param("Inconclusive", of_100_ms(3, 100), "99", id="three can"),
-        pytest.param("Inconclusive", [1.0, 25_001.0], "99", id="certain, but the interpolated figure is below"),
+        pytest.param(
+            "Inconclusive",
+            [1.0, 25_001.0],
+            "99",
+            id="certain, but the interpolated figure is below",
+        ),
         pytest.param("Inconclusive", of_100_ms(0, 2), "50", id="two requests bound no median"),
         pytest.param("Met", [25_000.0] * 100, "50", id="the limit itself is met"),
         pytest.param("Missed", [25_000.4] * 100, "50", id="rounding for display does not decide"),
@@ -88,9 +107,13 @@ def test_met_and_missed_agree_with_what_was_measured(values: list[int], percenti
         assert (found.measured_milliseconds or 0) > 25 * 0.9999
 
 
-@pytest.mark.parametrize(("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)])
+@pytest.mark.parametrize(
+    ("metric", "measured"), [("TTFT", 25.0), ("TPOT", 10.0), ("ITL", 10.0), ("E2EL", 125.0)]
+)
 def test_each_latency_has_its_own(metric: str, measured: float) -> None:
-    (found,) = objective_results([objective(metric, percentile="50")], latency_samples([record()], users=1), "Valid")
+    (found,) = objective_results(
+        [objective(metric, percentile="50")], latency_samples([record()], users=1), "Valid"
+    )
     assert (found.metric, found.measured_milliseconds) == (metric, measured)
 
 
@@ -117,7 +140,9 @@ def test_limits_of_a_single_request() -> None:
 
 def test_one_token_answers_have_no_tpot_to_judge() -> None:
     one_token = record(requests=requests(output_tokens=(1, 1)))
-    (found,) = objective_results([objective("TPOT")], latency_samples([one_token], users=1), "Valid")
+    (found,) = objective_results(
+        [objective("TPOT")], latency_samples([one_token], users=1), "Valid"
+    )
     assert (found.measured_milliseconds, found.outcome) == (None, "Inconclusive")
 
 
@@ -126,8 +151,12 @@ def answers(failed: int, count: int) -> ObjectiveResult:
     ok = [1] * count
     for place in range(failed):
         ok[place * count // failed] = 0
-    columns = requests(ttft_us=[10_000] * count, e2el_us=[12_000] * count, output_tokens=[2] * count, ok=ok)
-    (found,) = objective_results([objective()], latency_samples([record(requests=columns)], users=1), "Valid")
+    columns = requests(
+        ttft_us=[10_000] * count, e2el_us=[12_000] * count, output_tokens=[2] * count, ok=ok
+    )
+    (found,) = objective_results(
+        [objective()], latency_samples([record(requests=columns)], users=1), "Valid"
+    )
     return found
 
 
@@ -137,20 +166,29 @@ def answers(failed: int, count: int) -> ObjectiveResult:
         pytest.param(0, "Met", 10.0, id="none"),
         pytest.param(3, "Met", 10.0, id="so few that p99 keeps its limit for certain"),
         pytest.param(9, "Inconclusive", 10.0, id="nearly one percent"),
-        pytest.param(10, "Inconclusive", None, id="one percent: p99 is a failed request, which may be chance"),
+        pytest.param(
+            10, "Inconclusive", None, id="one percent: p99 is a failed request, which may be chance"
+        ),
         pytest.param(25, "Missed", None, id="so many that it is none"),
         pytest.param(900, "Missed", None, id="most"),
         pytest.param(1000, "Missed", None, id="all"),
     ],
 )
-def test_a_failed_request_is_a_missed_objective(failed: int, word: str, measured: float | None) -> None:
+def test_a_failed_request_is_a_missed_objective(
+    failed: int, word: str, measured: float | None
+) -> None:
     found = answers(failed, 1000)
     assert (found.outcome, found.measured_milliseconds) == (word, measured)
 
 
 def test_failed_requests_have_gaps_without_end() -> None:
     columns = requests(
-        ttft_us=[10_000] * 1000, e2el_us=[12_000] * 1000, output_tokens=[11] * 1000, ok=[0] * 50 + [1] * 950
+        ttft_us=[10_000] * 1000,
+        e2el_us=[12_000] * 1000,
+        output_tokens=[11] * 1000,
+        ok=[0] * 50 + [1] * 950,
     )
-    (found,) = objective_results([objective("ITL")], latency_samples([record(requests=columns)], users=1), "Valid")
+    (found,) = objective_results(
+        [objective("ITL")], latency_samples([record(requests=columns)], users=1), "Valid"
+    )
     assert (found.outcome, found.measured_milliseconds) == ("Missed", None)

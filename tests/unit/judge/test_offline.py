@@ -1,4 +1,5 @@
-"""What the judge expects of an engine that is given whole loads: no gaps between tokens, no plateau of batches."""
+"""What the judge expects of an engine that is given whole loads: no gaps between tokens, no plateau
+of batches."""
 
 import pytest
 from benchrun.api import BenchmarkRunSpec
@@ -54,7 +55,9 @@ def test_all_at_once_is_what_was_requested_and_no_news() -> None:
 
 @pytest.mark.parametrize(("found", "offline"), [(0, True), (2, False)])
 def test_a_late_client_bends_no_time_that_the_engine_takes(found: int, offline: bool) -> None:
-    late = of_batches().model_copy(update={"client": client(lag_p99_us=10 * SECOND, throttled_periods=3)})
+    late = of_batches().model_copy(
+        update={"client": client(lag_p99_us=10 * SECOND, throttled_periods=3)}
+    )
     stage = context(load=open_loop_load(rate=None, offline=offline))(late)
     assert len([*client_saturated(stage), *client_throttled(stage)]) == found
 

@@ -1,4 +1,5 @@
-"""However many stages a run has, no more of its records are open at a time than one load point's."""
+"""However many stages a run has, no more of its records are open at a time than one load
+point's."""
 
 import gc
 import weakref

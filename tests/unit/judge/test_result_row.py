@@ -13,7 +13,9 @@ from unit.judge.specs import spec, workload
 from unit.measure.records import cell, record, requests
 
 CAPPED = spec(workloads=[workload(load={"requestRates": ["4"], "maxConcurrency": 2})])
-PERCENTILES = {f"p{p}_{latency}_ms" for p in (50, 99) for latency in ("ttft", "tpot", "itl", "e2el")}
+PERCENTILES = {
+    f"p{p}_{latency}_ms" for p in (50, 99) for latency in ("ttft", "tpot", "itl", "e2el")
+}
 
 WAVES = [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)]
 """Answer times in microseconds that rise and fall together, as those of a queue do."""
@@ -37,15 +39,20 @@ def stage(count: int, repeat: int = 1, **changes: Any) -> StageRecord:
         "output_tokens": [11] * count,
     }
     own = {name: changes.pop(name) for name in (*columns, "queue_us", "ok") if name in changes}
-    values = {"requests": requests(**{**columns, **own}), "scalars": {"duration": count / 4}} | changes
+    values = {
+        "requests": requests(**{**columns, **own}),
+        "scalars": {"duration": count / 4},
+    } | changes
     return record(f"chat/rate=4/r{repeat}", **values)
 
 
-# ---- how sure percentiles are ---------------------------------------------------------------------------------------
+# ---- how sure percentiles are
+# ---------------------------------------------------------------------------------------
 
 
 def test_intervals_are_values_of_requests() -> None:
-    """Of a thousand, p99 is bracketed by those of the ranks 983 and 997, the median by 469 and 532."""
+    """Of a thousand, p99 is bracketed by those of the ranks 983 and 997, the median by 469 and
+    532."""
     found = row(stage(1000))
     assert set(found.intervals) == PERCENTILES
     assert found.intervals["p99_ttft_ms"] == [20.983, 20.997]
@@ -53,8 +60,12 @@ def test_intervals_are_values_of_requests() -> None:
 
 
 def test_each_interval_says_on_how_many_independent_observations_it_rests() -> None:
-    """Of a thousand that are all alone each counts; of a thousand that rise and fall together only some do."""
-    alone, queued = row(stage(1000)), row(stage(1000, e2el_us=WAVES, ttft_us=[us // 2 for us in WAVES]))
+    """Of a thousand that are all alone each counts; of a thousand that rise and fall together only
+    some do."""
+    alone, queued = (
+        row(stage(1000)),
+        row(stage(1000, e2el_us=WAVES, ttft_us=[us // 2 for us in WAVES])),
+    )
     assert {key: alone.independent[key] for key in ("p50_ttft_ms", "p99_e2el_ms")} == {
         "p50_ttft_ms": 1000,
         "p99_e2el_ms": 1000,
@@ -66,14 +77,19 @@ def test_each_interval_says_on_how_many_independent_observations_it_rests() -> N
 
 
 def test_intervals_have_five_digits() -> None:
-    found = row(stage(1000, start_us=[200_000_000 * i for i in range(1000)], e2el_us=[123_456_789] * 1000))
+    found = row(
+        stage(1000, start_us=[200_000_000 * i for i in range(1000)], e2el_us=[123_456_789] * 1000)
+    )
     assert found.intervals["p50_e2el_ms"] == [123_460.0, 123_460.0]
 
 
 @pytest.mark.parametrize(("uncertain", "count"), [(True, 367), (False, 368)])
 def test_a_p99_takes_368_requests(uncertain: bool, count: int) -> None:
     found = row(stage(count))
-    assert ("p99_ttft_ms" in found.uncertain, "p99_ttft_ms" in found.intervals) == (uncertain, not uncertain)
+    assert ("p99_ttft_ms" in found.uncertain, "p99_ttft_ms" in found.intervals) == (
+        uncertain,
+        not uncertain,
+    )
     assert "p50_ttft_ms" in found.intervals
 
 
@@ -86,9 +102,13 @@ def test_what_was_not_measured_is_neither_sure_nor_unsure() -> None:
     assert not any("tpot" in key for key in (*found.intervals, *found.uncertain))
 
 
-# ---- goodput --------------------------------------------------------------------------------------------------------
+# ---- goodput
+# --------------------------------------------------------------------------------------------------------
 
-TTFT_AND_TPOT = [{"metric": "TTFT", "maxMilliseconds": 21}, {"metric": "TPOT", "maxMilliseconds": 9}]
+TTFT_AND_TPOT = [
+    {"metric": "TTFT", "maxMilliseconds": 21},
+    {"metric": "TPOT", "maxMilliseconds": 9},
+]
 
 
 def test_goodput_needs_objectives() -> None:
@@ -100,14 +120,19 @@ def test_goodput_needs_objectives() -> None:
     [
         pytest.param(4.0, TTFT_AND_TPOT[:1], id="TTFT at most 21 ms: all"),
         pytest.param(0.0, TTFT_AND_TPOT, id="TPOT at most 9 ms, too: none"),
-        pytest.param(4.0, [{"metric": "ITL", "maxMilliseconds": 1}], id="ITL is no limit on requests"),
+        pytest.param(
+            4.0, [{"metric": "ITL", "maxMilliseconds": 1}], id="ITL is no limit on requests"
+        ),
     ],
 )
 def test_goodput(goodput: float, objectives: list[dict[str, Any]]) -> None:
-    assert row(stage(100), run_spec=spec(objectives=objectives)).metrics["request_goodput"] == goodput
+    assert (
+        row(stage(100), run_spec=spec(objectives=objectives)).metrics["request_goodput"] == goodput
+    )
 
 
-# ---- the client's queue ---------------------------------------------------------------------------------------------
+# ---- the client's queue
+# ---------------------------------------------------------------------------------------------
 
 WITH_QUEUE = {"client_queue_time", "e2el_including_client_queue", "ttft_including_client_queue"}
 
@@ -128,12 +153,16 @@ def test_without_a_cap_there_is_no_such_figure() -> None:
 def test_objectives_and_goodput_count_from_when_a_request_was_due() -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 100}]
     capped = CAPPED.model_copy(update={"objectives": spec(objectives=objectives).objectives})
-    met, missed = row(stage(400), run_spec=capped), row(stage(400, queue_us=[90_000] * 400), run_spec=capped)
+    met, missed = (
+        row(stage(400), run_spec=capped),
+        row(stage(400, queue_us=[90_000] * 400), run_spec=capped),
+    )
     assert (met.objectives[0].outcome, met.metrics["request_goodput"]) == ("Met", 4.0)
     assert (missed.objectives[0].outcome, missed.metrics["request_goodput"]) == ("Missed", 0.0)
 
 
-# ---- the steady state -----------------------------------------------------------------------------------------------
+# ---- the steady state
+# -----------------------------------------------------------------------------------------------
 
 
 def test_steady_figures_leave_out_ramp_and_drain() -> None:
@@ -141,7 +170,9 @@ def test_steady_figures_leave_out_ramp_and_drain() -> None:
     found = row(stage(400, ttft_us=[90_000] * 30 + [20_000] * 370))
     assert found.steady["p99_ttft_ms"] == found.steady["mean_ttft_ms"] == 20.0
     assert found.metrics["p99_ttft_ms"] == 90.0
-    assert {"request_throughput", "output_throughput", "median_e2el_ms", "mean_tpot_ms"} < set(found.steady)
+    assert {"request_throughput", "output_throughput", "median_e2el_ms", "mean_tpot_ms"} < set(
+        found.steady
+    )
     assert found.steady["request_throughput"] == pytest.approx(4.0, rel=0.01)
 
 
@@ -154,11 +185,17 @@ def test_without_a_plateau_there_are_none() -> None:
     assert row(stage(10)).steady == {}
 
 
-# ---- repeats and traffic --------------------------------------------------------------------------------------------
+# ---- repeats and traffic
+# --------------------------------------------------------------------------------------------
 
 
 def test_the_noise_of_the_repeats() -> None:
-    found = row(*(stage(100, n, ttft_us=[ttft] * 100) for n, ttft in enumerate((90_000, 100_000, 110_000), 1)))
+    found = row(
+        *(
+            stage(100, n, ttft_us=[ttft] * 100)
+            for n, ttft in enumerate((90_000, 100_000, 110_000), 1)
+        )
+    )
     assert found.repeat_cv_percent["mean_ttft_ms"] == pytest.approx(10.0)
     assert found.repeat_cv_percent["output_throughput"] == 0.0
 
@@ -174,15 +211,23 @@ def test_traffic_is_reported_by_the_prompts_in_order_of_repeats() -> None:
     assert row(one).traffic != expected
 
 
-# ---- gaps between chunks --------------------------------------------------------------------------------------------
+# ---- gaps between chunks
+# --------------------------------------------------------------------------------------------
 
 
 def test_gaps_between_chunks_of_several_tokens_are_not_shown() -> None:
     chunks = stage(400, gaps=GapCounts(us=(20_000,), count=(2000,)))
-    found = row(chunks, stage(400, 2), run_spec=spec(objectives=[{"metric": "ITL", "maxMilliseconds": 100}]))
+    found = row(
+        chunks, stage(400, 2), run_spec=spec(objectives=[{"metric": "ITL", "maxMilliseconds": 100}])
+    )
     assert "ChunksAreNotTokens" in found.findings
-    assert not any("itl" in key for key in (*found.metrics, *found.intervals, *found.repeat_cv_percent))
-    assert (found.objectives[0].outcome, found.objectives[0].measured_milliseconds) == ("Inconclusive", None)
+    assert not any(
+        "itl" in key for key in (*found.metrics, *found.intervals, *found.repeat_cv_percent)
+    )
+    assert (found.objectives[0].outcome, found.objectives[0].measured_milliseconds) == (
+        "Inconclusive",
+        None,
+    )
 
 
 def test_a_cell_without_records_reports_nothing() -> None:
@@ -191,7 +236,8 @@ def test_a_cell_without_records_reports_nothing() -> None:
     assert (found.waiting, found.bottleneck) == (None, None)
 
 
-# ---- how tokens were chosen, and what connections cost --------------------------------------------------------------
+# ---- how tokens were chosen, and what connections cost
+# --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -204,12 +250,20 @@ def test_a_cell_without_records_reports_nothing() -> None:
     ],
 )
 def test_how_tokens_were_chosen(expected: str | None, each: list[Sampling | None]) -> None:
-    assert row(*(stage(10, number, sampling=sampling) for number, sampling in enumerate(each, 1))).sampling == expected
+    assert (
+        row(
+            *(stage(10, number, sampling=sampling) for number, sampling in enumerate(each, 1))
+        ).sampling
+        == expected
+    )
 
 
 def test_set_up_of_connections_stands_beside_ttft() -> None:
     """Over all requests, so that it can be taken off the mean: 3 ms of 10 + 20 requests."""
-    parts = (Connections(opened=2, total_us=2500, longest_us=2000), Connections(opened=1, total_us=500, longest_us=500))
+    parts = (
+        Connections(opened=2, total_us=2500, longest_us=2000),
+        Connections(opened=1, total_us=500, longest_us=500),
+    )
     found = row(*(stage(10 * n, n, connections=each) for n, each in enumerate(parts, 1)))
     assert (found.metrics["mean_connect_ms"], found.metrics["max_connect_ms"]) == (0.1, 2.0)
 

@@ -4,7 +4,16 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Finding, Headline, Result, RoleFigures
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Cell,
+    Code,
+    Finding,
+    Headline,
+    Result,
+    RoleFigures,
+)
 from benchrun.judge.finding_pages import page_of
 from benchrun.judge.judged_run import MAX_DATASETS, dataset_statuses, judged_run
 from benchrun.judge.results import Judged, results
@@ -20,7 +29,10 @@ TTFT_25_MS = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 25}
 
 
 def judge(
-    cells: list[Cell], records: list[StageRecord], *samples: Sample, run_spec: BenchmarkRunSpec | None = None
+    cells: list[Cell],
+    records: list[StageRecord],
+    *samples: Sample,
+    run_spec: BenchmarkRunSpec | None = None,
 ) -> Judged:
     return results(cells, records, samples, spec=run_spec or spec())
 
@@ -73,9 +85,17 @@ def test_repeats_are_pooled() -> None:
 def test_a_cell_without_one_repeat_is_invalid_and_keeps_its_figures() -> None:
     judged = judge([cell(repeats=2)], [record()])
     (row,) = judged.results
-    assert (row.repeats, row.repeats_planned, row.verdict, row.findings[0]) == (1, 2, "Invalid", "RecordMissing")
+    assert (row.repeats, row.repeats_planned, row.verdict, row.findings[0]) == (
+        1,
+        2,
+        "Invalid",
+        "RecordMissing",
+    )
     assert row.metrics["completed"] == 2
-    assert (judged.findings[0].code, judged.findings[0].worst_stage) == ("RecordMissing", "chat/rate=4/r2")
+    assert (judged.findings[0].code, judged.findings[0].worst_stage) == (
+        "RecordMissing",
+        "chat/rate=4/r2",
+    )
 
 
 def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
@@ -86,7 +106,11 @@ def test_a_cell_that_was_never_measured_is_invalid_beside_others() -> None:
 
 
 @pytest.mark.parametrize(
-    "records", [pytest.param([], id="no record"), pytest.param([record("other/rate=9/r1")], id="none of these cells")]
+    "records",
+    [
+        pytest.param([], id="no record"),
+        pytest.param([record("other/rate=9/r1")], id="none of these cells"),
+    ],
 )
 def test_nothing_measured_is_unknown(records: list[StageRecord]) -> None:
     assert judge([cell(), cell(value="8")], records) == Judged([], [], "Unknown", None, [], [], [])
@@ -110,10 +134,13 @@ def test_the_specs_threshold_judges() -> None:
 def test_the_headline_is_the_highest_valid_load_point_and_marks_what_is_uncertain() -> None:
     cells = [cell(value=value) for value in ("16", "4", "inf")]
     records = [record("chat/rate=16/r1"), record("chat/rate=4/r1"), failing("chat/rate=inf/r1")]
-    assert judge(cells, records).headline == Headline(cell="chat/rate=16", throughput="2.20", p99_ttft="29.9? ms")
+    assert judge(cells, records).headline == Headline(
+        cell="chat/rate=16", throughput="2.20", p99_ttft="29.9? ms"
+    )
 
 
-# ---- room in the status ---------------------------------------------------------------------------------------------
+# ---- room in the status
+# ---------------------------------------------------------------------------------------------
 
 ASKED_FOR_EVERYTHING: dict[str, Any] = {
     "measurement": {"percentiles": ["10", "25", "50", "75", "90", "95", "99", "99.9"]},
@@ -139,13 +166,24 @@ def status_of(judged: Judged) -> BenchmarkRunStatus:
 
 def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int = 2) -> Judged:
     name = "a" * 40
-    cells = [cell(name, value=f"{n}.000001", repeats=repeats) for n in range(100_000_000, 100_000_064)]
-    stages = [stage_id for each in cells for stage_id in each.stage_ids]
-    records = [stage.model_copy(update={"stage_id": stage_id, "sequence": i}) for i, stage_id in enumerate(stages)]
-    samples = [
-        sample(1000.0 + i, running=i / 7, waiting=i * 10.0, prompt_tokens=i * 1e4, kv_cache=0.99) for i in range(10)
+    cells = [
+        cell(name, value=f"{n}.000001", repeats=repeats) for n in range(100_000_000, 100_000_064)
     ]
-    return judge(cells, records, *samples, run_spec=spec(workloads=[workload(name, load=CAPPED)], **requested))
+    stages = [stage_id for each in cells for stage_id in each.stage_ids]
+    records = [
+        stage.model_copy(update={"stage_id": stage_id, "sequence": i})
+        for i, stage_id in enumerate(stages)
+    ]
+    samples = [
+        sample(1000.0 + i, running=i / 7, waiting=i * 10.0, prompt_tokens=i * 1e4, kv_cache=0.99)
+        for i in range(10)
+    ]
+    return judge(
+        cells,
+        records,
+        *samples,
+        run_spec=spec(workloads=[workload(name, load=CAPPED)], **requested),
+    )
 
 
 @pytest.mark.parametrize(
@@ -156,7 +194,9 @@ def sixty_four_cells(stage: StageRecord, requested: dict[str, Any], repeats: int
         pytest.param(ASKED_FOR_EVERYTHING, RESTARTED, id="all invalid"),
     ],
 )
-def test_sixty_four_cells_fit_the_status(requested: dict[str, Any], servers: tuple[ServerEdge, ...]) -> None:
+def test_sixty_four_cells_fit_the_status(
+    requested: dict[str, Any], servers: tuple[ServerEdge, ...]
+) -> None:
     status = status_of(sixty_four_cells(record(requests=MANY, servers=servers), requested))
     assert len(status.model_dump_json(by_alias=True).encode()) < 92_000
     assert len(status.results) == 64
@@ -185,8 +225,12 @@ def test_sixty_four_cells_fit_beside_every_finding() -> None:
     stage = record(requests=MANY)
     cells = [cell(value=f"{n}.000001") for n in range(100_000_000, 100_000_064)]
     run_spec = spec(workloads=[workload(load=CAPPED)], **ASKED_FOR_EVERYTHING)
-    one = judge(cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], run_spec=run_spec).results[0]
-    rows, findings = with_every_rule_firing([one.model_copy(update={"cell": each.id}) for each in cells])
+    one = judge(
+        cells[:1], [stage.model_copy(update={"stage_id": cells[0].stage_ids[0]})], run_spec=run_spec
+    ).results[0]
+    rows, findings = with_every_rule_firing(
+        [one.model_copy(update={"cell": each.id}) for each in cells]
+    )
     kept, truncated = fitted(rows, findings)
     status = BenchmarkRunStatus(results=list(kept), findings=findings, truncated=list(truncated))
     assert len(status.model_dump_json(by_alias=True).encode()) < 82_200
@@ -201,12 +245,17 @@ def test_truncated_results_are_reported() -> None:
         64 * (8 + 4 * 11 + 3 * 10 + 1),
         sum(len(row.metrics) for row in judged.results),
     )
-    assert cuts["results[].objectives"] == (64 * 16, sum(len(row.objectives) for row in judged.results))
+    assert cuts["results[].objectives"] == (
+        64 * 16,
+        sum(len(row.objectives) for row in judged.results),
+    )
 
 
 def test_ordinary_results_are_not_cut() -> None:
     cells = [cell(value=str(n)) for n in range(1, 9)]
-    judged = judge(cells, [record(c.stage_ids[0]) for c in cells], run_spec=spec(objectives=[TTFT_25_MS]))
+    judged = judge(
+        cells, [record(c.stage_ids[0]) for c in cells], run_spec=spec(objectives=[TTFT_25_MS])
+    )
     assert judged.truncated == []
     assert all("std_ttft_ms" in row.metrics and row.objectives for row in judged.results)
 
@@ -255,7 +304,9 @@ def test_each_workload_is_reported_once_with_its_counts() -> None:
 
 
 def test_parts_of_a_mix_are_distinguished() -> None:
-    found, _ = dataset_statuses([stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1)
+    found, _ = dataset_statuses(
+        [stage("chat/rate=1/r1", facts(part=0), facts(part=2))], workloads=1
+    )
     assert [d.name for d in found] == ["chat/0", "chat/2"]
 
 
@@ -270,16 +321,29 @@ def test_the_end_of_a_long_name_is_kept() -> None:
 def test_entries_beyond_the_status_size_are_truncated_with_a_remark() -> None:
     records = [stage(f"w{n}/rate=1/r1", facts(part=0), facts(part=1)) for n in range(16)]
     found, (cut,) = dataset_statuses(records, workloads=16)
-    assert (len(found), cut.field, cut.total, cut.included) == (MAX_DATASETS, "datasets", 32, MAX_DATASETS)
+    assert (len(found), cut.field, cut.total, cut.included) == (
+        MAX_DATASETS,
+        "datasets",
+        32,
+        MAX_DATASETS,
+    )
 
 
 def test_no_more_records_are_opened_than_it_takes_to_meet_all_workloads() -> None:
-    records = iter([stage("chat/rate=1/r1", facts()), stage("bulk/rate=1/r1", facts()), stage("chat/rate=2/r1")])
+    records = iter(
+        [
+            stage("chat/rate=1/r1", facts()),
+            stage("bulk/rate=1/r1", facts()),
+            stage("chat/rate=2/r1"),
+        ]
+    )
     assert [d.name for d in dataset_statuses(records, workloads=2)[0]] == ["chat", "bulk"]
     assert [record.stage_id for record in records] == ["chat/rate=2/r1"]
 
 
-def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_said_of_objectives_does_not_depend_on_the_room_for_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     asked = spec(objectives=[{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 40}])
     for room in (MAX_BYTES, 600):
         monkeypatch.setattr("benchrun.judge.results.MAX_BYTES", room)

@@ -25,7 +25,14 @@ def searching(*others: dict[str, Any], **search: Any) -> BenchmarkRunSpec:
 
 
 def stage(
-    probe: int, value: str, slow: int, *, repeat: int = 1, ends: bool = False, failed: int = 0, confirms: bool = False
+    probe: int,
+    value: str,
+    slow: int,
+    *,
+    repeat: int = 1,
+    ends: bool = False,
+    failed: int = 0,
+    confirms: bool = False,
 ) -> StageRecord:
     """A hundred requests at their rate, so many of which took too long, or failed."""
     rate = float(value)
@@ -67,26 +74,50 @@ def test_the_bracket_is_the_highest_load_that_met_and_the_lowest_above_that_did_
     )
     assert answer.resolution_percent == pytest.approx(100 * (1.45 / 1.414 - 1), abs=0.001)
     assert (answer.probes, answer.stages) == (5, 5)
-    assert answer.sentence == "the objectives are met up to 1.414 requests a second; at 1.45 they are missed"
-    assert [row.cell.partition("=")[2] for row in found.results] == ["1", "1.414", "1.414/confirmation", "1.45", "2"]
+    assert (
+        answer.sentence
+        == "the objectives are met up to 1.414 requests a second; at 1.45 they are missed"
+    )
+    assert [row.cell.partition("=")[2] for row in found.results] == [
+        "1",
+        "1.414",
+        "1.414/confirmation",
+        "1.45",
+        "2",
+    ]
 
 
 def test_an_uncertain_load_bounds_it_and_is_told_as_such() -> None:
-    records = [stage(1, "1", 0), *(stage(2, "2", 10, repeat=repeat) for repeat in (1, 2, 3)), confirmed(3, "1")]
+    records = [
+        stage(1, "1", 0),
+        *(stage(2, "2", 10, repeat=repeat) for repeat in (1, 2, 3)),
+        confirmed(3, "1"),
+    ]
     (answer,) = judged(searching(tolerancePercent="100"), records).searches
-    assert (answer.outcome, answer.upper, answer.upper_outcome) == ("Bracketed", "2", "Inconclusive")
+    assert (answer.outcome, answer.upper, answer.upper_outcome) == (
+        "Bracketed",
+        "2",
+        "Inconclusive",
+    )
     assert "at 2 that is not certain" in answer.sentence
     assert (answer.probes, answer.stages) == (3, 5)
 
 
 def test_none_met() -> None:
     (answer,) = judged(searching(), [stage(1, "1", 60, ends=True)]).searches
-    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == ("NoneMet", None, "1", "Missed")
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
+        "NoneMet",
+        None,
+        "1",
+        "Missed",
+    )
     assert answer.resolution_percent is None
 
 
 def test_the_highest_load_requested_is_met() -> None:
-    (answer,) = judged(searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]).searches
+    (answer,) = judged(
+        searching(to="2"), [stage(1, "1", 0), stage(2, "2", 0), confirmed(3, "2")]
+    ).searches
     assert (answer.outcome, answer.lower, answer.upper) == ("AtUpperBound", "2", None)
 
 
@@ -101,8 +132,15 @@ def test_a_load_that_was_not_confirmed_is_not_the_answer() -> None:
 
 def test_a_confirmation_that_contradicts_what_was_found_leaves_it_open() -> None:
     looks = [stage(1, "1", 0), stage(2, "2", 0), stage(3, "2.08", 60)]
-    (answer,) = judged(searching(), [*looks, confirmed(4, "2", 100, ends=False), confirmed(5, "1.92")]).searches
-    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == ("Inconclusive", "1.92", "2", "Missed")
+    (answer,) = judged(
+        searching(), [*looks, confirmed(4, "2", 100, ends=False), confirmed(5, "1.92")]
+    ).searches
+    assert (answer.outcome, answer.lower, answer.upper, answer.upper_outcome) == (
+        "Inconclusive",
+        "1.92",
+        "2",
+        "Missed",
+    )
     assert "at 2 they were met before" in answer.sentence
 
 
@@ -129,7 +167,9 @@ def test_a_search_of_old_that_confirmed_nothing_says_so() -> None:
 
 
 def test_probes_ran_out() -> None:
-    (answer,) = judged(searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60), confirmed(3, "1")]).searches
+    (answer,) = judged(
+        searching(maxProbes=2), [stage(1, "1", 0), stage(2, "2", 60), confirmed(3, "1")]
+    ).searches
     assert (answer.outcome, answer.resolution_percent) == ("ProbeLimit", 100.0)
 
 
@@ -192,7 +232,12 @@ def test_neighbours_are_as_narrow_as_users_get() -> None:
 
     run_spec = searching(axis="Concurrency", tolerancePercent="1", to="8")
     (answer,) = judged(run_spec, [users(1, "1", 0), users(2, "2", 60), confirmed(3, "1")]).searches
-    assert (answer.axis, answer.outcome, answer.lower, answer.upper) == ("concurrency", "Bracketed", "1", "2")
+    assert (answer.axis, answer.outcome, answer.lower, answer.upper) == (
+        "concurrency",
+        "Bracketed",
+        "1",
+        "2",
+    )
     assert "met up to 1 users at once" in answer.sentence
 
 

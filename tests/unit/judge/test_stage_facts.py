@@ -8,7 +8,12 @@ from unit.judge.stages import open_loop_load, users
 from unit.measure.records import record, requests
 
 SOME_FAILED = record(
-    requests=requests(ttft_us=[1_000, 0, 3_000], e2el_us=[11_000, 0, 23_000], output_tokens=[11, 0, 1], ok=[1, 0, 1])
+    requests=requests(
+        ttft_us=[1_000, 0, 3_000],
+        e2el_us=[11_000, 0, 23_000],
+        output_tokens=[11, 0, 1],
+        ok=[1, 0, 1],
+    )
 )
 
 
@@ -40,10 +45,13 @@ def test_batches_are_milliseconds() -> None:
 
 
 def test_throughput_is_that_of_the_middle() -> None:
-    """Ten answers of five tokens each second, for twenty seconds: the first and the last second are left out."""
+    """Ten answers of five tokens each second, for twenty seconds: the first and the last second are
+    left out."""
     ends = [100_000 * i + 50_000 for i in range(200)]
     columns = requests(ttft_us=ends, e2el_us=ends, output_tokens=[5] * 200, start_us=[0] * 200)
-    shape = StageFacts(record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None))
+    shape = StageFacts(
+        record(requests=columns, scalars={"duration": 20.0}), open_loop_load(rate=None)
+    )
     assert shape.batches["outputTokensPerSecond"] == [50.0] * 18
 
 
@@ -51,7 +59,9 @@ def test_throughput_is_that_of_the_middle() -> None:
     ("waiting", "load"),
     [
         pytest.param(
-            2, open_loop_load(rate=9.0, concurrency=1), id="a rate and a cap: those held back want to be served"
+            2,
+            open_loop_load(rate=9.0, concurrency=1),
+            id="a rate and a cap: those held back want to be served",
         ),
         pytest.param(0, users(1), id="users wait for themselves"),
     ],

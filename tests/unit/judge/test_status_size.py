@@ -1,9 +1,18 @@
-"""Results cut to their room, the least missed first, never more than needed, and never in silence."""
+"""Results cut to their room, the least missed first, never more than needed, and never in
+silence."""
 
 from typing import Literal
 
 import pytest
-from benchrun.api import Bottleneck, Explanation, Finding, ObjectiveResult, Result, RoleFigures, Waiting
+from benchrun.api import (
+    Bottleneck,
+    Explanation,
+    Finding,
+    ObjectiveResult,
+    Result,
+    RoleFigures,
+    Waiting,
+)
 from benchrun.judge.status_size import fitted
 from hypothesis import given, strategies as st
 
@@ -29,7 +38,9 @@ def row(number: int) -> Result:
         value=str(number),
         repeats=1,
         repeats_planned=1,
-        metrics={f"{figure}_ttft_ms": 1.0 for figure in ("mean", "median", "std", "p50", "p9", "p99.9")},
+        metrics={
+            f"{figure}_ttft_ms": 1.0 for figure in ("mean", "median", "std", "p50", "p9", "p99.9")
+        },
         objectives=[ObjectiveResult.model_validate(each) for each in objectives],
         verdict="Valid",
     )
@@ -54,11 +65,15 @@ def contents(rows: list[Result]) -> str:
         pytest.param("10 x mean median p50 p9 p99.9 std; 4 objectives", 0, id="all of it"),
         pytest.param("10 x mean median p50 p9 p99.9; 4 objectives", 1, id="deviations go first"),
         pytest.param("10 x mean p50 p9 p99.9; 4 objectives", 200, id="then medians"),
-        pytest.param("10 x mean p99.9; 4 objectives", 400, id="then all percentiles but the highest"),
+        pytest.param(
+            "10 x mean p99.9; 4 objectives", 400, id="then all percentiles but the highest"
+        ),
         pytest.param("10 x mean p99.9; 3 objectives", 750, id="then objectives that are open"),
         pytest.param("10 x mean; 3 objectives", 2100, id="then that percentile"),
         pytest.param("10 x mean; 2 objectives", 2300, id="then those that were met"),
-        pytest.param("10 x mean; 1 objectives", 3500, id="then all objectives but the one missed by most"),
+        pytest.param(
+            "10 x mean; 1 objectives", 3500, id="then all objectives but the one missed by most"
+        ),
         pytest.param("10 x mean; 0 objectives", 4750, id="then all objectives"),
         pytest.param("9 x mean; 0 objectives", 6000, id="then rows from the end"),
         pytest.param("0 x ; 0 objectives", 10**9, id="and at last everything"),
@@ -77,7 +92,9 @@ def test_the_objective_that_stays_is_the_one_missed_by_most() -> None:
 
 def test_how_repeats_scatter_stays_longer_than_all_objectives_but_one() -> None:
     """A later run may be compared with this one."""
-    given_rows = [each.model_copy(update={"repeat_cv_percent": {"mean_ttft_ms": 1.0}}) for each in ROWS]
+    given_rows = [
+        each.model_copy(update={"repeat_cv_percent": {"mean_ttft_ms": 1.0}}) for each in ROWS
+    ]
     rows, _ = fitted(given_rows, max_bytes=size(given_rows) - 3500)
     assert {(len(each.objectives), len(each.repeat_cv_percent)) for each in rows} == {(1, 1)}
 
@@ -93,9 +110,15 @@ def test_kept_rows_fit_the_limit(max_bytes: int) -> None:
     [
         pytest.param({}, 0, id="nothing cut, nothing said"),
         pytest.param({"results[].metrics": (60, 50)}, 1, id="figures"),
-        pytest.param({"results[].metrics": (60, 20), "results[].objectives": (40, 30)}, 950, id="and objectives"),
         pytest.param(
-            {"results": (10, 9), "results[].metrics": (60, 9), "results[].objectives": (40, 0)}, 6000, id="and rows"
+            {"results[].metrics": (60, 20), "results[].objectives": (40, 30)},
+            950,
+            id="and objectives",
+        ),
+        pytest.param(
+            {"results": (10, 9), "results[].metrics": (60, 9), "results[].objectives": (40, 0)},
+            6000,
+            id="and rows",
         ),
     ],
 )
@@ -108,15 +131,25 @@ def test_no_results_need_no_room() -> None:
     assert fitted([], max_bytes=0) == ([], [])
 
 
-# ---- a row with everything ------------------------------------------------------------------------------------------
+# ---- a row with everything
+# ------------------------------------------------------------------------------------------
 
 
 def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull") -> Result:
     """All that a row may hold beside figures and objectives."""
-    keys = [f"{p}_{latency}_ms" for p in ("p50", "p99") for latency in ("ttft", "itl", "e2el_including_client_queue")]
+    keys = [
+        f"{p}_{latency}_ms"
+        for p in ("p50", "p99")
+        for latency in ("ttft", "itl", "e2el_including_client_queue")
+    ]
     return row(number).model_copy(
         update={
-            "metrics": {"output_throughput": 1.0, "duration": 9.0, "mean_ttft_ms": 2.0, **dict.fromkeys(keys, 1.0)},
+            "metrics": {
+                "output_throughput": 1.0,
+                "duration": 9.0,
+                "mean_ttft_ms": 2.0,
+                **dict.fromkeys(keys, 1.0),
+            },
             "steady": {"mean_ttft_ms": 2.0, "p99_ttft_ms": 3.0},
             "intervals": {key: [1.0, 2.0] for key in keys if key.startswith("p50")},
             "independent": {key: 300 for key in keys if key.startswith("p50")},
@@ -124,7 +157,9 @@ def full_row(number: int, *, word: Literal["None", "KVCacheFull"] = "KVCacheFull
             "repeat_cv_percent": {"mean_ttft_ms": 1.5},
             "traffic": "a" * 64,
             "waiting": Waiting(reason=word, sentence="w" * 50, evidence={"a": 1.0}),
-            "bottleneck": Bottleneck(limit="None" if word == "None" else "KVMemory", sentence="b", evidence={"b": 2.0}),
+            "bottleneck": Bottleneck(
+                limit="None" if word == "None" else "KVMemory", sentence="b", evidence={"b": 2.0}
+            ),
             "explanations": [
                 Explanation(
                     question="TrueRun",
@@ -167,7 +202,9 @@ def test_percentiles_that_can_be_relied_on_stay_before_higher_ones() -> None:
 def test_the_worst_codes_stay() -> None:
     rows, truncated = fitted([full_row(1)], max_bytes=800)
     assert rows[0].findings == [f"Code{n}" for n in range(3)]
-    assert [(cut.total, cut.included) for cut in truncated if cut.field == "results[].findings"] == [(9, 3)]
+    assert [
+        (cut.total, cut.included) for cut in truncated if cut.field == "results[].findings"
+    ] == [(9, 3)]
 
 
 def test_that_nothing_limits_goes_before_what_limits() -> None:
@@ -176,12 +213,20 @@ def test_that_nothing_limits_goes_before_what_limits() -> None:
     for max_bytes in range(4000, 0, -25):
         rows, _ = fitted(both, max_bytes=max_bytes)
         reasons.append(tuple(each.waiting.reason if each.waiting else None for each in rows))
-    assert list(dict.fromkeys(reasons)) == [("None", "KVCacheFull"), (None, "KVCacheFull"), (None, None), (None,), ()]
+    assert list(dict.fromkeys(reasons)) == [
+        ("None", "KVCacheFull"),
+        (None, "KVCacheFull"),
+        (None, None),
+        (None,),
+        (),
+    ]
 
 
 def test_findings_take_their_room_first() -> None:
     rows = [full_row(number) for number in range(8)]
-    finding = Finding(code="A", severity="Note", count=1, worst_stage="s", meaning="m" * 1000, remedy="r" * 1000)
+    finding = Finding(
+        code="A", severity="Note", count=1, worst_stage="s", meaning="m" * 1000, remedy="r" * 1000
+    )
     alone, beside = (fitted(rows, found, max_bytes=9000)[0] for found in ([], [finding] * 2))
     assert size(beside) <= 9000 - 2 * len(finding.model_dump_json(by_alias=True)) < size(alone)
 
@@ -190,8 +235,14 @@ def test_every_list_that_was_cut_is_named() -> None:
     _, truncated = fitted([full_row(number) for number in range(8)], max_bytes=1000)
     assert {cut.field for cut in truncated} == {
         "results",
-        *(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives", "findings", "roles")),
-        *(f"results[].{name}" for name in ("waiting", "waiting.evidence", "bottleneck", "bottleneck.evidence")),
+        *(
+            f"results[].{name}"
+            for name in ("metrics", "steady", "intervals", "objectives", "findings", "roles")
+        ),
+        *(
+            f"results[].{name}"
+            for name in ("waiting", "waiting.evidence", "bottleneck", "bottleneck.evidence")
+        ),
         "results[].repeatCvPercent",
         "results[].byRepeat",
         "results[].explanations",

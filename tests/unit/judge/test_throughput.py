@@ -1,4 +1,5 @@
-"""Which throughput a load point is compared, priced and shown by: of the plateau, of the arrivals, or of the whole stage."""
+"""Which throughput a load point is compared, priced and shown by: of the plateau, of the arrivals,
+or of the whole stage."""
 
 import pytest
 from benchrun.api import KEYS, THROUGHPUTS, Result, ThroughputOf
@@ -24,18 +25,24 @@ SERVER = Server(slots=8, prefill_seconds=0.005)
 
 
 def which(*stages: StageFacts) -> ThroughputOf | None:
-    return throughput_of(stages, [each for stage in stages for each in findings(not_steady_state(stage))])
+    return throughput_of(
+        stages, [each for stage in stages for each in findings(not_steady_state(stage))]
+    )
 
 
 def long_answers() -> StageRecord:
-    """Four requests a second for 60 s, each answered in 30 s with its first token after 3: 240 of them, until second 89.75."""
+    """Four requests a second for 60 s, each answered in 30 s with its first token after 3: 240 of
+    them, until second 89.75."""
     columns = loads.open_loop(240, gap_us=SECOND // 4, duration_us=lambda i: 30 * SECOND)
     return record(requests=columns, scalars={"duration": 89.75})
 
 
 def test_an_open_loop_of_60_s_with_answers_of_30_s_has_its_rate_and_not_a_third_less() -> None:
-    """The plateau is from second 30 to 59.75: 119 answers of 11 tokens, and as many prompts of 100."""
-    [found] = results([cell()], [long_answers()], [], spec=spec(cost={"perHour": "3600"}), servers=servers(2)).results
+    """The plateau is from second 30 to 59.75: 119 answers of 11 tokens, and as many prompts of
+    100."""
+    [found] = results(
+        [cell()], [long_answers()], [], spec=spec(cost={"perHour": "3600"}), servers=servers(2)
+    ).results
     assert found.metrics["request_throughput"] == pytest.approx(2.674, rel=1e-3)
     assert found.steady["request_throughput"] == 4.0
     assert found.steady["output_throughput"] == pytest.approx(44.0, rel=1e-3)
@@ -54,19 +61,24 @@ def test_the_headline_is_that_of_the_plateau() -> None:
     assert found.headline.throughput.startswith("44")
 
 
-# ---- what it is of ----------------------------------------------------------------------------------------------------
+# ---- what it is of
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("times", [0.3, 0.7, 0.9])
 def test_below_capacity_it_is_that_of_the_arrivals(times: float, seed: int) -> None:
-    assert which(open_loop(SERVER, rate=times * SERVER.capacity, count=1000, seed=seed)) == "Arrivals"
+    assert (
+        which(open_loop(SERVER, rate=times * SERVER.capacity, count=1000, seed=seed)) == "Arrivals"
+    )
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize(("times", "count"), [(1.1, 2000), (1.3, 600), (2.0, 600)])
 def test_beyond_capacity_it_is_that_of_the_server(times: float, count: int, seed: int) -> None:
-    assert which(open_loop(SERVER, rate=times * SERVER.capacity, count=count, seed=seed)) == "Plateau"
+    assert (
+        which(open_loop(SERVER, rate=times * SERVER.capacity, count=count, seed=seed)) == "Plateau"
+    )
 
 
 def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
@@ -74,15 +86,22 @@ def test_users_have_a_plateau_and_what_has_none_is_taken_whole() -> None:
     at_once = context(load=open_loop_load(rate=None, concurrency=None))(stage.record)
     short = context(load=users(8))(record())
     assert [which(stage), which(stage, stage), which(at_once), which(stage, short), which()] == [
-        "Plateau", "Plateau", "Stage", "Stage", None,
-    ]  # fmt: skip
+        "Plateau",
+        "Plateau",
+        "Stage",
+        "Stage",
+        None,
+    ]
 
 
 def test_a_trace_that_the_server_keeps_up_with_is_that_of_the_arrivals() -> None:
     stage = open_loop(SERVER, rate=0.5 * SERVER.capacity, count=1000, seed=1)
     slow = open_loop(SERVER, rate=2 * SERVER.capacity, count=400, seed=1)
     trace = open_loop_load(rate=None, follows_trace=True)
-    assert [which(context(load=trace)(each.record)) for each in (stage, slow)] == ["Arrivals", "Stage"]
+    assert [which(context(load=trace)(each.record)) for each in (stage, slow)] == [
+        "Arrivals",
+        "Stage",
+    ]
 
 
 def test_requests_that_fail_are_not_served() -> None:
@@ -94,7 +113,8 @@ def test_requests_that_fail_are_not_served() -> None:
 
 
 def test_the_scatter_is_that_of_the_same_throughput() -> None:
-    """Of two repeats with the same pace, the second drains for long: whole stages differ, plateaus do not."""
+    """Of two repeats with the same pace, the second drains for long: whole stages differ, plateaus
+    do not."""
     first = closed_loop_record(1, last_us=SECOND)
     second = closed_loop_record(2, last_us=40 * SECOND)
     [found] = results(
@@ -102,7 +122,14 @@ def test_the_scatter_is_that_of_the_same_throughput() -> None:
         [first, second],
         [],
         spec=spec(
-            workloads=[{"name": "chat", "dataset": {"random": {}}, "load": {"concurrencies": [4]}, "requests": 200}]
+            workloads=[
+                {
+                    "name": "chat",
+                    "dataset": {"random": {}},
+                    "load": {"concurrencies": [4]},
+                    "requests": 200,
+                }
+            ]
         ),
     ).results
     assert found.throughput_of == "Plateau"
@@ -116,10 +143,13 @@ def closed_loop_record(repeat: int, *, last_us: int) -> StageRecord:
     return record(f"chat/concurrency=4/r{repeat}", requests=columns, scalars={"duration": duration})
 
 
-# ---- comparisons ------------------------------------------------------------------------------------------------------
+# ---- comparisons
+# ------------------------------------------------------------------------------------------------------
 
 
-def row_with(which: ThroughputOf | None, value: float = 100.0, *, steady: float | None = None) -> Result:
+def row_with(
+    which: ThroughputOf | None, value: float = 100.0, *, steady: float | None = None
+) -> Result:
     """A row with five repeats; `value` is that of the whole stage."""
     found = row(repeats=5, cv=0.1, OutputThroughput=value)
     of_plateau = dict.fromkeys(THROUGHPUTS, steady) if steady is not None else {}
@@ -129,11 +159,18 @@ def row_with(which: ThroughputOf | None, value: float = 100.0, *, steady: float 
 def test_arrivals_on_both_sides_are_no_question() -> None:
     """A whole stage that is 20 % shorter is a last answer that came sooner."""
     found = compared(
-        run("a", [row_with("Arrivals", 100, steady=100)]), run("b", [row_with("Arrivals", 80, steady=99)]), limit=5
+        run("a", [row_with("Arrivals", 100, steady=100)]),
+        run("b", [row_with("Arrivals", 80, steady=99)]),
+        limit=5,
     )
     assert words(found) == {"OutputThroughput": "NotComparable", "MeanTTFT": "Equivalent"}
     change = found.cells[0].changes[0]
-    assert (change.baseline, change.value, change.change_percent, change.low_percent) == (100, 99, None, None)
+    assert (change.baseline, change.value, change.change_percent, change.low_percent) == (
+        100,
+        99,
+        None,
+        None,
+    )
     assert "the load limited the throughput" in (change.reason or "")
     assert (found.gate, found.outcome) == ("NotRegressed", "Equivalent")
     assert found.cells[0].throughput_of == "Arrivals"
@@ -148,7 +185,9 @@ def test_a_gate_of_nothing_but_arrivals_stays_open() -> None:
 @pytest.mark.parametrize(
     ("baseline", "candidate", "values", "expected"),
     [
-        pytest.param("Arrivals", "Plateau", (100, 70), "Plateau", id="the candidate no longer keeps up"),
+        pytest.param(
+            "Arrivals", "Plateau", (100, 70), "Plateau", id="the candidate no longer keeps up"
+        ),
         pytest.param("Plateau", "Plateau", (100, 70), "Plateau", id="two plateaus"),
         pytest.param("Plateau", "Stage", (200, 200), "Stage", id="one has none"),
         pytest.param(None, "Plateau", (200, 200), None, id="one is of an older version"),
@@ -169,11 +208,22 @@ def test_both_sides_are_compared_by_the_same(
 
 
 def test_fresh_servers_are_compared_by_it_too() -> None:
-    kept = [run(f"a{i}", [row_with("Arrivals", 100, steady=value)]) for i, value in enumerate((100, 100.1, 99.9))]
-    lost = [run(f"b{i}", [row_with("Plateau", 100, steady=value)]) for i, value in enumerate((80, 80.1, 79.9))]
+    kept = [
+        run(f"a{i}", [row_with("Arrivals", 100, steady=value)])
+        for i, value in enumerate((100, 100.1, 99.9))
+    ]
+    lost = [
+        run(f"b{i}", [row_with("Plateau", 100, steady=value)])
+        for i, value in enumerate((80, 80.1, 79.9))
+    ]
     assert words(compare(kept, lost, metrics=["OutputThroughput"])) == {"OutputThroughput": "Worse"}
-    same = [run(f"c{i}", [row_with("Arrivals", 100, steady=value)]) for i, value in enumerate((98, 98.1, 97.9))]
-    assert words(compare(kept, same, metrics=["OutputThroughput"])) == {"OutputThroughput": "NotComparable"}
+    same = [
+        run(f"c{i}", [row_with("Arrivals", 100, steady=value)])
+        for i, value in enumerate((98, 98.1, 97.9))
+    ]
+    assert words(compare(kept, same, metrics=["OutputThroughput"])) == {
+        "OutputThroughput": "NotComparable"
+    }
 
 
 def test_what_sweeps_and_small_statuses_keep_of_it() -> None:

@@ -15,7 +15,9 @@ from unit.plan.specs import UID, Json, rates, spec_body, workload
 
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
-STAGES = tuple(stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID))
+STAGES = tuple(
+    stage.id for stage in planned_stages(BenchmarkRunSpec.model_validate(TWO_STAGES), run_uid=UID)
+)
 SERVERS = [ServerStatus(role="server", pod="server-0", gpus=1)]
 
 
@@ -62,4 +64,6 @@ def forged_timeline(columns: str) -> Part:
 
 def baseline(data: object) -> Part:
     """The run to compare with."""
-    return Part.of("baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before")
+    return Part.of(
+        "baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before"
+    )

@@ -1,4 +1,5 @@
-"""The judge's process as the operator sees it: a judgement comes or NotJudged is raised, in time, and nothing is left behind."""
+"""The judge's process as the operator sees it: a judgement comes or NotJudged is raised, in time,
+and nothing is left behind."""
 
 import asyncio
 import ctypes
@@ -43,7 +44,9 @@ def children(pid: int | None = None) -> list[int]:
 def large(count: int = 20_000) -> Part:
     """A record of so many requests."""
     columns = requests(
-        ttft_us=range(20_000, 20_000 + count), e2el_us=range(120_000, 120_000 + count), output_tokens=[11] * count
+        ttft_us=range(20_000, 20_000 + count),
+        e2el_us=range(120_000, 120_000 + count),
+        output_tokens=[11] * count,
     )
     return part(measured(0, requests=columns))
 
@@ -83,11 +86,17 @@ async def test_a_run_and_a_sweep_are_judged_by_one_process() -> None:
     runs = tuple(TabledRun(variant=name, name=f"run-{name}", uid=name) for name in ("base", "wide"))
     figures = [table_row(OutputThroughput=1000.0), table_row(OutputThroughput=2000.0)]
     parts = [
-        Part.of("run", status_of("any", [each]).status.model_dump_json(by_alias=True).encode(), name=run.uid)
+        Part.of(
+            "run",
+            status_of("any", [each]).status.model_dump_json(by_alias=True).encode(),
+            name=run.uid,
+        )
         for run, each in zip(runs, figures, strict=True)
     ]
     table = await child.judge(
-        SweepJob(spec=sweep_body(), baseline="base", runs=runs, missing={}), given(*parts), SweepTable
+        SweepJob(spec=sweep_body(), baseline="base", runs=runs, missing={}),
+        given(*parts),
+        SweepTable,
     )
     assert [(row.variant, row.runs, row.metrics["output_throughput"]) for row in table.results] == [
         ("base", 1, 1000.0),
@@ -103,7 +112,9 @@ async def test_a_sweep_of_what_is_no_status_is_not_judged() -> None:
     run = TabledRun(variant="base", name="run", uid="base")
     part = Part.of("run", b'{"results": 5}', name="base")
     with pytest.raises(NotJudged):
-        await child.judge(SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), given(part), SweepTable)
+        await child.judge(
+            SweepJob(spec=sweep_body(), baseline="base", runs=(run,)), given(part), SweepTable
+        )
     await child.close()
 
 
@@ -164,7 +175,9 @@ async def test_a_judge_that_takes_too_long_is_killed(tmp_path: Path) -> None:
 
 async def test_a_judge_that_never_stops_complaining_is_killed(tmp_path: Path) -> None:
     script = "import sys\nwhile True: sys.stderr.write('x' * 10_000)"
-    assert "0.5 s" in await reason(JudgeChild(wall_seconds=0.5, command=fake(tmp_path, script)), *records())
+    assert "0.5 s" in await reason(
+        JudgeChild(wall_seconds=0.5, command=fake(tmp_path, script)), *records()
+    )
 
 
 async def test_a_judge_that_neither_reads_nor_ends_stops_nobody(tmp_path: Path) -> None:
@@ -280,4 +293,6 @@ async def test_the_judge_gets_nothing_of_the_operators_environment(
 
 def test_every_list_of_a_judgement_may_be_cut_at_once() -> None:
     cut = [Truncated(field=f"list {n}", total=2, included=1) for n in range(17)]
-    assert Judgement.model_validate_json(Judgement(truncated=cut).model_dump_json()).truncated == cut
+    assert (
+        Judgement.model_validate_json(Judgement(truncated=cut).model_dump_json()).truncated == cut
+    )

@@ -1,4 +1,5 @@
-"""Parts of a job that are not what they say, or can't be reckoned with: left out, counted, and no reason to end."""
+"""Parts of a job that are not what they say, or can't be reckoned with: left out, counted, and no
+reason to end."""
 
 import gzip
 import hashlib
@@ -21,7 +22,11 @@ def findings(judgement: Judgement) -> set[str]:
 
 def test_a_run_that_fits_is_judged_whole() -> None:
     judgement = judge_job(jobs.job(), jobs.records())
-    assert (judgement.refused_count, judgement.measured_anything, judgement.all_requests_failed) == (0, True, False)
+    assert (
+        judgement.refused_count,
+        judgement.measured_anything,
+        judgement.all_requests_failed,
+    ) == (0, True, False)
     assert [row.cell for row in judgement.results] == ["chat/rate=1", "chat/rate=4"]
     assert judgement.client is not None
     assert (judgement.client.image, judgement.client.engine) == ("client:1", "vllm")
@@ -30,7 +35,9 @@ def test_a_run_that_fits_is_judged_whole() -> None:
 
 def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() -> None:
     digest = "a" * 64
-    found = judge_job(jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40))]).client
+    found = judge_job(
+        jobs.job(), [jobs.part(jobs.measured(0, chat_template=digest, tokenizer_commit="c" * 40))]
+    ).client
     assert found is not None
     assert (found.chat_template, found.commit) == (digest, "c" * 40)
 
@@ -47,7 +54,9 @@ def test_the_chat_template_that_the_client_was_given_is_that_of_its_records() ->
     ],
 )
 def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, Any]) -> None:
-    judgement = judge_job(jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))])
+    judgement = judge_job(
+        jobs.job(), [jobs.part(jobs.measured(0), **changed), jobs.part(jobs.measured(1))]
+    )
     assert judgement.refused_count == 1
     by_cell = {row.cell: (row.repeats, row.verdict) for row in judgement.results}
     cell, other = (stage.removesuffix("/r1") for stage in jobs.STAGES)
@@ -61,13 +70,24 @@ def test_a_body_that_differs_from_its_envelope_is_left_out(changed: dict[str, An
         pytest.param(jobs.measured(0, run_uid="another"), id="another run"),
         pytest.param(jobs.measured(0, jobs.STAGES[1]), id="another place than the plan's"),
         pytest.param(jobs.measured(7, "chat/rate=9/r1"), id="beyond the plan"),
-        pytest.param(jobs.measured(0, probe=Probe(value="4", ends_search=True)), id="a probe where none is asked for"),
-        pytest.param(jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"),
+        pytest.param(
+            jobs.measured(0, probe=Probe(value="4", ends_search=True)),
+            id="a probe where none is asked for",
+        ),
+        pytest.param(
+            jobs.measured(0, servers=(edge(role="janitor"),)), id="a role that there is not"
+        ),
     ],
 )
-def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_out(forged: Any) -> None:
+def test_a_record_that_agrees_with_its_envelope_and_not_with_the_plan_is_left_out(
+    forged: Any,
+) -> None:
     judgement = judge_job(jobs.job(), [jobs.part(forged)])
-    assert (judgement.refused_count, judgement.measured_anything, judgement.verdict) == (1, False, "Unknown")
+    assert (judgement.refused_count, judgement.measured_anything, judgement.verdict) == (
+        1,
+        False,
+        "Unknown",
+    )
 
 
 def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
@@ -77,23 +97,40 @@ def test_a_probe_beyond_what_its_search_may_choose_is_left_out() -> None:
     sent = requests(ttft_us=[20_000] * 8, e2el_us=[120_000] * 8, output_tokens=[11] * 8)
     good, far = (
         jobs.part(
-            jobs.measured(n, f"chat/search-0{n + 1}/r1", probe=Probe(value=users, ends_search=False), requests=sent)
+            jobs.measured(
+                n,
+                f"chat/search-0{n + 1}/r1",
+                probe=Probe(value=users, ends_search=False),
+                requests=sent,
+            )
         )
         for n, users in enumerate(["4", "64"])
     )
     judgement = judge_job(jobs.job(spec), [good, far])
-    assert (judgement.refused_count, [row.cell for row in judgement.results]) == (1, ["chat/concurrency=4"])
+    assert (judgement.refused_count, [row.cell for row in judgement.results]) == (
+        1,
+        ["chat/concurrency=4"],
+    )
 
 
 def test_the_first_record_of_a_stage_stands() -> None:
-    another = jobs.measured(0, requests=jobs.measured(0).requests.model_copy(update={"ttft_us": (1, 1)}))
-    once, twice = judge_job(jobs.job(), jobs.records()), judge_job(jobs.job(), [*jobs.records(), jobs.part(another)])
+    another = jobs.measured(
+        0, requests=jobs.measured(0).requests.model_copy(update={"ttft_us": (1, 1)})
+    )
+    once, twice = (
+        judge_job(jobs.job(), jobs.records()),
+        judge_job(jobs.job(), [*jobs.records(), jobs.part(another)]),
+    )
     assert once.results == twice.results
 
 
 def packed(document: str) -> Part:
     data = gzip.compress(document.encode())
-    values: dict[str, Any] = {"sequence": 0, "stage_id": jobs.STAGES[0], "digest": hashlib.sha256(data).hexdigest()}
+    values: dict[str, Any] = {
+        "sequence": 0,
+        "stage_id": jobs.STAGES[0],
+        "digest": hashlib.sha256(data).hexdigest(),
+    }
     return Part.of("record", data, name="stage-0", **values)
 
 
@@ -117,14 +154,20 @@ def test_a_number_of_a_record_that_nobody_can_reckon_with_is_rejected(number: st
         pytest.param(jobs.forged_timeline('"at":[1e999],"running":[1]'), id="1e999 as instant"),
         pytest.param(jobs.forged_timeline('"at":[1000],"running":[1e999]'), id="1e999 as figure"),
         pytest.param(jobs.forged_timeline('"at":[1000],"running":[NaN]'), id="not a number"),
-        pytest.param(jobs.timeline(sample(1000.5, running=1e308), sample(1001.5, running=1e308)), id="1e308 twice"),
+        pytest.param(
+            jobs.timeline(sample(1000.5, running=1e308), sample(1001.5, running=1e308)),
+            id="1e308 twice",
+        ),
         pytest.param(jobs.forged_timeline('"at":[1000],"running":[{}]'), id="an object as figure"),
         pytest.param(jobs.forged_timeline('"at":5'), id="no list"),
         pytest.param(jobs.forged_timeline('"at":["x"]'), id="text as instant"),
         pytest.param(jobs.forged_timeline('"at":[[[]]]'), id="lists in lists"),
         pytest.param(Part.of("timeline", b"garbage", name="timeline-0"), id="garbage"),
         pytest.param(Part.of("timeline", b"", name="timeline-0"), id="empty"),
-        pytest.param(Part.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"), id="deeply nested"),
+        pytest.param(
+            Part.of("timeline", gzip.compress(b"[" * 100_000), name="timeline-0"),
+            id="deeply nested",
+        ),
         pytest.param(jobs.baseline(b"{"), id="baseline cut short"),
         pytest.param(jobs.baseline([]), id="baseline that is no object"),
     ],
@@ -137,7 +180,10 @@ def test_what_cannot_be_read_is_rejected_and_the_rest_is_judged(forged: Part) ->
 
 def test_samples_of_a_role_that_there_is_not_are_left_out() -> None:
     forged = jobs.timeline(sample(1000.5, role="x" * 100))
-    assert judge_job(jobs.job(), [forged, *jobs.records()]).results == judge_job(jobs.job(), jobs.records()).results
+    assert (
+        judge_job(jobs.job(), [forged, *jobs.records()]).results
+        == judge_job(jobs.job(), jobs.records()).results
+    )
 
 
 BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
@@ -155,7 +201,10 @@ BASELINE = jobs.TWO_STAGES | {"baseline": {"name": "before"}}
 def test_a_baseline_that_cannot_be_read_is_not_comparable(found: list[Part], refused: int) -> None:
     judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), *found])
     assert judgement.comparison is not None
-    assert (judgement.comparison.outcome, judgement.comparison.gate) == ("NotComparable", "Inconclusive")
+    assert (judgement.comparison.outcome, judgement.comparison.gate) == (
+        "NotComparable",
+        "Inconclusive",
+    )
     assert (judgement.not_regressed, judgement.not_regressed_reason) == ("Unknown", "Inconclusive")
     assert judgement.refused_count == refused
 
@@ -173,7 +222,11 @@ def test_a_baseline_with_absurd_figures_ends_in_a_judgement(figure: float) -> No
         "client": ours["client"],
         "servers": [server.model_dump(mode="json", by_alias=True) for server in jobs.SERVERS],
     }
-    before = {"metadata": {"name": "before", "uid": "uid-before"}, "spec": jobs.TWO_STAGES, "status": status}
+    before = {
+        "metadata": {"name": "before", "uid": "uid-before"},
+        "spec": jobs.TWO_STAGES,
+        "status": status,
+    }
     judgement = judge_job(jobs.job(BASELINE), [*jobs.records(), jobs.baseline(before)])
     assert judgement.comparison is not None
     assert judgement.comparison.baseline.uid == "uid-before"
@@ -191,4 +244,8 @@ def test_refusals_are_counted_and_the_first_of_them_kept() -> None:
 
 def test_nothing_at_all_is_judged_too() -> None:
     judgement = judge_job(jobs.job(), [])
-    assert (judgement.verdict, judgement.measured_anything, judgement.client) == ("Unknown", False, None)
+    assert (judgement.verdict, judgement.measured_anything, judgement.client) == (
+        "Unknown",
+        False,
+        None,
+    )

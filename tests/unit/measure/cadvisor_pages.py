@@ -1,14 +1,17 @@
 """Pages in the form of cAdvisor, with the figures that a test gives. Written by hand, not recorded.
 
-Names, types and help texts are those of `metrics/prometheus.go` of github.com/google/cadvisor; the kubelet's cAdvisor renames the
-labels to `container`, `pod` and `namespace` (`pkg/kubelet/server/server.go` of Kubernetes), one of its own prefixes those of the
-container runtime with `container_label_`.
-"""
+Names, types and help texts are those of `metrics/prometheus.go` of github.com/google/cadvisor; the
+kubelet's cAdvisor renames the labels to `container`, `pod` and `namespace`
+(`pkg/kubelet/server/server.go` of Kubernetes), one of its own prefixes those of the container
+runtime with `container_label_`."""
 
 PERIODS, THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
 WAITING = "container_pressure_cpu_waiting_seconds_total"
 KUBELET = ("namespace", "pod", "container")
-ALONE = tuple(f"container_label_io_kubernetes_{each}" for each in ("pod_namespace", "pod_name", "container_name"))
+ALONE = tuple(
+    f"container_label_io_kubernetes_{each}"
+    for each in ("pod_namespace", "pod_name", "container_name")
+)
 
 
 def cadvisor_page(
@@ -20,16 +23,28 @@ def cadvisor_page(
     labels: tuple[str, ...] = KUBELET,
 ) -> str:
     """The page of a node on which another container of each kind runs, too."""
-    others = [(container[0], container[1], "istio-proxy"), ("prod", *container[1:]), (container[0], "other", "vllm")]
+    others = [
+        (container[0], container[1], "istio-proxy"),
+        ("prod", *container[1:]),
+        (container[0], "other", "vllm"),
+    ]
     rows = [(container, periods, throttled, waiting), *((each, 1e6, 9e5, 8e5) for each in others)]
     text = []
     for name, place, counted in (
         (PERIODS, 1, "Number of elapsed enforcement period intervals."),
         (THROTTLED, 2, "Number of throttled period intervals."),
-        (WAITING, 3, "Total time duration tasks in the container have waited due to CPU congestion."),
+        (
+            WAITING,
+            3,
+            "Total time duration tasks in the container have waited due to CPU congestion.",
+        ),
     ):
         text += [f"# HELP {name} {counted}", f"# TYPE {name} counter"]
         for row in rows:
-            held = ",".join(f'{label}="{value}"' for label, value in zip(labels, row[0], strict=True))
-            text.append(f'{name}{{id="/kubepods.slice/x",image="vllm",name="y",{held}}} {row[place]} 1764000000000')
+            held = ",".join(
+                f'{label}="{value}"' for label, value in zip(labels, row[0], strict=True)
+            )
+            text.append(
+                f'{name}{{id="/kubepods.slice/x",image="vllm",name="y",{held}}} {row[place]} 1764000000000'
+            )
     return "\n".join([*text, ""])

@@ -1,9 +1,10 @@
-"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives. Written by hand, not recorded.
+"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives. Written by hand,
+not recorded.
 
-Names, types and help texts are those of `etc/default-counters.csv` of github.com/NVIDIA/dcgm-exporter (d5e5f51, May 2026), where
-clock reasons and double-bit errors are not among the figures that it has by default; lines and labels as in its README, with the
-Kubernetes mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h.
-"""
+Names, types and help texts are those of `etc/default-counters.csv` of
+github.com/NVIDIA/dcgm-exporter (d5e5f51, May 2026), where clock reasons and double-bit errors are
+not among the figures that it has by default; lines and labels as in its README, with the Kubernetes
+mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,13 +13,19 @@ _HELP = {
     "DCGM_FI_DEV_SM_CLOCK": ("SM clock frequency (in MHz).", "gauge"),
     "DCGM_FI_DEV_GPU_TEMP": ("GPU temperature (in C).", "gauge"),
     "DCGM_FI_DEV_POWER_USAGE": ("Power draw (in W).", "gauge"),
-    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("Total energy consumption since boot (in mJ).", "counter"),
+    "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": (
+        "Total energy consumption since boot (in mJ).",
+        "counter",
+    ),
     "DCGM_FI_DEV_GPU_UTIL": ("GPU utilization (in %).", "gauge"),
     "DCGM_FI_DEV_XID_ERRORS": ("Value of the last XID error encountered.", "gauge"),
     "DCGM_FI_DEV_FB_USED": ("Framebuffer memory used (in MiB).", "gauge"),
     "DCGM_FI_DEV_FB_FREE": ("Framebuffer memory free (in MiB).", "gauge"),
     "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL": ("Total number of double-bit volatile ECC errors.", "counter"),
-    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": ("Number of remapped rows for uncorrectable errors", "counter"),
+    "DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS": (
+        "Number of remapped rows for uncorrectable errors",
+        "counter",
+    ),
     "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": ("Current clock event reasons (bitmask).", "gauge"),
     "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": ("Current clock throttle reasons (bitmask).", "gauge"),
 }
@@ -47,8 +54,16 @@ class Gpu:
     labels: tuple[str, str, str] = ("container", "namespace", "pod")
 
     def line(self, name: str, value: float) -> str:
-        held = dict(zip(self.labels, (self.container, self.namespace, self.pod), strict=True)) if self.pod else {}
-        part = {"GPU_I_PROFILE": "1g.10gb", "GPU_I_ID": self.instance} if self.instance is not None else {}
+        held = (
+            dict(zip(self.labels, (self.container, self.namespace, self.pod), strict=True))
+            if self.pod
+            else {}
+        )
+        part = (
+            {"GPU_I_PROFILE": "1g.10gb", "GPU_I_ID": self.instance}
+            if self.instance is not None
+            else {}
+        )
         labels = {
             "gpu": str(self.number),
             "UUID": f"GPU-5b4e07f6-3a86-4340-039d-25f2a83cdc4{self.number}",
@@ -72,7 +87,9 @@ def _family(name: str, gpus: Sequence[Gpu]) -> str:
     text, kind = _HELP[name]
     values = [(gpu, _value(gpu, name)) for gpu in gpus]
     lines = [gpu.line(name, value) for gpu, value in values if value is not None]
-    return "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""]) if lines else ""
+    return (
+        "\n".join([f"# HELP {name} {text}", f"# TYPE {name} {kind}", *lines, ""]) if lines else ""
+    )
 
 
 def _value(gpu: Gpu, name: str) -> float | None:

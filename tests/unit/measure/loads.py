@@ -1,4 +1,5 @@
-"""Stages played through by rule: closed loops of users, and arrivals at a rate, at a server of known speed."""
+"""Stages played through by rule: closed loops of users, and arrivals at a rate, at a server of
+known speed."""
 
 import heapq
 from collections.abc import Callable
@@ -13,7 +14,8 @@ Duration = Callable[[int], int]
 def closed_loop(
     count: int, users: int, *, duration_us: Duration, tokens: int = 11, ramp_us: int = 100
 ) -> RequestColumns:
-    """Each user sends as soon as its answer is there; they begin `ramp_us` after each other. TTFT is a tenth."""
+    """Each user sends as soon as its answer is there; they begin `ramp_us` after each other. TTFT
+    is a tenth."""
     free, starts, durations = [ramp_us * user for user in range(users)], [], []
     for i in range(count):
         starts.append(heapq.heappop(free))
@@ -22,7 +24,9 @@ def closed_loop(
     return _sent(starts, durations, tokens)
 
 
-def open_loop(count: int, *, gap_us: int, duration_us: Duration, tokens: int = 11) -> RequestColumns:
+def open_loop(
+    count: int, *, gap_us: int, duration_us: Duration, tokens: int = 11
+) -> RequestColumns:
     """One request every `gap_us`, whatever the server does."""
     return _sent([gap_us * i for i in range(count)], [duration_us(i) for i in range(count)], tokens)
 

@@ -1,11 +1,15 @@
-"""Series with known properties, from a fixed seed: what the tests of intervals, trends and repeats are tried on."""
+"""Series with known properties, from a fixed seed: what the tests of intervals, trends and repeats
+are tried on."""
 
 import heapq
 from random import Random
 
 
-def correlated(random: Random, count: int, *, correlation: float, level: float = 10.0) -> list[float]:
-    """AR(1) noise with skewed (lognormal) shocks around `level`, begun long before its first value."""
+def correlated(
+    random: Random, count: int, *, correlation: float, level: float = 10.0
+) -> list[float]:
+    """AR(1) noise with skewed (lognormal) shocks around `level`, begun long before its first
+    value."""
     value, series = 0.0, []
     for step in range(count + 200):
         value = correlation * value + random.lognormvariate(0, 0.8) - 1.377
@@ -15,7 +19,8 @@ def correlated(random: Random, count: int, *, correlation: float, level: float =
 
 
 def queueing(random: Random, count: int, *, utilisation: float, servers: int = 8) -> list[float]:
-    """Latencies, in order of arrival, of Poisson arrivals at servers that take about 1; above 1 the queue grows."""
+    """Latencies, in order of arrival, of Poisson arrivals at servers that take about 1; above 1 the
+    queue grows."""
     free, now, latencies = [0.0] * servers, 0.0, []
     for _ in range(count):
         now += random.expovariate(utilisation * servers)

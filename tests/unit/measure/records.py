@@ -28,7 +28,10 @@ from benchrun_client.stage_record import gap_slices
 STAGE = "chat/rate=4/r1"
 CELL = "chat/rate=4"
 SERVED = ServedModel(id="Qwen/Qwen3-4B", root="Qwen/Qwen3-4B")
-ZERO = dict.fromkeys((*ENGINE.counter_series, *ENGINE.labelled_counters), 0.0) | {START_TIME: 1000.0, PROCESS_CPU: 5.0}
+ZERO = dict.fromkeys((*ENGINE.counter_series, *ENGINE.labelled_counters), 0.0) | {
+    START_TIME: 1000.0,
+    PROCESS_CPU: 5.0,
+}
 NEAR = RoundTrips(count=20, median_us=300, p95_us=500)
 """A path within one network."""
 
@@ -45,7 +48,8 @@ def requests(
     ended: Iterable[int] | None = None,
     ok: Iterable[int] | None = None,
 ) -> RequestColumns:
-    """Requests sent 1 ms apart, all answered unless told otherwise, with as many tokens as were asked for."""
+    """Requests sent 1 ms apart, all answered unless told otherwise, with as many tokens as were
+    asked for."""
     ttft, e2el, output = tuple(ttft_us), tuple(e2el_us), tuple(output_tokens)
     return RequestColumns(
         start_us=tuple(1000 * i for i in range(len(ttft))) if start_us is None else tuple(start_us),
@@ -83,16 +87,21 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
         "servers": (edge(rises=served(columns)),),
         "errors": {},
         "client": client(),
-        "expected_input_tokens": sum(compress(columns.input_tokens, map(min, columns.ok, columns.ended))),
+        "expected_input_tokens": sum(
+            compress(columns.input_tokens, map(min, columns.ok, columns.ended))
+        ),
         "round_trips": NEAR,
     }
     return StageRecord(**(values | changes))
 
 
 def gaps_of(columns: RequestColumns) -> GapCounts:
-    """One gap after each token but the last: a quarter of 9 ms, a quarter of 11 ms, the rest of 10 ms."""
+    """One gap after each token but the last: a quarter of 9 ms, a quarter of 11 ms, the rest of 10
+    ms."""
     gaps = sum(max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok))
-    return GapCounts(us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4))
+    return GapCounts(
+        us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4)
+    )
 
 
 def spread(gaps: GapCounts) -> GapSlices | None:
@@ -142,7 +151,8 @@ def edge(
     rises: Mapping[str, float] | None = None,
     role: str = "server",
 ) -> ServerEdge:
-    """Counters of a server that started at second 1000; `rises` are added to `before`, two requests' if none are named."""
+    """Counters of a server that started at second 1000; `rises` are added to `before`, two
+    requests' if none are named."""
     start = ZERO | dict(before or {})
     moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
@@ -167,4 +177,6 @@ def sample(at: float, **changes: Any) -> Sample:
 def cell(workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1) -> Cell:
     """A cell with the stage ids of its repeats."""
     cell_id = f"{workload}/{axis}={value}"
-    return Cell(cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1)))
+    return Cell(
+        cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1))
+    )

@@ -1,4 +1,5 @@
-"""Counters between the edges of a stage: how far they rose, and whether it was one server all along."""
+"""Counters between the edges of a stage: how far they rose, and whether it was one server all
+along."""
 
 import pytest
 from benchrun.measure import (
@@ -26,7 +27,9 @@ FALLEN = edge("b", before={PREFIX_QUERIES: 500.0}, after={PREFIX_QUERIES: 20.0})
     ("expected", "edges"),
     [
         pytest.param(200.0, (edge(),), id="one server"),
-        pytest.param(500.0, (edge(), edge("b", rises={PREFIX_QUERIES: 300.0})), id="servers are summed"),
+        pytest.param(
+            500.0, (edge(), edge("b", rises={PREFIX_QUERIES: 300.0})), id="servers are summed"
+        ),
         pytest.param(None, (), id="no server at all says nothing"),
         pytest.param(None, (edge(), UNREAD), id="an edge that was not read"),
         pytest.param(None, (edge(), SILENT), id="a server without log stats"),
@@ -51,12 +54,20 @@ def test_any_fallen_counter_spoils_the_others() -> None:
         pytest.param(False, False, (), UNREAD, id="unread says nothing"),
         pytest.param(False, False, (), SILENT, id="no counters say nothing"),
         pytest.param(
-            True, True, (), edge("b", after={START_TIME: 999.0}), id="an earlier start is another process too"
+            True,
+            True,
+            (),
+            edge("b", after={START_TIME: 999.0}),
+            id="an earlier start is another process too",
         ),
     ],
 )
 def test_resets(restarted: bool, reset: bool, fallen: tuple[str, ...], server: ServerEdge) -> None:
-    assert (is_restarted(server), is_reset(server), fallen_counters(server)) == (restarted, reset, fallen)
+    assert (is_restarted(server), is_reset(server), fallen_counters(server)) == (
+        restarted,
+        reset,
+        fallen,
+    )
 
 
 def test_a_fall_at_one_server_is_negative() -> None:

@@ -1,4 +1,5 @@
-"""Distributions: exact, equal to numpy's default formula, and the same over values and over counts."""
+"""Distributions: exact, equal to numpy's default formula, and the same over values and over
+counts."""
 
 import statistics
 from collections import Counter
@@ -14,7 +15,8 @@ PERCENTS = st.floats(0, 100)
 
 
 def numpy_linear(values: list[int], percent: float) -> float:
-    """numpy.percentile's default, told step by step: virtual index (n - 1) q, then interpolation."""
+    """numpy.percentile's default, told step by step: virtual index (n - 1) q, then
+    interpolation."""
     ordered = sorted(values)
     index = (len(ordered) - 1) * (percent / 100)
     low = int(index)
@@ -25,9 +27,13 @@ def numpy_linear(values: list[int], percent: float) -> float:
 def same(one: Distribution, other: Distribution) -> bool:
     """Every value in its place, and the rest to a billionth: sums may be made in another order."""
     values, others = (
-        [distribution.at_rank(rank) for rank in range(1, distribution.count + 1)] for distribution in (one, other)
+        [distribution.at_rank(rank) for rank in range(1, distribution.count + 1)]
+        for distribution in (one, other)
     )
-    figures, expected = ([distribution.mean() or 0.0, distribution.deviation() or 0.0] for distribution in (one, other))
+    figures, expected = (
+        [distribution.mean() or 0.0, distribution.deviation() or 0.0]
+        for distribution in (one, other)
+    )
     return values == others and figures == pytest.approx(expected, rel=1e-9, abs=1e-3)
 
 
@@ -49,7 +55,9 @@ def test_a_percentile(expected: float, percent: float, values: list[int]) -> Non
 
 @given(VALUES, PERCENTS)
 def test_percentiles_are_numpys(values: list[int], percent: float) -> None:
-    assert Distribution.of(values).percentile(percent) == pytest.approx(numpy_linear(values, percent), rel=1e-9)
+    assert Distribution.of(values).percentile(percent) == pytest.approx(
+        numpy_linear(values, percent), rel=1e-9
+    )
 
 
 @given(VALUES)
@@ -98,7 +106,12 @@ def test_a_large_count_is_not_expanded() -> None:
 
 def test_an_empty_distribution_has_no_figures() -> None:
     empty = Distribution.of([])
-    assert (empty.count, empty.mean(), empty.deviation(), empty.percentile(99)) == (0, None, None, None)
+    assert (empty.count, empty.mean(), empty.deviation(), empty.percentile(99)) == (
+        0,
+        None,
+        None,
+        None,
+    )
 
 
 def test_counts_of_zero_are_no_values() -> None:
@@ -123,24 +136,34 @@ def test_fewer_values_than_batches_stand_for_themselves(values: list[float]) -> 
 
 
 @given(st.lists(st.integers(0, 10**9), min_size=1, max_size=200), st.integers(1, 30))
-def test_batch_means_lie_between_the_values_and_keep_their_mean(values: list[int], batches: int) -> None:
+def test_batch_means_lie_between_the_values_and_keep_their_mean(
+    values: list[int], batches: int
+) -> None:
     means = batch_means(values, batches=batches)
     assert len(means) == min(batches, len(values))
     assert all(min(values) <= mean <= max(values) for mean in means)
     if len(values) % len(means) == 0:
-        assert statistics.fmean(means) == pytest.approx(statistics.fmean(values), rel=1e-9, abs=1e-9)
+        assert statistics.fmean(means) == pytest.approx(
+            statistics.fmean(values), rel=1e-9, abs=1e-9
+        )
 
 
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), max_size=30), max_size=5), st.integers(1, 2))
-def test_the_inflation_is_never_below_1_nor_without_bound(series: list[list[float]], fitted: int) -> None:
+def test_the_inflation_is_never_below_1_nor_without_bound(
+    series: list[list[float]], fitted: int
+) -> None:
     assert 1 <= variance_inflation(series, fitted=fitted) <= 39.01
 
 
 @pytest.mark.parametrize(("correlation", "expected"), [(0.0, 1.0), (0.5, 3.0), (0.8, 9.0)])
-def test_the_inflation_of_a_long_series_is_that_of_its_correlation(correlation: float, expected: float) -> None:
+def test_the_inflation_of_a_long_series_is_that_of_its_correlation(
+    correlation: float, expected: float
+) -> None:
     values = correlated(Random(3), 20_000, correlation=correlation, level=0)
     mean = statistics.fmean(values)
-    assert variance_inflation([[v - mean for v in values]], fitted=1) == pytest.approx(expected, rel=0.1)
+    assert variance_inflation([[v - mean for v in values]], fitted=1) == pytest.approx(
+        expected, rel=0.1
+    )
 
 
 @pytest.mark.parametrize(("fitted", "correlation"), [(1, 2 / 18), (2, 3 / 16)])

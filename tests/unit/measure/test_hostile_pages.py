@@ -1,4 +1,5 @@
-"""Pages of a server that means harm: values that no server can have are no figures, and no page costs much."""
+"""Pages of a server that means harm: values that no server can have are no figures, and no page
+costs much."""
 
 import contextlib
 import math
@@ -28,7 +29,9 @@ def read(text: str) -> Sample:
     return parse_sample(text, at=5.0, role="server", pod="p")
 
 
-@pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1e999", "1.1e15", "-0.001"])
+@pytest.mark.parametrize(
+    "value", ["NaN", "+Inf", "-Inf", "-1", "1e308", "1e999", "1.1e15", "-0.001"]
+)
 def test_a_value_that_no_server_can_have_is_no_figure(value: str) -> None:
     sample = read(f"{RUNNING} {value}\nvllm:num_requests_waiting 2\n")
     assert (sample.running, sample.waiting) == (None, 2.0)
@@ -36,7 +39,9 @@ def test_a_value_that_no_server_can_have_is_no_figure(value: str) -> None:
 
 @pytest.mark.parametrize("value", ["NaN", "1e308", "-1"])
 def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
-    sample = read(f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} {value}\nvllm:num_requests_waiting 2\n')
+    sample = read(
+        f'{RUNNING}{{engine="0"}} 3\n{RUNNING}{{engine="1"}} {value}\nvllm:num_requests_waiting 2\n'
+    )
     assert (sample.running, sample.waiting) == (None, 2.0)
 
 
@@ -52,7 +57,10 @@ def test_the_largest_figures_go_into_a_timeline_and_come_back() -> None:
 def test_tokens_that_no_cache_holds_are_left_out() -> None:
     labels = 'num_gpu_blocks="999999999999999",block_size="999999999999999"'
     assert parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").kv_cache_tokens is None
-    many = "".join(f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n' for n in range(3))
+    many = "".join(
+        f'vllm:cache_config_info{{engine="{n}",kv_cache_size_tokens="{10**15 - 1}"}} 1\n'
+        for n in range(3)
+    )
     assert parse_facts(many).kv_cache_tokens is None
 
 
@@ -64,10 +72,15 @@ def test_what_a_server_reports_steers_no_terminal() -> None:
 @pytest.mark.parametrize("value", ["NaN", "1e308", "-5"])
 def test_the_sum_of_gpus_of_which_one_has_no_value_is_unknown(value: str) -> None:
     clocks = "".join(POWER.replace("POWER_USAGE", "SM_CLOCK") % (gpu, "1980") for gpu in range(2))
-    found = gpu_values(POWER % (0, "300") + POWER % (1, value) + clocks, namespace="lab", pod="chat-0")
+    found = gpu_values(
+        POWER % (0, "300") + POWER % (1, value) + clocks, namespace="lab", pod="chat-0"
+    )
     assert (found["gpu_watts"], found["sm_clock_mhz"]) == (None, 1980)
     of_another = POWER.replace("chat-0", "chat-1") % (1, value)
-    assert gpu_values(POWER % (0, "300") + of_another, namespace="lab", pod="chat-0")["gpu_watts"] == 300
+    assert (
+        gpu_values(POWER % (0, "300") + of_another, namespace="lab", pod="chat-0")["gpu_watts"]
+        == 300
+    )
 
 
 def test_a_page_of_gpus_that_reports_nothing_believable_is_rejected() -> None:
@@ -99,10 +112,19 @@ def test_labels_of_a_figure_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> N
 
 @pytest.mark.parametrize(
     ("written", "value"),
-    [('a\\"b', 'a"b'), ("a\\\\n", "a\\n"), ("a\\nb", "a\nb"), ("{},=", "{},="), ("\\\\\\\\", "\\\\")],
+    [
+        ('a\\"b', 'a"b'),
+        ("a\\\\n", "a\\n"),
+        ("a\\nb", "a\nb"),
+        ("{},=", "{},="),
+        ("\\\\\\\\", "\\\\"),
+    ],
 )
 def test_labels_are_unescaped(written: str, value: str) -> None:
-    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {"x": value, "y": "1"}
+    assert parse_facts(f'vllm:cache_config_info{{x="{written}",y="1"}} 1\n').reported == {
+        "x": value,
+        "y": "1",
+    }
 
 
 WIDE = RUNNING + '{a="' + '\\"' * 4000 + '"} 1\n'
@@ -116,7 +138,9 @@ HOSTILE = {
     "braces": (RUNNING + "{" + "}" * 8000 + " 1 \n") * 500,
     "labels": (RUNNING + "{" + 'a="",' * 127 + "} 1\n") * 4000,
     "spaces": (RUNNING + "{" + " " * 8000 + "} 1\n") * 500,
-    "many engines": "".join(f'{RUNNING}{{engine="{n}",model_name="{"m" * 900}"}} 1\n' for n in range(4096)),
+    "many engines": "".join(
+        f'{RUNNING}{{engine="{n}",model_name="{"m" * 900}"}} 1\n' for n in range(4096)
+    ),
     "no name": "a" * PAGE_BYTES + "!",
     "wide characters": "\U0001f600" * (PAGE_BYTES // 4),
 }
@@ -134,7 +158,9 @@ def test_no_page_costs_much(page: str) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 32 * 1024 * 1024
-    assert time.process_time() - began < 10, "a generous bound: tracing makes it several times slower"
+    assert time.process_time() - began < 10, (
+        "a generous bound: tracing makes it several times slower"
+    )
 
 
 @given(st.floats() | st.integers())
@@ -143,12 +169,21 @@ def test_believable_numbers_are_finite_and_not_below_0(value: float) -> None:
 
 
 @given(
-    st.lists(st.sampled_from([RUNNING, "vllm:kv_cache_usage_perc", "process_start_time_seconds"]), max_size=8),
+    st.lists(
+        st.sampled_from([RUNNING, "vllm:kv_cache_usage_perc", "process_start_time_seconds"]),
+        max_size=8,
+    ),
     st.data(),
 )
-def test_whatever_numbers_a_page_has_its_sample_can_be_stored(names: list[str], data: st.DataObject) -> None:
+def test_whatever_numbers_a_page_has_its_sample_can_be_stored(
+    names: list[str], data: st.DataObject
+) -> None:
     numbers = (
-        st.floats().map(repr) | st.integers(-(10**20), 10**20).map(str) | st.sampled_from(["1e999", "-1e999", "1_0"])
+        st.floats().map(repr)
+        | st.integers(-(10**20), 10**20).map(str)
+        | st.sampled_from(["1e999", "-1e999", "1_0"])
     )
-    page = "# page\n" + "".join(f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names))
+    page = "# page\n" + "".join(
+        f'{name}{{engine="{n}"}} {data.draw(numbers)}\n' for n, name in enumerate(names)
+    )
     assert len(decode(encode((read(page),)))) == 1

@@ -43,12 +43,15 @@ PERCENTS = st.sampled_from([1.0, 5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9])
         (None, 5e-324, 1000),
     ],
 )
-def test_ranks_that_bracket_a_percentile(ranks: tuple[int, int] | None, percent: float, count: int) -> None:
+def test_ranks_that_bracket_a_percentile(
+    ranks: tuple[int, int] | None, percent: float, count: int
+) -> None:
     assert interval_ranks(count, percent) == ranks
 
 
 @pytest.mark.parametrize(
-    ("count", "percent"), [(6, 50), (36, 90), (72, 95), (368, 99), (3688, 99.9), (72, 5), (None, 0), (None, 100)]
+    ("count", "percent"),
+    [(6, 50), (36, 90), (72, 95), (368, 99), (3688, 99.9), (72, 5), (None, 0), (None, 100)],
 )
 def test_how_many_values_a_percentile_needs(count: int | None, percent: float) -> None:
     assert least_count(percent) == count
@@ -63,9 +66,11 @@ def test_as_many_values_as_needed_are_enough_and_one_less_is_not(percent: float)
 
 
 @given(st.integers(1, 50_000), PERCENTS, st.sampled_from([0.05, 0.025]))
-def test_ranks_are_those_of_the_binomial_distribution(count: int, percent: float, error: float) -> None:
-    # The lowest rank whose value is below the percentile with a probability of at most `error`, and its mirror image. Where that
-    # probability is `error` itself, rounding decides.
+def test_ranks_are_those_of_the_binomial_distribution(
+    count: int, percent: float, error: float
+) -> None:
+    # The lowest rank whose value is below the percentile with a probability of at most `error`, and
+    # its mirror image. Where that probability is `error` itself, rounding decides.
     def ranks(share: float) -> set[int | None]:
         found = {int(stats.binom.isf(error * (1 + off), count, share)) + 1 for off in (-1e-9, 1e-9)}
         return {rank if rank <= count else None for rank in found}
@@ -81,7 +86,9 @@ def test_ranks_are_those_of_the_binomial_distribution(count: int, percent: float
 
 
 @given(st.integers(1, 50_000), PERCENTS, st.floats(1, 50))
-def test_the_interval_brackets_the_percentile_of_the_sample(count: int, percent: float, inflation: float) -> None:
+def test_the_interval_brackets_the_percentile_of_the_sample(
+    count: int, percent: float, inflation: float
+) -> None:
     ranks, middle = (
         interval_ranks(count, percent, inflation=inflation),
         Distribution.of(range(count)).percentile(percent),
@@ -91,9 +98,13 @@ def test_the_interval_brackets_the_percentile_of_the_sample(count: int, percent:
         assert 1 <= ranks[0] <= middle + 1 <= ranks[1] <= count
 
 
-@pytest.mark.parametrize(("count", "inflation"), [(359_000, 1.0), (20_000, 4.0), (8_900_000, 17.8), (10**16, 1.0)])
+@pytest.mark.parametrize(
+    ("count", "inflation"), [(359_000, 1.0), (20_000, 4.0), (8_900_000, 17.8), (10**16, 1.0)]
+)
 @pytest.mark.parametrize("percent", [50, 99])
-def test_the_reach_grows_with_the_root_of_the_independent_ones(count: int, inflation: float, percent: int) -> None:
+def test_the_reach_grows_with_the_root_of_the_independent_ones(
+    count: int, inflation: float, percent: int
+) -> None:
     ranks = interval_ranks(count, percent, inflation=inflation)
     assert ranks is not None
     share, independent = percent / 100, min(count / inflation, MOST_INDEPENDENT)
@@ -121,7 +132,10 @@ def found(random: Random, *, values: int, questions: int, change_percent: float)
     shift = math.log1p(change_percent / 100)
     requested = []
     for number in range(questions):
-        sides = [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, 0.0 if number else shift)]
+        sides = [
+            mean_of([random.gauss(at, 0.015) for _ in range(values)])
+            for at in (0.0, 0.0 if number else shift)
+        ]
         requested.append(Question("MeanTTFT", *(Figure(1.0, side) for side in sides)))
     return answers(requested)[0].word == "Worse"
 
@@ -131,31 +145,46 @@ def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions
     random, rounds = Random(values * 100 + questions), 1200 // questions**0.5
     percents = detectable_percent(values, questions)
     share = sum(
-        found(random, values=values, questions=questions, change_percent=percents) for _ in range(int(rounds))
+        found(random, values=values, questions=questions, change_percent=percents)
+        for _ in range(int(rounds))
     ) / int(rounds)
     assert share == pytest.approx(POWER, abs=0.05)
 
 
 @pytest.mark.parametrize(("values", "questions"), [(3, 20), (5, 20), (5, 30)])
 def test_the_same_of_many_questions(values: int, questions: int) -> None:
-    """Only the changed figure is drawn: that the others did not change leaves it Bonferroni's level."""
+    """Only the changed figure is drawn: that the others did not change leaves it Bonferroni's
+    level."""
     random, rounds, level = Random(values + questions), 1500, 0.05 / questions
     shift = math.log1p(detectable_percent(values, questions) / 100)
-    sides = ([mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, shift)] for _ in range(rounds))
-    assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(POWER, abs=0.04)
+    sides = (
+        [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, shift)]
+        for _ in range(rounds)
+    )
+    assert sum(welch(*side).p_value <= level for side in sides) / rounds == pytest.approx(
+        POWER, abs=0.04
+    )
 
 
 @pytest.mark.parametrize(("values", "questions"), [(5, 5), (5, 30), (6, 30)])
 def test_the_same_of_servers_compared_in_pairs(values: int, questions: int) -> None:
     random, rounds, level = Random(values * questions), 1500, 0.05 / questions
     shift = math.log1p(detectable_percent(values, questions, in_blocks=True) / 100)
-    pairs = ([random.gauss(shift, 0.015) - random.gauss(0, 0.015) for _ in range(values)] for _ in range(rounds))
-    assert sum(mean_of(each).p_value <= level for each in pairs) / rounds == pytest.approx(POWER, abs=0.04)
+    pairs = (
+        [random.gauss(shift, 0.015) - random.gauss(0, 0.015) for _ in range(values)]
+        for _ in range(rounds)
+    )
+    assert sum(mean_of(each).p_value <= level for each in pairs) / rounds == pytest.approx(
+        POWER, abs=0.04
+    )
 
 
-@pytest.mark.parametrize(("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)])
+@pytest.mark.parametrize(
+    ("first", "second", "expected"), [(6, 0, 3.5139), (100, 0, 2.8291), (100, 100, 2.8153)]
+)
 def test_the_shift_of_a_noncentral_t(first: int, second: int, expected: float) -> None:
-    """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values nearly."""
+    """As SciPy's nct gives it at 5 %: of Student's test exactly, of Welch's for many values
+    nearly."""
     assert detectable_shift(first, second, error=0.05) == pytest.approx(expected, rel=2e-4)
 
 

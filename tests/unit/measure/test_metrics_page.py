@@ -1,4 +1,5 @@
-"""A metrics page read: figures of every vLLM since 0.8, missing ones as None, anything else refused."""
+"""A metrics page read: figures of every vLLM since 0.8, missing ones as None, anything else
+refused."""
 
 from pathlib import Path
 
@@ -56,16 +57,33 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
             'vllm:kv_cache_usage_perc{engine="0"} 0.2\nvllm:kv_cache_usage_perc{engine="1"} 0.9',
             id="KV usage is that of the fullest engine",
         ),
-        pytest.param("kv_cache", 0.7, 'vllm:gpu_cache_usage_perc{engine="0"} 0.7', id="the old name of KV usage"),
+        pytest.param(
+            "kv_cache",
+            0.7,
+            'vllm:gpu_cache_usage_perc{engine="0"} 0.7',
+            id="the old name of KV usage",
+        ),
         pytest.param(
             "kv_cache",
             0.2,
             "vllm:gpu_cache_usage_perc 0.9\nvllm:kv_cache_usage_perc 0.2",
             id="old and new name count once, as the new one",
         ),
-        pytest.param("prefix_hits", 4.0, "vllm:gpu_prefix_cache_hits_total 4", id="the old name of prefix hits"),
-        pytest.param("prefix_queries", 9.0, "vllm:gpu_prefix_cache_queries 9", id="the old name without _total"),
-        pytest.param("generation_tokens", 7.0, "vllm:generation_tokens 7", id="a counter without _total"),
+        pytest.param(
+            "prefix_hits",
+            4.0,
+            "vllm:gpu_prefix_cache_hits_total 4",
+            id="the old name of prefix hits",
+        ),
+        pytest.param(
+            "prefix_queries",
+            9.0,
+            "vllm:gpu_prefix_cache_queries 9",
+            id="the old name without _total",
+        ),
+        pytest.param(
+            "generation_tokens", 7.0, "vllm:generation_tokens 7", id="a counter without _total"
+        ),
         pytest.param(
             "requests_finished",
             6.0,
@@ -78,16 +96,26 @@ def test_a_real_page_of_vllm_0_32_after_one_request_of_6_and_20_tokens() -> None
             'vllm:num_requests_waiting 1\nvllm:num_requests_waiting_by_reason{reason="capacity"} 1',
             id="the split by reason is not counted again",
         ),
-        pytest.param("generation_tokens", None, "vllm:generation_tokens_created 1.7e9", id="_created is no count"),
+        pytest.param(
+            "generation_tokens",
+            None,
+            "vllm:generation_tokens_created 1.7e9",
+            id="_created is no count",
+        ),
         pytest.param("running", None, "python_info 1", id="a page without log stats has no figure"),
         pytest.param("running", None, "", id="nor has an empty page"),
         pytest.param("running", None, "vllm:num_requests_running NaN", id="NaN is no figure"),
         pytest.param("running", None, "vllm:num_requests_running +Inf", id="nor is infinity"),
         pytest.param("running", 0.0, "vllm:num_requests_running 0", id="0 is a figure"),
         pytest.param(
-            "running", 2.0, '\n# HELP x y\nvllm:num_requests_running{m="a}b\\"c"} 2 1395066363000', id="odd labels"
+            "running",
+            2.0,
+            '\n# HELP x y\nvllm:num_requests_running{m="a}b\\"c"} 2 1395066363000',
+            id="odd labels",
         ),
-        pytest.param("start_time", 1.5e9, "process_start_time_seconds 1.5e+09", id="start of the process"),
+        pytest.param(
+            "start_time", 1.5e9, "process_start_time_seconds 1.5e+09", id="start of the process"
+        ),
     ],
 )
 def test_a_figure(figure: str, expected: float | None, page: str) -> None:
@@ -97,11 +125,21 @@ def test_a_figure(figure: str, expected: float | None, page: str) -> None:
 @pytest.mark.parametrize(
     ("complaint", "page"),
     [
-        pytest.param("not the text of a metrics endpoint", "<html><body>502 Bad Gateway</body></html>", id="HTML"),
+        pytest.param(
+            "not the text of a metrics endpoint",
+            "<html><body>502 Bad Gateway</body></html>",
+            id="HTML",
+        ),
         pytest.param("not the text of a metrics endpoint", '{"detail":"Not Found"}', id="JSON"),
-        pytest.param("not the text of a metrics endpoint", "\n\nupstream connect error", id="a proxy's words"),
-        pytest.param("can't be parsed", "# page\nvllm:num_requests_running{engine= 3", id="a broken line"),
-        pytest.param("can't be parsed", "# page\nvllm:num_requests_running three", id="a word for a number"),
+        pytest.param(
+            "not the text of a metrics endpoint", "\n\nupstream connect error", id="a proxy's words"
+        ),
+        pytest.param(
+            "can't be parsed", "# page\nvllm:num_requests_running{engine= 3", id="a broken line"
+        ),
+        pytest.param(
+            "can't be parsed", "# page\nvllm:num_requests_running three", id="a word for a number"
+        ),
         pytest.param("at most", "vllm:num_requests_running 1\n" * 5000, id="too many series"),
     ],
 )
@@ -146,14 +184,26 @@ def test_empty_facts_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("tokens", "labels"),
     [
-        pytest.param((4096,), ['kv_cache_size_tokens="4096",num_gpu_blocks="1",block_size="16"'], id="its own word"),
-        pytest.param((1600,), ['num_gpu_blocks="100",block_size="16"'], id="older servers: blocks x block size"),
+        pytest.param(
+            (4096,),
+            ['kv_cache_size_tokens="4096",num_gpu_blocks="1",block_size="16"'],
+            id="its own word",
+        ),
+        pytest.param(
+            (1600,),
+            ['num_gpu_blocks="100",block_size="16"'],
+            id="older servers: blocks x block size",
+        ),
         pytest.param((None,), ['num_gpu_blocks="None",block_size="16"'], id="blocks not yet known"),
         pytest.param((None,), ['cache_dtype="auto"'], id="neither"),
         pytest.param(
-            (300,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'], id="all engines"
+            (300,),
+            ['engine="0",kv_cache_size_tokens="100"', 'engine="1",kv_cache_size_tokens="200"'],
+            id="all engines",
         ),
-        pytest.param((None,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'], id="one engine silent"),
+        pytest.param(
+            (None,), ['engine="0",kv_cache_size_tokens="100"', 'engine="1"'], id="one engine silent"
+        ),
     ],
 )
 def test_kv_cache_tokens(tokens: tuple[int | None], labels: list[str]) -> None:
@@ -166,7 +216,9 @@ def test_facts_of_a_page_without_them_are_empty() -> None:
 
 
 def test_facts_are_bounded() -> None:
-    labels = ",".join(f'k{i:03d}="{"v" * 300}"' for i in range(20)) + "".join(f',m{i:03d}="w"' for i in range(90))
+    labels = ",".join(f'k{i:03d}="{"v" * 300}"' for i in range(20)) + "".join(
+        f',m{i:03d}="w"' for i in range(90)
+    )
     reported = parse_facts(f"vllm:cache_config_info{{{labels}}} 1\n").reported
     assert len(reported) == MAX_REPORTED
     assert {len(value) for value in reported.values()} == {253, 1}
@@ -182,5 +234,10 @@ def test_every_source_of_a_figure_is_declared() -> None:
     assert {*ENGINE.sample_series, *GPU_SERIES, *CPU_SERIES, *derived} == set(SAMPLE_FIGURES)
     figures = ROLE_FIGURES.values()
     assert {figure.sample for figure in figures if figure.sample} <= set(SAMPLE_FIGURES)
-    counters = {name for figure in figures for name in (*figure.counters, figure.percent_of, figure.where) if name}
+    counters = {
+        name
+        for figure in figures
+        for name in (*figure.counters, figure.percent_of, figure.where)
+        if name
+    }
     assert counters <= set(ENGINE.counter_series)

@@ -1,4 +1,5 @@
-"""Figures of the plateau are those of a stage that never ends: no ramp, no drain, no slow answer left out."""
+"""Figures of the plateau are those of a stage that never ends: no ramp, no drain, no slow answer
+left out."""
 
 import math
 
@@ -35,7 +36,9 @@ def between(start_us: int, end_us: int) -> Plateau:
 
 
 def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> None:
-    metrics = plateau_metrics([with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)], ("50", "99"))
+    metrics = plateau_metrics(
+        [with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)], ("50", "99")
+    )
     assert metrics["request_throughput"] == pytest.approx(20, rel=0.005)
     assert metrics["output_throughput"] == pytest.approx(220, rel=0.005)
     assert metrics["mean_e2el_ms"] == metrics["p99_e2el_ms"] == 1000
@@ -46,7 +49,13 @@ def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do
 
 def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
     metrics = plateau_metrics(
-        [with_plateau(open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND + 997 * (i % 7)), rate=100)], ()
+        [
+            with_plateau(
+                open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND + 997 * (i % 7)),
+                rate=100,
+            )
+        ],
+        (),
     )
     assert metrics["request_throughput"] == pytest.approx(100, rel=0.005)
     assert metrics["output_throughput"] == pytest.approx(1100, rel=0.005)
@@ -54,7 +63,8 @@ def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
 
 def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
     stage = with_plateau(
-        open_loop(200, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 199 else 1000), rate=100
+        open_loop(200, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 199 else 1000),
+        rate=100,
     )
     assert plateau_metrics([stage], ("100",))["p100_e2el_ms"] == 9000
 
@@ -62,7 +72,9 @@ def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
 def test_several_stages_are_one_pool() -> None:
     fast = with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)
     slow = with_plateau(closed_loop(200, 20, duration_us=lambda i: 2 * SECOND), cap=20)
-    one, other, both = (plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow]))
+    one, other, both = (
+        plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow])
+    )
     assert (one["completed"], other["completed"], both["completed"]) == (180, 180, 360)
     assert both["request_throughput"] == pytest.approx(360 / (9 + 18), rel=0.01)
     assert (both["mean_e2el_ms"], both["p99_e2el_ms"]) == (1500, 2000)
@@ -76,9 +88,15 @@ def test_without_stages_there_are_no_figures() -> None:
 
 
 def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
-    columns = closed_loop(200, 20, duration_us=lambda i: SECOND).model_copy(update={"ok": (0,) * 200})
+    columns = closed_loop(200, 20, duration_us=lambda i: SECOND).model_copy(
+        update={"ok": (0,) * 200}
+    )
     metrics = plateau_metrics([with_plateau(columns, cap=20)], ("99",))
-    assert (metrics["completed"], metrics["request_throughput"], metrics["output_throughput"]) == (0, 0, 0)
+    assert (metrics["completed"], metrics["request_throughput"], metrics["output_throughput"]) == (
+        0,
+        0,
+        0,
+    )
     assert (metrics["mean_ttft_ms"], metrics["p99_e2el_ms"]) == (None, None)
 
 
@@ -94,26 +112,43 @@ def test_a_plateau_of_failures_completes_nothing_and_has_no_latency() -> None:
         pytest.param(0, 1100, 2000, id="after the last token"),
     ],
 )
-def test_tokens_come_evenly_from_the_first_to_the_last(tokens: float, start_us: int, end_us: int) -> None:
+def test_tokens_come_evenly_from_the_first_to_the_last(
+    tokens: float, start_us: int, end_us: int
+) -> None:
     columns = requests(start_us=[0], ttft_us=[100], e2el_us=[1100], output_tokens=[11])
     assert output_tokens_in(columns, between(start_us, end_us)) == pytest.approx(tokens)
 
 
-@pytest.mark.parametrize("row", [(100, 100, 1), (100, 100, 5), (200, 100, 5)], ids=["one token", "at once", "odd"])
-def test_tokens_that_come_in_one_moment_belong_to_the_interval_that_ends_with_it(row: tuple[int, int, int]) -> None:
+@pytest.mark.parametrize(
+    "row", [(100, 100, 1), (100, 100, 5), (200, 100, 5)], ids=["one token", "at once", "odd"]
+)
+def test_tokens_that_come_in_one_moment_belong_to_the_interval_that_ends_with_it(
+    row: tuple[int, int, int],
+) -> None:
     ttft, e2el, tokens = row
     columns = requests(start_us=[0], ttft_us=[ttft], e2el_us=[e2el], output_tokens=[tokens])
-    assert [output_tokens_in(columns, between(a, b)) for a, b in ((0, ttft), (ttft, 500))] == [tokens, 0]
+    assert [output_tokens_in(columns, between(a, b)) for a, b in ((0, ttft), (ttft, 500))] == [
+        tokens,
+        0,
+    ]
 
 
 ROWS = st.lists(
-    st.tuples(st.integers(0, 9_000), st.integers(0, 900), st.integers(0, 900), st.integers(0, 50), st.booleans()),
+    st.tuples(
+        st.integers(0, 9_000),
+        st.integers(0, 900),
+        st.integers(0, 900),
+        st.integers(0, 50),
+        st.booleans(),
+    ),
     max_size=40,
 )
 
 
 @given(ROWS, st.integers(0, 11_000))
-def test_two_intervals_share_out_all_answers_and_tokens(rows: list[tuple[int, int, int, int, bool]], cut: int) -> None:
+def test_two_intervals_share_out_all_answers_and_tokens(
+    rows: list[tuple[int, int, int, int, bool]], cut: int
+) -> None:
     columns = requests(
         start_us=[row[0] for row in rows],
         ttft_us=[row[1] for row in rows],
@@ -131,7 +166,11 @@ def test_two_intervals_share_out_all_answers_and_tokens(rows: list[tuple[int, in
 
 def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> None:
     columns = requests(start_us=[0], ttft_us=[10], e2el_us=[100], output_tokens=[2])
-    assert [completed_in(columns, between(a, b)) for a, b in ((0, 99), (0, 100), (100, 200))] == [0, 1, 0]
+    assert [completed_in(columns, between(a, b)) for a, b in ((0, 99), (0, 100), (100, 200))] == [
+        0,
+        1,
+        0,
+    ]
 
 
 def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_no_gaps() -> None:
@@ -149,7 +188,9 @@ INF = math.inf
 SECOND_STEADY = 1_000_000
 
 
-def found(columns: RequestColumns, *, rate: float = INF, cap: int | None = None) -> Plateau | NoPlateau:
+def found(
+    columns: RequestColumns, *, rate: float = INF, cap: int | None = None
+) -> Plateau | NoPlateau:
     return find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
 
 
@@ -194,9 +235,19 @@ def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
 @pytest.mark.parametrize(
     ("reason", "columns", "rate", "cap"),
     [
-        pytest.param(NoPlateau.NO_REQUESTS, requests(ttft_us=[], e2el_us=[], output_tokens=[]), 4, None, id="empty"),
         pytest.param(
-            NoPlateau.ALL_AT_ONCE, closed_loop(100, 100, duration_us=lambda i: SECOND_STEADY), INF, None, id="burst"
+            NoPlateau.NO_REQUESTS,
+            requests(ttft_us=[], e2el_us=[], output_tokens=[]),
+            4,
+            None,
+            id="empty",
+        ),
+        pytest.param(
+            NoPlateau.ALL_AT_ONCE,
+            closed_loop(100, 100, duration_us=lambda i: SECOND_STEADY),
+            INF,
+            None,
+            id="burst",
         ),
         pytest.param(
             NoPlateau.TOO_FEW_REQUESTS,
@@ -205,9 +256,19 @@ def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
             64,
             id="all users once",
         ),
-        pytest.param(NoPlateau.TOO_FEW_REQUESTS, closed_loop(1, 1, duration_us=lambda i: 5), INF, 1, id="one request"),
         pytest.param(
-            NoPlateau.TOO_FEW_REQUESTS, open_loop(22, gap_us=1000, duration_us=lambda i: 2500), 1000, None, id="short"
+            NoPlateau.TOO_FEW_REQUESTS,
+            closed_loop(1, 1, duration_us=lambda i: 5),
+            INF,
+            1,
+            id="one request",
+        ),
+        pytest.param(
+            NoPlateau.TOO_FEW_REQUESTS,
+            open_loop(22, gap_us=1000, duration_us=lambda i: 2500),
+            1000,
+            None,
+            id="short",
         ),
         pytest.param(
             NoPlateau.TOO_FEW_REQUESTS,
@@ -224,7 +285,11 @@ def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
             id="slow answers",
         ),
         pytest.param(
-            NoPlateau.ANSWERS_OUTLAST_SENDING, open_loop(1, gap_us=1, duration_us=lambda i: 5), 4, None, id="one"
+            NoPlateau.ANSWERS_OUTLAST_SENDING,
+            open_loop(1, gap_us=1, duration_us=lambda i: 5),
+            4,
+            None,
+            id="one",
         ),
     ],
 )
@@ -234,7 +299,9 @@ def test_a_stage_without_a_plateau_says_why(
     assert found(columns, rate=rate, cap=cap) is reason
 
 
-ROWS_STEADY = st.lists(st.tuples(st.integers(0, 100_000), st.integers(0, 50_000), st.booleans()), max_size=120)
+ROWS_STEADY = st.lists(
+    st.tuples(st.integers(0, 100_000), st.integers(0, 50_000), st.booleans()), max_size=120
+)
 
 
 @given(ROWS_STEADY, st.one_of(st.none(), st.integers(1, 100)), st.sampled_from([INF, 0.5, 1000.0]))

@@ -7,7 +7,14 @@ from random import Random
 
 import pytest
 from benchrun.api import THROUGHPUTS
-from benchrun.measure import batch_means, cv_percent, fisher_p_value, groups_p_value, repeat_cv_percent, totals
+from benchrun.measure import (
+    batch_means,
+    cv_percent,
+    fisher_p_value,
+    groups_p_value,
+    repeat_cv_percent,
+    totals,
+)
 from benchrun_client.contract import StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.noise import correlated
@@ -18,11 +25,14 @@ GROUPS = st.lists(st.lists(st.floats(0, 1e6), max_size=12), max_size=6)
 
 def spread(groups: Sequence[Sequence[float]]) -> tuple[float | None, float | None]:
     """Coefficient of variation in percent, and the chance that noise explains it."""
-    return cv_percent([statistics.fmean(group) for group in groups if group]), groups_p_value(groups)
+    return cv_percent([statistics.fmean(group) for group in groups if group]), groups_p_value(
+        groups
+    )
 
 
 def test_a_worked_example() -> None:
-    # Means 2, 5 and 8; between 54 / 2, within 6 / 6, neighbours that fall back to their mean: F = 27 of (2, 6).
+    # Means 2, 5 and 8; between 54 / 2, within 6 / 6, neighbours that fall back to their mean: F =
+    # 27 of (2, 6).
     cv, chance = spread([[1, 3, 2], [4, 6, 5], [7, 9, 8]])
     assert cv == pytest.approx(60)
     assert chance == pytest.approx(fisher_p_value(27, 2, 6))
@@ -50,7 +60,9 @@ def test_the_spread_is_the_sample_deviation_of_the_means(groups: list[list[float
         pytest.param((None, 1.0), [[0.0, 0.0], [0.0, 0.0]], id="all zero"),
     ],
 )
-def test_an_unknown_variation_is_none(expected: tuple[float | None, float | None], groups: list[list[float]]) -> None:
+def test_an_unknown_variation_is_none(
+    expected: tuple[float | None, float | None], groups: list[list[float]]
+) -> None:
     assert spread(groups) == expected
 
 
@@ -70,7 +82,8 @@ def test_noise_is_seldom_taken_for_repeats_that_differ(correlation: float) -> No
 
 
 def test_neighbours_that_are_alike_lower_the_degrees_of_freedom() -> None:
-    """Normal batches with a correlation of 0.6: nominal 0.1 % came out as 1.4 % with the degrees of freedom of all batches, and as
+    """Normal batches with a correlation of 0.6: nominal 0.1 % came out as 1.4 % with the degrees of
+    freedom of all batches, and as
     0.9 % with those of the independent ones. The rest is the error of the estimated correlation."""
     random, alarms = Random(5), 0
     for _ in range(4000):
@@ -88,7 +101,10 @@ def test_neighbours_that_are_alike_lower_the_degrees_of_freedom() -> None:
 def test_one_repeat_that_is_slower_is_found() -> None:
     random = Random(22)
     for _ in range(20):
-        repeats = [batch_means(correlated(random, 400, correlation=0.5, level=level)) for level in (10, 10, 12)]
+        repeats = [
+            batch_means(correlated(random, 400, correlation=0.5, level=level))
+            for level in (10, 10, 12)
+        ]
         cv, chance = spread(repeats)
         assert chance is not None
         assert chance < 0.01
@@ -108,7 +124,9 @@ def stage(ttft_us: int, seconds: float = 10.0, tokens: int = 11) -> StageRecord:
 
 def scatter(*records: StageRecord) -> dict[str, float]:
     """With the throughput of whole stages."""
-    return repeat_cv_percent(records, [{key: totals([each])[key] for key in THROUGHPUTS} for each in records])
+    return repeat_cv_percent(
+        records, [{key: totals([each])[key] for key in THROUGHPUTS} for each in records]
+    )
 
 
 def test_the_sample_formula() -> None:
@@ -120,7 +138,11 @@ def test_the_sample_formula() -> None:
 def test_throughput() -> None:
     found = scatter(stage(1, seconds=10.0), stage(1, seconds=20.0))
     expected = 100 * (0.05 * math.sqrt(2)) / 0.15
-    assert found["request_throughput"] == found["output_throughput"] == pytest.approx(expected, rel=1e-4)
+    assert (
+        found["request_throughput"]
+        == found["output_throughput"]
+        == pytest.approx(expected, rel=1e-4)
+    )
 
 
 def test_every_figure() -> None:
@@ -133,4 +155,7 @@ def test_one_repeat_has_no_scatter() -> None:
 
 
 def test_a_figure_that_repeats_do_not_have_is_left_out() -> None:
-    assert set(scatter(stage(1, tokens=1), stage(2, tokens=1))) == FIGURES - {"mean_tpot_ms", "mean_itl_ms"}
+    assert set(scatter(stage(1, tokens=1), stage(2, tokens=1))) == FIGURES - {
+        "mean_tpot_ms",
+        "mean_itl_ms",
+    }

@@ -1,4 +1,5 @@
-"""Pooled figures of a cell: for one stage they are vLLM's own, for several those of one long stage."""
+"""Pooled figures of a cell: for one stage they are vLLM's own, for several those of one long
+stage."""
 
 import math
 import statistics
@@ -24,7 +25,9 @@ from unit.measure.records import record, requests
 from unit.measure.test_distributions import numpy_linear
 
 
-def metrics(*records: StageRecord, percentiles: tuple[str, ...] = ("50", "99")) -> dict[str, float | None]:
+def metrics(
+    *records: StageRecord, percentiles: tuple[str, ...] = ("50", "99")
+) -> dict[str, float | None]:
     return pooled_metrics(records, pools_of(records), percentiles)
 
 
@@ -34,7 +37,12 @@ def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, 
     rows = [
         (ttft / 1e6, e2el / 1e6, tokens_in, tokens_out)
         for ttft, e2el, tokens_in, tokens_out, ok in zip(
-            columns.ttft_us, columns.e2el_us, columns.input_tokens, columns.output_tokens, columns.ok, strict=True
+            columns.ttft_us,
+            columns.e2el_us,
+            columns.input_tokens,
+            columns.output_tokens,
+            columns.ok,
+            strict=True,
         )
         if ok
     ]
@@ -42,7 +50,11 @@ def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, 
         "ttft": [row[0] for row in rows],
         "e2el": [row[1] for row in rows],
         "tpot": [(row[1] - row[0]) / (row[3] - 1) for row in rows if row[3] > 1],
-        "itl": [us / 1e6 for us, n in zip(stage.gaps.us, stage.gaps.count, strict=True) for _ in range(n)],
+        "itl": [
+            us / 1e6
+            for us, n in zip(stage.gaps.us, stage.gaps.count, strict=True)
+            for _ in range(n)
+        ],
     }
     duration = stage.scalars["duration"] or math.nan
     found: dict[str, float] = {
@@ -64,13 +76,18 @@ def vllm_figures(stage: StageRecord, percentiles: tuple[str, ...]) -> dict[str, 
             f"std_{name}_ms": 1000 * statistics.pstdev(seconds),
         }
         found |= {
-            f"p{p}_{name}_ms": numpy_linear([round(1e9 * s) for s in seconds], float(p)) / 1e6 for p in percentiles
+            f"p{p}_{name}_ms": numpy_linear([round(1e9 * s) for s in seconds], float(p)) / 1e6
+            for p in percentiles
         }
     return found
 
 
 ROWS = st.tuples(
-    st.integers(1, 10**7), st.integers(0, 10**8), st.integers(0, 5000), st.integers(0, 500), st.integers(0, 1)
+    st.integers(1, 10**7),
+    st.integers(0, 10**8),
+    st.integers(0, 5000),
+    st.integers(0, 500),
+    st.integers(0, 1),
 )
 
 
@@ -95,7 +112,9 @@ def stages(draw: st.DrawFn) -> StageRecord:
 def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
     percentiles = ("50", "95", "99.9")
     ours, theirs = metrics(stage, percentiles=percentiles), vllm_figures(stage, percentiles)
-    assert {name for name, value in ours.items() if value is not None} - {ANSWERED_PERCENT} == set(theirs)
+    assert {name for name, value in ours.items() if value is not None} - {ANSWERED_PERCENT} == set(
+        theirs
+    )
     for name, value in theirs.items():
         assert ours[name] == pytest.approx(value, rel=6e-5, abs=2e-6), name
 
@@ -108,7 +127,9 @@ def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(
     duration = sum(s["duration"] for s in single)
     for name in ("completed", "failed", "total_input_tokens", "total_output_tokens"):
         assert pooled[name] == sum(s[name] for s in single)
-    assert pooled["request_throughput"] == pytest.approx(sum(s["completed"] for s in single) / duration, rel=6e-5)
+    assert pooled["request_throughput"] == pytest.approx(
+        sum(s["completed"] for s in single) / duration, rel=6e-5
+    )
     assert pooled["output_throughput"] == pytest.approx(
         sum(s["total_output_tokens"] for s in single) / duration, rel=6e-5
     )
@@ -152,12 +173,18 @@ def test_percentiles_are_written_as_vllm_writes_them(word: str, percentile: str)
 
 
 def test_the_pool_of_two_repeats_is_not_the_mean_of_their_percentiles() -> None:
-    slow = record("chat/rate=4/r2", requests=requests(ttft_us=(90_000, 90_000), e2el_us=(99_000, 99_000)))
+    slow = record(
+        "chat/rate=4/r2", requests=requests(ttft_us=(90_000, 90_000), e2el_us=(99_000, 99_000))
+    )
     assert latencies([record(), slow], "ttft").percentile(50) == 60_000
 
 
 def test_failed_requests_have_no_latency() -> None:
-    stage = record(requests=requests(ttft_us=(1, 30_000), e2el_us=(1, 130_000), output_tokens=(0, 11), ok=(0, 1)))
+    stage = record(
+        requests=requests(
+            ttft_us=(1, 30_000), e2el_us=(1, 130_000), output_tokens=(0, 11), ok=(0, 1)
+        )
+    )
     found = metrics(stage)
     assert (found["completed"], found["failed"], found["mean_ttft_ms"]) == (1, 1, 30.0)
     assert (found["total_input_tokens"], found["total_output_tokens"]) == (100, 11)
@@ -165,7 +192,9 @@ def test_failed_requests_have_no_latency() -> None:
 
 
 def test_one_token_answers_have_no_tpot() -> None:
-    stage = record(requests=requests(ttft_us=(20, 20), e2el_us=(20, 1_000_020), output_tokens=(1, 101)))
+    stage = record(
+        requests=requests(ttft_us=(20, 20), e2el_us=(20, 1_000_020), output_tokens=(1, 101))
+    )
     assert list(latencies([stage], "tpot").values) == [10_000.0]
 
 
@@ -211,13 +240,18 @@ def test_counts_are_not_rounded() -> None:
     assert metrics(stage)["total_output_tokens"] == 1_234_568
 
 
-@pytest.mark.parametrize(("ok", "percent"), [((1, 1, 1, 1), None), ((1, 0, 1, 1), 75.0), ((0, 0, 0, 0), 0.0)])
-def test_latencies_say_of_what_share_of_requests_they_are(ok: tuple[int, ...], percent: float | None) -> None:
+@pytest.mark.parametrize(
+    ("ok", "percent"), [((1, 1, 1, 1), None), ((1, 0, 1, 1), 75.0), ((0, 0, 0, 0), 0.0)]
+)
+def test_latencies_say_of_what_share_of_requests_they_are(
+    ok: tuple[int, ...], percent: float | None
+) -> None:
     columns = requests(ttft_us=[1] * 4, e2el_us=[2] * 4, output_tokens=[2] * 4, ok=ok)
     assert metrics(record(requests=columns)).get(ANSWERED_PERCENT) == percent
 
 
-# Good requests a second. The default stage has two requests in ten seconds: TTFT 20 and 30, E2EL 120 and 130, TPOT 10 ms.
+# Good requests a second. The default stage has two requests in ten seconds: TTFT 20 and 30, E2EL
+# 120 and 130, TPOT 10 ms.
 
 
 @pytest.mark.parametrize(

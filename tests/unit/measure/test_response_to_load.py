@@ -30,11 +30,17 @@ def point(running: float, throughput: float, name: str = "p") -> OperatingPoint:
     [
         pytest.param(True, False, point(33, 20.3), point(276, 20.0), id="no more"),
         pytest.param(True, False, point(10, 100), point(20, 60), id="less"),
-        pytest.param(True, False, point(10, 100), point(20, 104.9), id="up to five percent is none"),
-        pytest.param(False, False, point(10, 100), point(20, 110), id="ten for twice as many: neither"),
+        pytest.param(
+            True, False, point(10, 100), point(20, 104.9), id="up to five percent is none"
+        ),
+        pytest.param(
+            False, False, point(10, 100), point(20, 110), id="ten for twice as many: neither"
+        ),
         pytest.param(False, True, point(10, 100), point(20, 124), id="a quarter for twice as many"),
         pytest.param(False, True, point(10, 100), point(20, 200), id="as much more"),
-        pytest.param(False, False, point(10, 100), point(100, 150), id="half for ten times as many: neither"),
+        pytest.param(
+            False, False, point(10, 100), point(100, 150), id="half for ten times as many: neither"
+        ),
     ],
 )
 def test_a_comparison(flat: bool, grows: bool, low: OperatingPoint, high: OperatingPoint) -> None:
@@ -55,13 +61,22 @@ def test_a_point_without_load_compares_with_nothing() -> None:
     assert comparisons([point(0, 1), point(5, 0), point(10, 1)]) == []
 
 
-# ---- within a load point --------------------------------------------------------------------------------------------
+# ---- within a load point
+# --------------------------------------------------------------------------------------------
 
 
-def inside(running: Sequence[float], rates: Sequence[float], *, waiting: float = 0.0, always_busy: bool = True) -> str:
+def inside(
+    running: Sequence[float],
+    rates: Sequence[float],
+    *,
+    waiting: float = 0.0,
+    always_busy: bool = True,
+) -> str:
     """In a word; rates are prompt tokens a second, with a tenth as many of output."""
     samples = gauge_samples(
-        [(r, waiting, 0.5) for r in running], prompt_rates=list(rates), generation_rates=[r / 10 for r in rates]
+        [(r, waiting, 0.5) for r in running],
+        prompt_rates=list(rates),
+        generation_rates=[r / 10 for r in rates],
     )
     found = within(stretches([window(samples)]), always_busy=always_busy)
     if found is None:
@@ -105,7 +120,9 @@ def test_an_open_loop_must_have_had_a_queue() -> None:
 def test_parts_of_other_work_are_not_compared() -> None:
     """The drain of a queue is output alone: its tokens are slower whatever runs."""
     samples = gauge_samples(
-        [(r, 0.0, 0.5) for r in RISING], prompt_rates=[0.0] * 31 + [4000.0] * 15, generation_rates=[1000.0] * 46
+        [(r, 0.0, 0.5) for r in RISING],
+        prompt_rates=[0.0] * 31 + [4000.0] * 15,
+        generation_rates=[1000.0] * 46,
     )
     assert within(stretches([window(samples)]), always_busy=True) is None
 
@@ -120,15 +137,24 @@ def test_stages_do_not_run_into_each_other() -> None:
 def test_servers_are_apart() -> None:
     mixed = [
         s
-        for pair in zip(gauge_samples([(1, 0, 0.5)] * 3), gauge_samples([(9, 0, 0.5)] * 3, pod="b"), strict=True)
+        for pair in zip(
+            gauge_samples([(1, 0, 0.5)] * 3), gauge_samples([(9, 0, 0.5)] * 3, pod="b"), strict=True
+        )
         for s in pair
     ]
-    assert [[pace.running for pace in stretch] for stretch in stretches([window(mixed)])] == [[1, 1], [9, 9]]
+    assert [[pace.running for pace in stretch] for stretch in stretches([window(mixed)])] == [
+        [1, 1],
+        [9, 9],
+    ]
 
 
 def test_a_pace() -> None:
-    first = sample(10.0, running=2.0, waiting=0.0, kv_cache=0.25, prompt_tokens=100.0, generation_tokens=10.0)
-    last = sample(14.0, running=4.0, waiting=1.0, kv_cache=0.75, prompt_tokens=500.0, generation_tokens=30.0)
+    first = sample(
+        10.0, running=2.0, waiting=0.0, kv_cache=0.25, prompt_tokens=100.0, generation_tokens=10.0
+    )
+    last = sample(
+        14.0, running=4.0, waiting=1.0, kv_cache=0.75, prompt_tokens=500.0, generation_tokens=30.0
+    )
     ((pace,),) = stretches([window([first, last])])
     assert pace == Pace(4.0, 3.0, 0.5, 50.0, 100.0, 5.0)
     assert (pace.token_rate, pace.prompt_share) == (105.0, 100 / 105)
@@ -136,13 +162,21 @@ def test_a_pace() -> None:
 
 @pytest.mark.parametrize(
     "changes",
-    [{"running": None}, {"waiting": None}, {"prompt_tokens": None}, {"generation_tokens": 1.0}, {"at": 1.0}],
+    [
+        {"running": None},
+        {"waiting": None},
+        {"prompt_tokens": None},
+        {"generation_tokens": 1.0},
+        {"at": 1.0},
+    ],
     ids=["no running", "no waiting", "no counter", "a counter that fell", "the same instant"],
 )
 def test_samples_that_make_no_pace(changes: dict[str, float | None]) -> None:
     whole = {"at": 2.0, "prompt_tokens": 9.0, "generation_tokens": 9.0}
     last = sample(**{**whole, **changes})  # type: ignore[arg-type]
-    assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [[]]
+    assert stretches([window([sample(1.0, prompt_tokens=2.0, generation_tokens=2.0), last])]) == [
+        []
+    ]
 
 
 def test_a_mean_is_weighted_by_time() -> None:
@@ -162,7 +196,9 @@ def found(
     engines: int = 1,
 ) -> FullSteps | None:
     samples = gauge_samples(
-        [(running, 900.0 - 100 * i, 0.1) for i in range(9)], prompt_rates=rates or [25_400.0] * 9, generation_rates=81.0
+        [(running, 900.0 - 100 * i, 0.1) for i in range(9)],
+        prompt_rates=rates or [25_400.0] * 9,
+        generation_rates=81.0,
     )
     seen = [window(samples, hits=hits)]
     under = pressure(seen, ServerLimits(sequences=1024, engines=engines), lengths)
@@ -191,8 +227,13 @@ def test_a_throughput_that_wavers_is_steady() -> None:
         pytest.param({"running": 24.0, "engines": 8}, id="nor those of eight engines"),
         pytest.param({"lengths": Lengths(1000.0, 101.0)}, id="generation takes part"),
         pytest.param({"lengths": None}, id="nothing was answered"),
-        pytest.param({"rates": [20_000.0] * 5 + [25_000.0] * 4}, id="the throughput rises with the shrinking queue"),
-        pytest.param({"rates": [1e-9] * 5 + [25_000.0] * 4, "running": 40.0}, id="it was nothing at first"),
+        pytest.param(
+            {"rates": [20_000.0] * 5 + [25_000.0] * 4},
+            id="the throughput rises with the shrinking queue",
+        ),
+        pytest.param(
+            {"rates": [1e-9] * 5 + [25_000.0] * 4, "running": 40.0}, id="it was nothing at first"
+        ),
         pytest.param({"hits": 980.0}, id="prompts come from the prefix cache"),
     ],
 )

@@ -9,7 +9,10 @@ from hypothesis import given, strategies as st
 from unit.client.search.searches import search
 from unit.measure.records import record, requests
 
-SEARCHES = (search(requests=3), search(workload="users", axis="concurrency", highest="8", requests=3))
+SEARCHES = (
+    search(requests=3),
+    search(workload="users", axis="concurrency", highest="8", requests=3),
+)
 
 
 def probed(stage_id: str = "chat/search-02/r1", value: str = "2", **changes: Any) -> StageRecord:
@@ -61,6 +64,9 @@ def test_a_listed_stage_has_no_load_of_its_own() -> None:
     assert probe_problem(probed("chat/rate=2/r1", probe=None), SEARCHES) is None
 
 
-@given(st.text(max_size=24) | st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?([eE][+-]?[0-9]{1,9})?", fullmatch=True))
+@given(
+    st.text(max_size=24)
+    | st.from_regex(r"-?[0-9]{0,9}(\.[0-9]{0,9})?([eE][+-]?[0-9]{1,9})?", fullmatch=True)
+)
 def test_no_text_raises(text: str) -> None:
     probe_problem(probed(value=text[:24]), SEARCHES)

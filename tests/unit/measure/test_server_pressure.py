@@ -3,7 +3,16 @@
 from collections.abc import Sequence
 
 import pytest
-from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, bucketed, pressure, running_by_step, server_limits
+from benchrun.measure import (
+    Hold,
+    Lengths,
+    Pressure,
+    ServerLimits,
+    bucketed,
+    pressure,
+    running_by_step,
+    server_limits,
+)
 from unit.measure.records import sample
 from unit.measure.timelines import Gauges, gauge_samples, window
 
@@ -26,8 +35,16 @@ def under(
 @pytest.mark.parametrize(
     ("hold", "gauges", "limits", "preemptions"),
     [
-        pytest.param(Hold.SEQUENCES, [(2, 6, 0.1)] * 9, ServerLimits(sequences=2), 0, id="at the limit that is set"),
-        pytest.param(Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"),
+        pytest.param(
+            Hold.SEQUENCES,
+            [(2, 6, 0.1)] * 9,
+            ServerLimits(sequences=2),
+            0,
+            id="at the limit that is set",
+        ),
+        pytest.param(
+            Hold.STEP, [(2, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="below it with room"
+        ),
         pytest.param(
             Hold.SEQUENCES,
             [(1, 300, 0.0)] * 6 + [(16, 284, 0.1)] * 2,
@@ -35,21 +52,69 @@ def under(
             0,
             id="at the limit, where all end together and few are told of meanwhile",
         ),
-        pytest.param(Hold.STEP, [(0, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="none ever seen running"),
-        pytest.param(Hold.SEQUENCES, [(2, 6, 0.99)] * 9, ServerLimits(sequences=2), 0, id="the limit is asked first"),
-        pytest.param(Hold.SEQUENCES, [(32, 6, 0.1)] * 9, UNKNOWN, 0, id="a ceiling that nothing else explains"),
+        pytest.param(
+            Hold.STEP, [(0, 6, 0.1)] * 9, ServerLimits(sequences=4), 0, id="none ever seen running"
+        ),
+        pytest.param(
+            Hold.SEQUENCES,
+            [(2, 6, 0.99)] * 9,
+            ServerLimits(sequences=2),
+            0,
+            id="the limit is asked first",
+        ),
+        pytest.param(
+            Hold.SEQUENCES,
+            [(32, 6, 0.1)] * 9,
+            UNKNOWN,
+            0,
+            id="a ceiling that nothing else explains",
+        ),
         pytest.param(Hold.STEP, [(32, 6, 0.1)] * 4, UNKNOWN, 0, id="four readings are no ceiling"),
-        pytest.param(Hold.STEP, [(32 + i % 3, 6, 0.1) for i in range(9)], UNKNOWN, 0, id="nor is what wavers"),
-        pytest.param(Hold.STEP, [(33, 6, 0.1)] * 9, ServerLimits(sequences_are_default=True), 0, id="no default is 33"),
         pytest.param(
-            Hold.SEQUENCES, [(256, 16, 0.1)] * 9, ServerLimits(sequences_are_default=True), 0, id="one is 256"
+            Hold.STEP, [(32 + i % 3, 6, 0.1) for i in range(9)], UNKNOWN, 0, id="nor is what wavers"
         ),
         pytest.param(
-            Hold.STEP, [(800, 90, 0.1)] * 9, ServerLimits(step_tokens=8000), 0, id="the step's tokens explain it"
+            Hold.STEP,
+            [(33, 6, 0.1)] * 9,
+            ServerLimits(sequences_are_default=True),
+            0,
+            id="no default is 33",
         ),
-        pytest.param(Hold.KV_CACHE, [(40, 60, 0.97)] * 9, ServerLimits(sequences=256), 0, id="the cache is full"),
-        pytest.param(Hold.KV_CACHE, [(40, 60, 0.97)] * 9, UNKNOWN, 0, id="a ceiling under a full cache is the cache's"),
-        pytest.param(Hold.STEP, [(40 + i, 60, 0.92) for i in range(9)], UNKNOWN, 0, id="it has room for another"),
+        pytest.param(
+            Hold.SEQUENCES,
+            [(256, 16, 0.1)] * 9,
+            ServerLimits(sequences_are_default=True),
+            0,
+            id="one is 256",
+        ),
+        pytest.param(
+            Hold.STEP,
+            [(800, 90, 0.1)] * 9,
+            ServerLimits(step_tokens=8000),
+            0,
+            id="the step's tokens explain it",
+        ),
+        pytest.param(
+            Hold.KV_CACHE,
+            [(40, 60, 0.97)] * 9,
+            ServerLimits(sequences=256),
+            0,
+            id="the cache is full",
+        ),
+        pytest.param(
+            Hold.KV_CACHE,
+            [(40, 60, 0.97)] * 9,
+            UNKNOWN,
+            0,
+            id="a ceiling under a full cache is the cache's",
+        ),
+        pytest.param(
+            Hold.STEP,
+            [(40 + i, 60, 0.92) for i in range(9)],
+            UNKNOWN,
+            0,
+            id="it has room for another",
+        ),
         pytest.param(
             Hold.KV_CACHE,
             [(3 + i % 2, 6, 0.8) for i in range(9)],
@@ -58,9 +123,19 @@ def under(
             id="but not for a long one: a thousand tokens do not fit a fifth of 4000",
         ),
         pytest.param(
-            Hold.KV_CACHE, [(40 + i, 60, 0.92) for i in range(9)], UNKNOWN, 3, id="preempting shows it was full"
+            Hold.KV_CACHE,
+            [(40 + i, 60, 0.92) for i in range(9)],
+            UNKNOWN,
+            3,
+            id="preempting shows it was full",
         ),
-        pytest.param(None, [(40 + i, 60, None) for i in range(9)], UNKNOWN, 0, id="whether it has room is not known"),
+        pytest.param(
+            None,
+            [(40 + i, 60, None) for i in range(9)],
+            UNKNOWN,
+            0,
+            id="whether it has room is not known",
+        ),
         pytest.param(
             Hold.KV_CACHE,
             [(40 + i, 60, 0.99) for i in range(6)] + [(50 + i, 60, 0.5) for i in range(3)],
@@ -71,18 +146,26 @@ def under(
         pytest.param(None, [(40, 0, 0.99)] * 9, UNKNOWN, 0, id="nobody waits"),
     ],
 )
-def test_hold(hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, preemptions: float) -> None:
+def test_hold(
+    hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, preemptions: float
+) -> None:
     assert under(gauges, limits, preemptions=preemptions).hold is hold
 
 
 @pytest.mark.parametrize(
     ("hold", "running", "limits", "output_tokens"),
     [
-        pytest.param(None, 0, ServerLimits(sequences=16), 1, id="all of one token end with their step"),
+        pytest.param(
+            None, 0, ServerLimits(sequences=16), 1, id="all of one token end with their step"
+        ),
         pytest.param(None, 14, ServerLimits(sequences=16), 12, id="one in twelve"),
         pytest.param(Hold.STEP, 8, ServerLimits(sequences=16), 12, id="too few for that"),
         pytest.param(
-            Hold.STEP, 1, ServerLimits(sequences=16, step_tokens=2000), 2, id="the tokens of a step allow fewer"
+            Hold.STEP,
+            1,
+            ServerLimits(sequences=16, step_tokens=2000),
+            2,
+            id="the tokens of a step allow fewer",
         ),
         pytest.param(None, 8, ServerLimits(sequences=16, step_tokens=8000), 2, id="or as many"),
     ],
@@ -90,7 +173,9 @@ def test_hold(hold: Hold | None, gauges: list[Gauges], limits: ServerLimits, pre
 def test_requests_that_end_with_a_step_are_not_counted_after_it(
     hold: Hold | None, running: int, limits: ServerLimits, output_tokens: float
 ) -> None:
-    assert under([(running, 40, 0.1)] * 9, limits, lengths=Lengths(1000, output_tokens)).hold is hold
+    assert (
+        under([(running, 40, 0.1)] * 9, limits, lengths=Lengths(1000, output_tokens)).hold is hold
+    )
 
 
 @pytest.mark.parametrize(
@@ -109,7 +194,11 @@ def test_samples_with_a_queue_are_counted(queued: int, gauge: Gauges, limits: Se
 
 
 def test_figures() -> None:
-    found = under([(0, 0, 0.0), (2, 6, 0.25), (2, 4, 0.5), (1, 0, 0.125)], ServerLimits(sequences=2), preemptions=3)
+    found = under(
+        [(0, 0, 0.0), (2, 6, 0.25), (2, 4, 0.5), (1, 0, 0.125)],
+        ServerLimits(sequences=2),
+        preemptions=3,
+    )
     assert found == Pressure(
         samples=3,
         queued=2,
@@ -136,7 +225,9 @@ def test_an_idle_or_silent_server_is_under_no_pressure() -> None:
 
 def test_running_by_the_tokens_of_a_step() -> None:
     """Ten thousand tokens take eight prompts of 1251, each there for four steps."""
-    assert running_by_step(ServerLimits(step_tokens=10_000), Lengths(1251, 4)) == pytest.approx(32, rel=0.01)
+    assert running_by_step(ServerLimits(step_tokens=10_000), Lengths(1251, 4)) == pytest.approx(
+        32, rel=0.01
+    )
     assert running_by_step(ServerLimits(step_tokens=512), Lengths(1251, 4)) == 4
     assert running_by_step(ServerLimits(), Lengths(1251, 4)) is None
     assert running_by_step(ServerLimits(step_tokens=512), None) is None
@@ -168,7 +259,11 @@ def test_tokens_of_a_step() -> None:
 
 
 def test_what_the_server_reports_fills_the_gaps() -> None:
-    reported = {"max_num_seqs": "7", "max_num_batched_tokens": "2048", "kv_cache_size_tokens": "5000"}
+    reported = {
+        "max_num_seqs": "7",
+        "max_num_batched_tokens": "2048",
+        "kv_cache_size_tokens": "5000",
+    }
     found = server_limits(["--max-num-seqs=3"], reported)
     assert (found.sequences, found.step_tokens, found.kv_cache_tokens) == (3, 2048, 5000)
     assert server_limits((), reported, kv_cache_tokens=6000).kv_cache_tokens == 6000
@@ -193,7 +288,8 @@ def test_nothing_known() -> None:
 
 
 def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None:
-    """Eight engines of 100,000 tokens: a prompt of 30,000 finds no room in one that is full to 75 %."""
+    """Eight engines of 100,000 tokens: a prompt of 30,000 finds no room in one that is full to 75
+    %."""
     args = ["--data-parallel-size=8", "--max-num-batched-tokens=8192"]
     limits = server_limits(args, kv_cache_tokens=800_000)
     assert (limits.engines, limits.step_tokens) == (8, 8192)
@@ -207,10 +303,16 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
     ("hold", "limits", "gauges"),
     [
         pytest.param(
-            Hold.STEP, UNKNOWN, [(8 + i % 4, 4, 1.0 if i == 7 else 0.6) for i in range(16)], id="full for a moment"
+            Hold.STEP,
+            UNKNOWN,
+            [(8 + i % 4, 4, 1.0 if i == 7 else 0.6) for i in range(16)],
+            id="full for a moment",
         ),
         pytest.param(
-            Hold.KV_CACHE, UNKNOWN, [(8 + i % 4, 4, 0.9 if i == 7 else 0.99) for i in range(16)], id="full but for one"
+            Hold.KV_CACHE,
+            UNKNOWN,
+            [(8 + i % 4, 4, 0.9 if i == 7 else 0.99) for i in range(16)],
+            id="full but for one",
         ),
         pytest.param(
             Hold.SEQUENCES,
@@ -238,7 +340,9 @@ def test_the_caches_of_several_engines_hold_no_longer_prompts_together() -> None
         ),
     ],
 )
-def test_buckets_say_what_their_samples_say(hold: Hold, limits: ServerLimits, gauges: list[Gauges]) -> None:
+def test_buckets_say_what_their_samples_say(
+    hold: Hold, limits: ServerLimits, gauges: list[Gauges]
+) -> None:
     samples = gauge_samples(gauges)
     highest = 100 * max(usage or 0.0 for *_, usage in gauges)
     for each in (samples, bucketed(samples, 16)):

@@ -1,4 +1,5 @@
-"""Distributions and tests against scipy; what is not in scipy against worked examples, and how often it errs."""
+"""Distributions and tests against scipy; what is not in scipy against worked examples, and how
+often it errs."""
 
 import math
 import random
@@ -31,8 +32,9 @@ P_VALUES = st.lists(st.floats(0, 1), max_size=40)
 SAMPLES = st.lists(st.floats(1, 1e6), min_size=2, max_size=20)
 VALUES = st.lists(st.integers(0, 10**9), min_size=10, max_size=100)
 SERIES = 200
-"""For each bound on false alarms, with a fixed seed. Not tested: series shorter than their own memory (a queue at 95 % load
-seen for 200 requests): nobody can tell those from a trend, and about one in ten is taken for one."""
+"""For each bound on false alarms, with a fixed seed. Not tested: series shorter than their own
+memory (a queue at 95 % load seen for 200 requests): nobody can tell those from a trend, and about
+one in ten is taken for one."""
 
 
 @given(st.floats(0.1, 10_000), st.floats(0.1, 10_000), st.floats(0, 1))
@@ -42,15 +44,26 @@ def test_the_incomplete_beta_function(a: float, b: float, x: float) -> None:
 
 @pytest.mark.parametrize(
     ("a", "b", "x"),
-    [(2, 3, 0), (2, 3, -0.1), (2, 3, 1), (2, 3, 1.1), (500_000, 500_000, 0.5), (499_000, 501_000, 0.499)],
+    [
+        (2, 3, 0),
+        (2, 3, -0.1),
+        (2, 3, 1),
+        (2, 3, 1.1),
+        (500_000, 500_000, 0.5),
+        (499_000, 501_000, 0.499),
+    ],
 )
 def test_its_ends_and_large_parameters(a: float, b: float, x: float) -> None:
-    assert regularized_beta(a, b, x) == pytest.approx(special.betainc(a, b, min(1, max(0, x))), rel=1e-8)
+    assert regularized_beta(a, b, x) == pytest.approx(
+        special.betainc(a, b, min(1, max(0, x))), rel=1e-8
+    )
 
 
 @given(st.floats(0, 1000), DEGREES)
 def test_students_p_value(t: float, degrees: float) -> None:
-    assert student_p_value(t, degrees) == pytest.approx(2 * stats.t.sf(t, degrees), rel=1e-8, abs=1e-10)
+    assert student_p_value(t, degrees) == pytest.approx(
+        2 * stats.t.sf(t, degrees), rel=1e-8, abs=1e-10
+    )
 
 
 def test_a_tail_is_not_lost_to_rounding() -> None:
@@ -61,12 +74,16 @@ def test_a_tail_is_not_lost_to_rounding() -> None:
 
 @given(st.floats(0.01, 0.999), DEGREES)
 def test_students_quantile(confidence: float, degrees: float) -> None:
-    assert student_quantile(confidence, degrees) == pytest.approx(stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-7)
+    assert student_quantile(confidence, degrees) == pytest.approx(
+        stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-7
+    )
 
 
 @given(st.floats(-1, 1000), st.integers(1, 60), st.integers(1, 200))
 def test_fishers_p_value(f: float, between: int, within: int) -> None:
-    assert fisher_p_value(f, between, within) == pytest.approx(stats.f.sf(f, between, within), rel=1e-7, abs=1e-12)
+    assert fisher_p_value(f, between, within) == pytest.approx(
+        stats.f.sf(f, between, within), rel=1e-7, abs=1e-12
+    )
 
 
 def between(first: Sequence[float], second: Sequence[float]) -> Contrast:
@@ -102,7 +119,13 @@ def test_a_change_in_percent() -> None:
     found = ratio([99.0, 100.0, 101.0, 100.5, 99.5], [104.0, 105.0, 106.0, 105.5, 104.5])
     reach = found.reach(0.95)
     assert log_ratio_percent(found.estimate) == pytest.approx(5, abs=0.01)
-    assert 3.5 < log_ratio_percent(found.estimate - reach) < 5 < log_ratio_percent(found.estimate + reach) < 6.5
+    assert (
+        3.5
+        < log_ratio_percent(found.estimate - reach)
+        < 5
+        < log_ratio_percent(found.estimate + reach)
+        < 6.5
+    )
     assert found.p_value < 0.001
 
 
@@ -116,11 +139,17 @@ def test_a_ratio_knows_no_unit(first: list[float], second: list[float], unit: fl
 def test_an_interval_too_wide_for_a_number_is_without_bound() -> None:
     found = ratio([1e-300, 1e300], [1e-300, 1e300])
     reach = found.reach(0.95)
-    assert (log_ratio_percent(found.estimate - reach), log_ratio_percent(found.estimate + reach)) == (-100, math.inf)
+    assert (
+        log_ratio_percent(found.estimate - reach),
+        log_ratio_percent(found.estimate + reach),
+    ) == (-100, math.inf)
 
 
 def yes(p_values: list[float], *, error: float = 0.05) -> list[bool]:
-    return [p <= level for p, level in zip(p_values, hochberg_levels(p_values, error=error), strict=True)]
+    return [
+        p <= level
+        for p, level in zip(p_values, hochberg_levels(p_values, error=error), strict=True)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -128,9 +157,19 @@ def yes(p_values: list[float], *, error: float = 0.05) -> list[bool]:
     [
         pytest.param([], [], id="none"),
         pytest.param([0.05], [0.3], id="one"),
-        pytest.param([0.05, 0.05, 0.05, 0.05], [0.04, 0.03, 0.04, 0.001], id="all at once, if the largest is small"),
-        pytest.param([0.025, 0.025, 0.05], [0.02, 0.025, 0.06], id="the largest is not: half for the others"),
-        pytest.param([0.05 / 3, 0.025, 0.025], [0.01, 0.026, 0.06], id="a third for the last, a no to the others"),
+        pytest.param(
+            [0.05, 0.05, 0.05, 0.05],
+            [0.04, 0.03, 0.04, 0.001],
+            id="all at once, if the largest is small",
+        ),
+        pytest.param(
+            [0.025, 0.025, 0.05], [0.02, 0.025, 0.06], id="the largest is not: half for the others"
+        ),
+        pytest.param(
+            [0.05 / 3, 0.025, 0.025],
+            [0.01, 0.026, 0.06],
+            id="a third for the last, a no to the others",
+        ),
         pytest.param([0.05 / 3] * 3, [0.02, 0.03, 0.06], id="none of three"),
         pytest.param([0.025, 0.025], [1.0, 1.0], id="equals are told alike"),
     ],
@@ -142,7 +181,9 @@ def test_levels(expected: list[float], p_values: list[float]) -> None:
 @given(P_VALUES)
 def test_a_smaller_p_value_is_never_a_no_where_a_larger_is_a_yes(p_values: list[float]) -> None:
     answers = sorted(zip(p_values, yes(p_values), strict=True))
-    assert [answer for _, answer in answers] == sorted((answer for _, answer in answers), reverse=True)
+    assert [answer for _, answer in answers] == sorted(
+        (answer for _, answer in answers), reverse=True
+    )
 
 
 @given(P_VALUES)
@@ -210,7 +251,9 @@ def test_chance_of_a_common_order(p_value: float, series: Sequence[Sequence[floa
 
 def test_chances_are_those_of_all_orders() -> None:
     """Counted out: every order of a series of four beside every order of one of three."""
-    orders = [(one, other) for one, other in product(permutations(range(4)), permutations(range(3)))]
+    orders = [
+        (one, other) for one, other in product(permutations(range(4)), permutations(range(3)))
+    ]
     for order in orders[::17]:
         seen = abs(sum(map(surplus, order)))
         as_far = sum(abs(sum(map(surplus, each))) >= seen for each in orders) / len(orders)
@@ -223,7 +266,9 @@ def test_many_series_cost_little_and_lose_no_digits() -> None:
 
 
 @given(VALUES, st.floats(1, 39))
-def test_resemblance_of_neighbours_never_makes_an_order_rarer(values: list[int], inflation: float) -> None:
+def test_resemblance_of_neighbours_never_makes_an_order_rarer(
+    values: list[int], inflation: float
+) -> None:
     assert 0 < order_p_value([values]) <= order_p_value([values], inflation=inflation) <= 1
 
 
@@ -257,7 +302,8 @@ def test_the_change_is_from_begin_to_end_in_shares_of_the_mean() -> None:
 
 
 def test_two_tests_of_a_series_cost_twice_the_chance() -> None:
-    # Neighbours on opposite sides of a line: nothing is taken off for resemblance, and the steps have no direction.
+    # Neighbours on opposite sides of a line: nothing is taken off for resemblance, and the steps
+    # have no direction.
     values = [10 + i + (-3) ** (i % 2) for i in range(20)]
     found = trend(values)
     assert found is not None
@@ -284,7 +330,13 @@ def test_a_busy_queue_is_seldom_taken_for_a_growing_one() -> None:
 def test_a_growing_queue_is_found() -> None:
     random = Random(13)
     found = [trend(queueing(random, 400, utilisation=1.5)[40:]) for _ in range(50)]
-    assert sum(each is not None and each.p_value < 0.01 and each.relative_change > 0.5 for each in found) >= 49
+    assert (
+        sum(
+            each is not None and each.p_value < 0.01 and each.relative_change > 0.5
+            for each in found
+        )
+        >= 49
+    )
 
 
 def test_a_slow_drift_under_noise_is_found() -> None:

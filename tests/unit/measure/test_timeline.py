@@ -1,4 +1,5 @@
-"""The timeline: packed and read back the same, thinned without losing extremes, summed up for status.live."""
+"""The timeline: packed and read back the same, thinned without losing extremes, summed up for
+status.live."""
 
 import gzip
 import json
@@ -26,7 +27,9 @@ from unit.measure.records import sample
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 SECOND = NOW.timestamp()
 
-FIGURE = st.one_of(st.none(), st.integers(0, 10**9).map(float), st.integers(0, 10**6).map(lambda n: n / 10**6))
+FIGURE = st.one_of(
+    st.none(), st.integers(0, 10**9).map(float), st.integers(0, 10**6).map(lambda n: n / 10**6)
+)
 SAMPLES = st.lists(
     st.builds(
         Sample,
@@ -51,7 +54,9 @@ def test_packed_and_read_back_is_the_same(samples: list[Sample]) -> None:
 
 
 def test_a_start_time_read_is_the_one_read_back() -> None:
-    page = "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1763748999.1234567\n"
+    page = (
+        "# TYPE process_start_time_seconds gauge\nprocess_start_time_seconds 1763748999.1234567\n"
+    )
     read = parse_sample(page, at=5.0, role="server", pod="a")
     assert read.start_time is not None
     assert decode(encode((read,)))[0].start_time == read.start_time
@@ -71,7 +76,10 @@ def test_equal_timelines_have_equal_bytes() -> None:
 
 
 def test_an_hour_of_one_server_is_small() -> None:
-    samples = [sample(1.7e9 + i * 1.003, generation_tokens=float(i * 37), kv_cache=(i % 97) / 97) for i in range(3600)]
+    samples = [
+        sample(1.7e9 + i * 1.003, generation_tokens=float(i * 37), kv_cache=(i % 97) / 97)
+        for i in range(3600)
+    ]
     assert len(encode(bucketed(samples, 1))) < 40_000
 
 
@@ -99,14 +107,23 @@ def packed(document: Any) -> bytes:
         pytest.param(
             "must have 2 values",
             packed(
-                {"schema": "benchrun.timeline/1", "servers": [{"role": "r", "pod": "p", "at": [1, 1], "running": [1]}]}
+                {
+                    "schema": "benchrun.timeline/1",
+                    "servers": [{"role": "r", "pod": "p", "at": [1, 1], "running": [1]}],
+                }
             ),
             id="uneven columns",
         ),
         pytest.param(
-            "not a timeline", packed({"schema": "benchrun.timeline/1", "servers": [{"role": "r"}]}), id="no instants"
+            "not a timeline",
+            packed({"schema": "benchrun.timeline/1", "servers": [{"role": "r"}]}),
+            id="no instants",
         ),
-        pytest.param("not a timeline", packed({"schema": "benchrun.timeline/1", "servers": 3}), id="no servers"),
+        pytest.param(
+            "not a timeline",
+            packed({"schema": "benchrun.timeline/1", "servers": 3}),
+            id="no servers",
+        ),
     ],
 )
 def test_an_invalid_timeline_is_rejected(complaint: str, data: bytes) -> None:
@@ -143,7 +160,9 @@ def test_an_impossible_server_value_is_rejected(server: str) -> None:
 @pytest.mark.parametrize("unit", ["0,", "[],", "{},", '"ab",', "1e9,"])
 def test_little_that_unfolds_to_much_costs_little(unit: str) -> None:
     servers = unit * ((MAX_TIMELINE_BYTES - 100) // len(unit)) + "0"
-    data = gzip.compress(f'{{"schema":"benchrun.timeline/1","servers":[],"more":[{servers}]}}'.encode())
+    data = gzip.compress(
+        f'{{"schema":"benchrun.timeline/1","servers":[],"more":[{servers}]}}'.encode()
+    )
     tracemalloc.start()
     try:
         with pytest.raises(ValueError, match="not a timeline"):
@@ -155,10 +174,17 @@ def test_little_that_unfolds_to_much_costs_little(unit: str) -> None:
 
 
 VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=4),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**400)
+    | st.floats()
+    | st.text(max_size=4),
     lambda inner: (
         st.lists(inner, max_size=4)
-        | st.dictionaries(st.sampled_from(["role", "pod", "at", "running", "start_time", "x"]), inner, max_size=6)
+        | st.dictionaries(
+            st.sampled_from(["role", "pod", "at", "running", "start_time", "x"]), inner, max_size=6
+        )
     ),
     max_leaves=20,
 )
@@ -181,7 +207,9 @@ def test_any_bytes_are_a_timeline_or_refused(data: bytes) -> None:
 
 
 def test_many_samples_go_into_larger_buckets_and_can_be_read_back() -> None:
-    many = [sample(float(n // 16), pod=f"p{n % 16}", running=float(n)) for n in range(2 * MAX_SAMPLES)]
+    many = [
+        sample(float(n // 16), pod=f"p{n % 16}", running=float(n)) for n in range(2 * MAX_SAMPLES)
+    ]
     found = decode(encode(bucketed(many, 1)))
     assert len(found) == MAX_SAMPLES
     assert max((s.high or s).running or 0 for s in found) == 2 * MAX_SAMPLES - 1
@@ -201,7 +229,9 @@ def test_buckets_keep_the_extremes_of_every_server(samples: list[Sample], size: 
     for pod in ("a", "b", "c"):
         values = [s.running for s in samples if s.pod == pod and s.running is not None]
         low = [s.low.running for s in found if s.pod == pod and s.low and s.low.running is not None]
-        high = [s.high.running for s in found if s.pod == pod and s.high and s.high.running is not None]
+        high = [
+            s.high.running for s in found if s.pod == pod and s.high and s.high.running is not None
+        ]
         assert (min(low, default=None), max(high, default=None)) == (
             min(values, default=None),
             max(values, default=None),
@@ -226,7 +256,9 @@ def test_an_error_number_is_the_last_one_and_no_mean() -> None:
 
 def test_a_bucket_of_buckets_keeps_the_extremes() -> None:
     twice = bucketed(bucketed([sample(float(i), running=float(i)) for i in range(4)], 2), 2)
-    assert [(s.running, s.low and s.low.running, s.high and s.high.running) for s in twice] == [(1.5, 0.0, 3.0)]
+    assert [(s.running, s.low and s.low.running, s.high and s.high.running) for s in twice] == [
+        (1.5, 0.0, 3.0)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -256,11 +288,23 @@ def test_live_figures_of_two_servers() -> None:
     samples = (
         sample(SECOND - 3, pod="a", running=9.0, generation_tokens=100.0, prompt_tokens=0.0),
         sample(
-            SECOND - 1, pod="a", running=2.0, generation_tokens=150.0, prompt_tokens=40.0, kv_cache=0.2, preemptions=1.0
+            SECOND - 1,
+            pod="a",
+            running=2.0,
+            generation_tokens=150.0,
+            prompt_tokens=40.0,
+            kv_cache=0.2,
+            preemptions=1.0,
         ),
         sample(SECOND - 4, pod="b", running=9.0, generation_tokens=10.0, prompt_tokens=0.0),
         sample(
-            SECOND - 2, pod="b", running=3.0, generation_tokens=20.0, prompt_tokens=0.0, kv_cache=0.4, preemptions=2.0
+            SECOND - 2,
+            pod="b",
+            running=3.0,
+            generation_tokens=20.0,
+            prompt_tokens=0.0,
+            kv_cache=0.4,
+            preemptions=2.0,
         ),
     )
     assert live(samples, NOW) == Live(
@@ -314,7 +358,9 @@ def test_no_live_figures(samples: list[Sample]) -> None:
 
 
 def test_a_server_that_is_gone_no_longer_counts() -> None:
-    found = live([sample(SECOND - 90, pod="gone", running=7.0), sample(SECOND, pod="here", running=1.0)], NOW)
+    found = live(
+        [sample(SECOND - 90, pod="gone", running=7.0), sample(SECOND, pod="here", running=1.0)], NOW
+    )
     assert found is not None
     assert found.running == 1.0
 

@@ -1,4 +1,5 @@
-"""Which readings belong to a stage. The default record runs from second 1000 to 1010 and generates tokens 0 to 22."""
+"""Which readings belong to a stage. The default record runs from second 1000 to 1010 and generates
+tokens 0 to 22."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,7 +26,9 @@ DURING, ELSEWHEN = 1005.0, 5.0
 
 
 def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
-    return tuple(s for window in stage_windows(stage, samples, scrape_interval=1.0) for s in window.samples)
+    return tuple(
+        s for window in stage_windows(stage, samples, scrape_interval=1.0) for s in window.samples
+    )
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,9 @@ def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:
         pytest.param(False, 5.0, 0.0, 0.0, id="at the first edge while idle: before the stage"),
         pytest.param(False, 5.0, None, None, id="at the first edge without a word on requests"),
         pytest.param(False, 27.0, 0.0, 0.0, id="at the last edge while idle: after the stage"),
-        pytest.param(False, 27.0, 2.0, 0.0, id="at the last edge while busy: the next stage's prefill"),
+        pytest.param(
+            False, 27.0, 2.0, 0.0, id="at the last edge while busy: the next stage's prefill"
+        ),
         pytest.param(False, 4.0, 1.0, 0.0, id="before the first edge: the warm-up"),
         pytest.param(False, 28.0, 1.0, 0.0, id="past the last edge"),
         pytest.param(False, None, 1.0, 0.0, id="a reading without the count"),
@@ -57,7 +62,9 @@ def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_o
     buckets = [
         read
         for n, pair in enumerate(counts)
-        for read in bucketed([sample(DURING + n + i / 2, generation_tokens=each) for i, each in enumerate(pair)], 2)
+        for read in bucketed(
+            [sample(DURING + n + i / 2, generation_tokens=each) for i, each in enumerate(pair)], 2
+        )
     ]
     measured = record(servers=FROM_5_TO_27)
     assert inside(measured, *buckets) == tuple(buckets[:2])
@@ -66,7 +73,9 @@ def test_a_bucket_that_reaches_into_the_next_stage_is_left_out_where_there_are_o
 
 def test_the_most_of_a_figure_is_the_most_of_its_buckets() -> None:
     usage = [0.4, 1.0, 0.5, 0.5]
-    found = bucketed([sample(1001.0 + i, kv_cache=each, waiting=10 * each) for i, each in enumerate(usage)], 4)
+    found = bucketed(
+        [sample(1001.0 + i, kv_cache=each, waiting=10 * each) for i, each in enumerate(usage)], 4
+    )
     of_role = figures([Window("server", found, (edge(),), expected=4.0)])
     assert (of_role.kv_cache_max_percent, of_role.waiting_max) == (100.0, 10.0)
     assert of_role.kv_cache_mean_percent == pytest.approx(60.0)
@@ -75,12 +84,18 @@ def test_the_most_of_a_figure_is_the_most_of_its_buckets() -> None:
 @pytest.mark.parametrize(
     "servers",
     [
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge could not be read"),
+        pytest.param(
+            (ServerEdge(address="a", before=ZERO, after=None),),
+            id="the closing edge could not be read",
+        ),
         pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="nor the opening one"),
         pytest.param((), id="no edges at all"),
         pytest.param((edge(rises={PREFIX_QUERIES: 1.0}),), id="no token was generated"),
         pytest.param((ServerEdge(address="a", before={}, after={}),), id="no counters"),
-        pytest.param((edge("a", before={START_TIME: 7.0}), edge("b", before={START_TIME: 8.0})), id="unknown servers"),
+        pytest.param(
+            (edge("a", before={START_TIME: 7.0}), edge("b", before={START_TIME: 8.0})),
+            id="unknown servers",
+        ),
         pytest.param((edge("a"), edge("b")), id="servers that can't be told apart"),
     ],
 )
@@ -91,9 +106,13 @@ def test_where_counts_cannot_tell_the_clients_clock_does(servers: tuple[ServerEd
 
 def test_samples_of_an_earlier_process_are_excluded() -> None:
     instant = 1763748999.1234567
-    servers = (edge(before={START_TIME: instant, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),)
+    servers = (
+        edge(before={START_TIME: instant, GENERATION_TOKENS: 5.0}, rises={GENERATION_TOKENS: 22.0}),
+    )
     gone = sample(990.0, start_time=1763748888.0, generation_tokens=9.0, running=1.0)
-    there = sample(DURING, start_time=round(instant, START_DECIMALS), generation_tokens=9.0, running=1.0)
+    there = sample(
+        DURING, start_time=round(instant, START_DECIMALS), generation_tokens=9.0, running=1.0
+    )
     came_later = sample(DURING + 1, start_time=1763749555.0, generation_tokens=9.0, running=1.0)
     assert inside(record(servers=servers), gone, there, came_later) == (there, came_later)
 
@@ -101,10 +120,17 @@ def test_samples_of_an_earlier_process_are_excluded() -> None:
 def test_servers_are_matched_by_a_start_time_more_precise_than_kept() -> None:
     instant = (1763748999.1234567, 1763748999.7654321)
     servers = tuple(
-        edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0}) for name, at in zip("ab", instant, strict=True)
+        edge(name, before={START_TIME: at, GENERATION_TOKENS: 5.0})
+        for name, at in zip("ab", instant, strict=True)
     )
     samples = [
-        sample(ELSEWHEN, pod=pod, start_time=round(at, START_DECIMALS), generation_tokens=6.0, running=1.0)
+        sample(
+            ELSEWHEN,
+            pod=pod,
+            start_time=round(at, START_DECIMALS),
+            generation_tokens=6.0,
+            running=1.0,
+        )
         for pod, at in zip("ab", instant, strict=True)
     ]
     assert inside(record(servers=servers), *samples) == tuple(samples)
@@ -125,11 +151,21 @@ def test_servers_are_matched_by_their_start_time() -> None:
     edges=st.lists(st.integers(0, 60), min_size=2, max_size=6, unique=True).map(sorted),
     busy=st.booleans(),
 )
-def test_stages_in_a_row_never_share_a_sample(counts: list[int], edges: list[int], busy: bool) -> None:
-    samples = [sample(float(i), generation_tokens=float(count), running=float(busy)) for i, count in enumerate(counts)]
+def test_stages_in_a_row_never_share_a_sample(
+    counts: list[int], edges: list[int], busy: bool
+) -> None:
+    samples = [
+        sample(float(i), generation_tokens=float(count), running=float(busy))
+        for i, count in enumerate(counts)
+    ]
     stages = [
         record(
-            servers=(edge(before={GENERATION_TOKENS: float(low)}, rises={GENERATION_TOKENS: float(high - low)}),),
+            servers=(
+                edge(
+                    before={GENERATION_TOKENS: float(low)},
+                    rises={GENERATION_TOKENS: float(high - low)},
+                ),
+            ),
             first_send_unix_us=0,
             last_receive_unix_us=0,
         )
@@ -148,7 +184,16 @@ def only(stage: StageRecord, *samples: Sample, scrape_interval: float = 1.0) -> 
 
 def test_figures_of_a_role() -> None:
     stage = record(
-        servers=(edge(rises={GENERATION_TOKENS: 22.0, PREEMPTIONS: 3.0, PREFIX_QUERIES: 200.0, PREFIX_HITS: 1.0}),)
+        servers=(
+            edge(
+                rises={
+                    GENERATION_TOKENS: 22.0,
+                    PREEMPTIONS: 3.0,
+                    PREFIX_QUERIES: 200.0,
+                    PREFIX_HITS: 1.0,
+                }
+            ),
+        )
     )
     samples = (
         sample(1001, running=1.0, waiting=0.0, kv_cache=0.1, generation_tokens=1.0),
@@ -191,15 +236,25 @@ def test_coverage_counts_every_server_that_was_read_meanwhile() -> None:
 
 
 def test_a_silent_page_leaves_figures_empty_but_counts_as_read() -> None:
-    found = only(record(servers=()), sample(1005, running=None, waiting=None, kv_cache=None, generation_tokens=None))
-    assert (found.running_mean, found.waiting_max, found.kv_cache_mean_percent, found.samples) == (None, None, None, 1)
+    found = only(
+        record(servers=()),
+        sample(1005, running=None, waiting=None, kv_cache=None, generation_tokens=None),
+    )
+    assert (found.running_mean, found.waiting_max, found.kv_cache_mean_percent, found.samples) == (
+        None,
+        None,
+        None,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
     "servers",
     [
         pytest.param((edge(after={START_TIME: 2000.0}),), id="restart"),
-        pytest.param((edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"),
+        pytest.param(
+            (edge(before={PREEMPTIONS: 5.0}, after={PREEMPTIONS: 1.0}),), id="a fallen counter"
+        ),
         pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="an unread edge"),
     ],
 )
@@ -215,15 +270,30 @@ def test_one_stage_without_counts_leaves_the_cell_without() -> None:
 
 
 def test_no_look_ups_have_no_hit_percent() -> None:
-    assert only(record(servers=(edge(rises={GENERATION_TOKENS: 1.0}),)), sample(1005)).prefix_hit_percent is None
+    assert (
+        only(
+            record(servers=(edge(rises={GENERATION_TOKENS: 1.0}),)), sample(1005)
+        ).prefix_hit_percent
+        is None
+    )
 
 
 def test_stages_of_a_cell_are_weighed_by_their_samples() -> None:
     def window(*running: float) -> Window:
-        return Window("server", tuple(sample(1001, running=value) for value in running), (edge(),), expected=2.0)
+        return Window(
+            "server",
+            tuple(sample(1001, running=value) for value in running),
+            (edge(),),
+            expected=2.0,
+        )
 
     pooled = figures([window(1.0), window(4.0, 4.0, 4.0)])
-    assert (pooled.running_mean, pooled.running_max, pooled.samples, pooled.coverage_percent) == (3.25, 4.0, 4, 100.0)
+    assert (pooled.running_mean, pooled.running_max, pooled.samples, pooled.coverage_percent) == (
+        3.25,
+        4.0,
+        4,
+        100.0,
+    )
 
 
 def fleet(*servers: str, pods: dict[str, list[tuple[float, float, float]]]) -> Window:
@@ -250,7 +320,10 @@ def test_running_and_waiting_of_three_servers_are_their_sum() -> None:
 
 def test_servers_scraped_at_other_instants_count_with_their_latest_sample() -> None:
     """5 + 7 twice, 9 + 7, 9 + 3; b has ended when a is seen for the last time."""
-    pods = {"a": [(1.0, 5.0, 0.0), (2.0, 9.0, 0.0), (4.0, 2.0, 0.0)], "b": [(1.5, 7.0, 0.0), (2.5, 3.0, 0.0)]}
+    pods = {
+        "a": [(1.0, 5.0, 0.0), (2.0, 9.0, 0.0), (4.0, 2.0, 0.0)],
+        "b": [(1.5, 7.0, 0.0), (2.5, 3.0, 0.0)],
+    }
     found = figures([fleet(pods=pods)])
     assert (found.running_mean, found.running_max) == ((12 + 12 + 16 + 12 + 2) / 5, 16.0)
 
@@ -268,7 +341,10 @@ def test_of_a_server_without_a_sample_the_sum_is_not_known() -> None:
 
 def test_the_kv_cache_is_that_of_the_fullest_server() -> None:
     samples = (sample(1.0, pod="a", kv_cache=0.2), sample(1.0, pod="b", kv_cache=0.9))
-    assert figures([Window("server", samples, (), expected=2.0, servers=2)]).kv_cache_max_percent == 90.0
+    assert (
+        figures([Window("server", samples, (), expected=2.0, servers=2)]).kv_cache_max_percent
+        == 90.0
+    )
 
 
 def test_every_role_has_its_own_window_and_edges() -> None:
@@ -282,7 +358,10 @@ def test_every_role_has_its_own_window_and_edges() -> None:
         sample(1001, role="decode", pod="d", start_time=2.0),
     )
     found = stage_windows(record(servers=servers), samples, scrape_interval=1.0)
-    assert [(w.role, w.edges) for w in found] == [("prefill", servers[:1]), ("decode", servers[1:2])]
+    assert [(w.role, w.edges) for w in found] == [
+        ("prefill", servers[:1]),
+        ("decode", servers[1:2]),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -292,7 +371,9 @@ def test_every_role_has_its_own_window_and_edges() -> None:
         pytest.param((Window("server", (), (edge(),), 10.0),), (edge(),), id="the edges alone"),
     ],
 )
-def test_without_samples_the_window_has_its_edges_only(expected: tuple[Window, ...], servers: Any) -> None:
+def test_without_samples_the_window_has_its_edges_only(
+    expected: tuple[Window, ...], servers: Any
+) -> None:
     assert stage_windows(record(servers=servers), (), scrape_interval=1.0) == expected
 
 
@@ -333,7 +414,12 @@ def stages_of(life: list[Second], *, client_is_ahead: float) -> list[StageRecord
             record(
                 f"chat/rate={stage}/r1",
                 scalars={"duration": float(len(at))},
-                servers=(edge(before={GENERATION_TOKENS: before}, rises={GENERATION_TOKENS: after - before}),),
+                servers=(
+                    edge(
+                        before={GENERATION_TOKENS: before},
+                        rises={GENERATION_TOKENS: after - before},
+                    ),
+                ),
                 first_send_unix_us=int((1000 + at[0] + client_is_ahead) * 1e6),
                 last_receive_unix_us=int((1000 + at[-1] + client_is_ahead) * 1e6),
             )
@@ -345,7 +431,8 @@ def stages_of(life: list[Second], *, client_is_ahead: float) -> list[StageRecord
 def samples_of(life: list[Second]) -> list[Sample]:
     """What the operator would read, once a second."""
     return [
-        sample(1000.0 + i, generation_tokens=second.tokens, running=second.running) for i, second in enumerate(life)
+        sample(1000.0 + i, generation_tokens=second.tokens, running=second.running)
+        for i, second in enumerate(life)
     ]
 
 
@@ -354,7 +441,9 @@ def test_every_sample_lands_in_its_stage(life: list[Second], client_is_ahead: fl
     samples = samples_of(life)
     for number, stage in enumerate(stages_of(life, client_is_ahead=client_is_ahead)):
         (window,) = stage_windows(stage, samples, scrape_interval=1.0)
-        assert [life[int(s.at - 1000)].stage for s in window.samples] == [number] * len(window.samples)
+        assert [life[int(s.at - 1000)].stage for s in window.samples] == [number] * len(
+            window.samples
+        )
         assert len(window.samples) == sum(second.stage == number for second in life)
 
 
@@ -369,7 +458,9 @@ def test_figures_are_those_of_the_stage(life: list[Second]) -> None:
 
 
 @given(lives(), st.integers(2, 4))
-def test_a_scraper_that_misses_samples_shows_in_the_coverage(life: list[Second], every: int) -> None:
+def test_a_scraper_that_misses_samples_shows_in_the_coverage(
+    life: list[Second], every: int
+) -> None:
     kept = [latest for i, latest in enumerate(samples_of(life)) if i % every == 0]
     for number, stage in enumerate(stages_of(life, client_is_ahead=0.0)):
         (window,) = stage_windows(stage, kept, scrape_interval=1.0)

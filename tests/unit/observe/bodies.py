@@ -12,23 +12,43 @@ UID = "6a1f6a0e-0000-4000-8000-000000000001"
 def condition(type_: str, status: str, reason: str = "", message: str = "") -> Body:
     """A condition since a fixed instant."""
     at = "2026-11-21T11:46:26Z"
-    return {"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": at}
+    return {
+        "type": type_,
+        "status": status,
+        "reason": reason,
+        "message": message,
+        "lastTransitionTime": at,
+    }
 
 
 def owner(
-    kind: str, uid: str = "rs-uid", *, name: str = "x", api_version: str = "apps/v1", controller: bool = True
+    kind: str,
+    uid: str = "rs-uid",
+    *,
+    name: str = "x",
+    api_version: str = "apps/v1",
+    controller: bool = True,
 ) -> Body:
-    return {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": controller}
+    return {
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": name,
+        "uid": uid,
+        "controller": controller,
+    }
 
 
 def maker(role: str) -> Body:
     """The reference that a pod of our run has to what made it."""
     child = child_name("r", UID, role)
-    return owner("Job", name=child) if role == "client" else owner("ReplicaSet", name=f"{child}-5d4f8")
+    return (
+        owner("Job", name=child) if role == "client" else owner("ReplicaSet", name=f"{child}-5d4f8")
+    )
 
 
 def pod_body(role: str = "server", **changes: Any) -> Body:
-    """A pod whose main container is starting on node1; `status`, `container` and `reported` are merged in."""
+    """A pod whose main container is starting on node1; `status`, `container` and `reported` are
+    merged in."""
     name = "client" if role == "client" else "vllm"
     container = {
         "name": name,
@@ -47,7 +67,10 @@ def pod_body(role: str = "server", **changes: Any) -> Body:
     status = {
         "phase": "Running",
         "podIP": "10.0.0.7",
-        "conditions": [condition("PodScheduled", "True"), condition("Ready", "False", "ContainersNotReady")],
+        "conditions": [
+            condition("PodScheduled", "True"),
+            condition("Ready", "False", "ContainersNotReady"),
+        ],
         "containerStatuses": [reported | changes.get("reported", {})],
     }
     return {
@@ -58,7 +81,11 @@ def pod_body(role: str = "server", **changes: Any) -> Body:
             "namespace": "ns",
             "uid": "pod-uid",
             "creationTimestamp": "2026-11-21T11:46:25Z",
-            "labels": {"benchrun.dev/run": "r", "benchrun.dev/run-uid": UID, "benchrun.dev/role": role},
+            "labels": {
+                "benchrun.dev/run": "r",
+                "benchrun.dev/run-uid": UID,
+                "benchrun.dev/role": role,
+            },
             "ownerReferences": [maker(role)],
             **changes.get("metadata", {}),
         },
@@ -116,7 +143,14 @@ def pending(message: str, *, role: str = "server") -> Pod:
     return pod_of(pod_body(role, spec={"nodeName": None}, status=status))
 
 
-def gone(reason: str, message: str = "", *, phase: str = "Failed", role: str = "server", deleting: bool = False) -> Pod:
+def gone(
+    reason: str,
+    message: str = "",
+    *,
+    phase: str = "Failed",
+    role: str = "server",
+    deleting: bool = False,
+) -> Pod:
     """A pod that the cluster took, by its own reason."""
     metadata = {"deletionTimestamp": "2026-11-21T12:00:00Z"} if deleting else {}
     status = {"phase": phase, "reason": reason, "message": message, "containerStatuses": []}

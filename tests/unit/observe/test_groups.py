@@ -17,9 +17,12 @@ def pod(**labels: str) -> Json:
 
 
 @pytest.mark.parametrize(
-    ("name", "run_uid"), [(GROUP, UID), (f"{GROUP}-0", UID), (f"{GROUP}0", ""), ("br-chat-00000", ""), (None, "")]
+    ("name", "run_uid"),
+    [(GROUP, UID), (f"{GROUP}-0", UID), (f"{GROUP}0", ""), ("br-chat-00000", ""), (None, "")],
 )
-def test_a_pod_of_a_stateful_set_of_the_runs_group_is_the_runs(name: str | None, run_uid: str) -> None:
+def test_a_pod_of_a_stateful_set_of_the_runs_group_is_the_runs(
+    name: str | None, run_uid: str
+) -> None:
     body = pod()
     body["metadata"]["ownerReferences"][0]["name"] = name
     assert pod_of(body).run_uid == run_uid

@@ -12,7 +12,11 @@ IMAGE = '"vllm/vllm-openai:v0.32.0"'
 def pulled(
     message: str, *, container: str = "vllm", reason: str = "Pulled", group: str = "containers"
 ) -> dict[str, Any]:
-    return {"reason": reason, "message": message, "involvedObject": {"fieldPath": f"spec.{group}{{{container}}}"}}
+    return {
+        "reason": reason,
+        "message": message,
+        "involvedObject": {"fieldPath": f"spec.{group}{{{container}}}"},
+    }
 
 
 @pytest.mark.parametrize(
@@ -20,10 +24,19 @@ def pulled(
     [
         (
             63.25,
-            f"Successfully pulled image {IMAGE} in 1m2.5s (1m3.25s including waiting). Image size: 9912345678 bytes.",
+            f"Successfully pulled image {IMAGE} in 1m2.5s (1m3.25s including waiting). Image "
+            "size: 9912345678 bytes.",
         ),
-        (0.85, f"Successfully pulled image {IMAGE} in 850ms (850ms including waiting). Image size: 1 bytes."),
-        (3600.5, f"Successfully pulled image {IMAGE} in 1h0m0.5s (1h0m0.5s including waiting). Image size: 1 bytes."),
+        (
+            0.85,
+            f"Successfully pulled image {IMAGE} in 850ms (850ms including waiting). Image size: 1 "
+            "bytes.",
+        ),
+        (
+            3600.5,
+            f"Successfully pulled image {IMAGE} in 1h0m0.5s (1h0m0.5s including waiting). Image "
+            "size: 1 bytes.",
+        ),
         (12.5, f"Successfully pulled image {IMAGE} in 12.5s"),
         (0.0000305, f"Successfully pulled image {IMAGE} in 30.5µs"),
         (0.0, f"Container image {IMAGE} already present on machine"),
@@ -40,7 +53,11 @@ def test_pull_seconds_are_read_from_the_event(seconds: float | None, message: st
 
 def test_only_the_containers_own_image_counts() -> None:
     took = f"Successfully pulled image {IMAGE} in 9s"
-    others = [pulled(took, container="proxy"), pulled(took, group="initContainers"), pulled(took, reason="Pulling")]
+    others = [
+        pulled(took, container="proxy"),
+        pulled(took, group="initContainers"),
+        pulled(took, reason="Pulling"),
+    ]
     assert image_pull_seconds(others, container="vllm") is None
 
 
@@ -53,9 +70,17 @@ def test_a_container_that_is_restarted_finds_its_image_there() -> None:
         assert image_pull_seconds(ordered, container="vllm") == 9.0
 
 
-ANYTHING = st.recursive(st.none() | st.text() | st.integers(), lambda s: st.lists(s) | st.dictionaries(st.text(), s))
+ANYTHING = st.recursive(
+    st.none() | st.text() | st.integers(), lambda s: st.lists(s) | st.dictionaries(st.text(), s)
+)
 
 
-@given(st.lists(st.fixed_dictionaries({"reason": st.just("Pulled"), "message": ANYTHING, "involvedObject": ANYTHING})))
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {"reason": st.just("Pulled"), "message": ANYTHING, "involvedObject": ANYTHING}
+        )
+    )
+)
 def test_no_event_raises(events: list[dict[str, Any]]) -> None:
     assert image_pull_seconds(events, container="vllm") is None

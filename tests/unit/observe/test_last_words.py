@@ -9,15 +9,24 @@ import pytest
 from benchrun.observe.last_words import MAX_CHARS, MAX_LINES, MAX_READ_CHARS, last_words
 from hypothesis import given, strategies as st
 
-LOGS = {path.stem: path.read_text(encoding="utf-8") for path in (Path(__file__).parent / "logs").glob("*.txt")}
+LOGS = {
+    path.stem: path.read_text(encoding="utf-8")
+    for path in (Path(__file__).parent / "logs").glob("*.txt")
+}
 TERMINATION_MESSAGE_BYTES = 2048
 
 
 @pytest.mark.parametrize(
     ("words", "log"),
     [
-        pytest.param("unrecognized arguments: --disable-log-requests", "unknown-flag", id="a flag it does not know"),
-        pytest.param("argument --max-num-seqs: invalid int value: 'abc'", "bad-int", id="a word for a number"),
+        pytest.param(
+            "unrecognized arguments: --disable-log-requests",
+            "unknown-flag",
+            id="a flag it does not know",
+        ),
+        pytest.param(
+            "argument --max-num-seqs: invalid int value: 'abc'", "bad-int", id="a word for a number"
+        ),
         pytest.param(
             "argument --kv-transfer-config: 1 validation error for KVTransferConfig Invalid JSON: "
             "key must be a string at line 1 column 2 (got '{bad')",
@@ -25,19 +34,25 @@ TERMINATION_MESSAGE_BYTES = 2048
             id="broken JSON",
         ),
         pytest.param(
-            "tensor_parallel_size Input should be greater than or equal to 1 (got 0)", "tp0", id="a value too small"
+            "tensor_parallel_size Input should be greater than or equal to 1 (got 0)",
+            "tp0",
+            id="a value too small",
         ),
         pytest.param(
-            "gpu_memory_utilization Input should be less than or equal to 1 (got 1.5)", "util", id="a value too large"
+            "gpu_memory_utilization Input should be less than or equal to 1 (got 1.5)",
+            "util",
+            id="a value too large",
         ),
         pytest.param(
-            "HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': '/models/none'. "
+            "HFValidationError: Repo id must be in the form 'repo_name' or 'namespace/repo_name': "
+            "'/models/none'. "
             "Use `repo_type` argument if needed.",
             "no-model",
             id="a directory that is not there",
         ),
         pytest.param(
-            "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {'EngineCore': 1}",
+            "RuntimeError: Engine core initialization failed. See root cause above. Failed core "
+            "proc(s): {'EngineCore': 1}",
             "kv-small",
             id="an engine that failed: the cause is out of sight",
         ),
@@ -50,7 +65,8 @@ def test_a_termination_message_gives_the_last_words(words: str, log: str) -> Non
 def test_the_root_cause_in_a_longer_tail_is_reported() -> None:
     words = last_words(LOGS["kv-small"])
     assert words.startswith(
-        "ValueError: To serve at least one request with the model's max seq len (8192), (0.01 GiB KV cache"
+        "ValueError: To serve at least one request with the model's max seq len (8192), (0.01 GiB "
+        "KV cache"
     )
     assert "the estimated maximum model length is 896" in words
 
@@ -60,7 +76,16 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
     words = last_words(LOGS[log])
     assert words
     assert len(words) <= MAX_CHARS
-    for noise in ("Traceback", 'File "', "^^^", ".py", "pid=", "errors.pydantic.dev", "input_type", "resource_tracker"):
+    for noise in (
+        "Traceback",
+        'File "',
+        "^^^",
+        ".py",
+        "pid=",
+        "errors.pydantic.dev",
+        "input_type",
+        "resource_tracker",
+    ):
         assert noise not in words
 
 
@@ -70,7 +95,9 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
         pytest.param("", "", id="an empty log"),
         pytest.param("", "\n  \n", id="nothing but space"),
         pytest.param(
-            "", 'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>', id="a bare traceback"
+            "",
+            'Traceback (most recent call last):\n  File "/x.py", line 1, in <module>',
+            id="a bare traceback",
         ),
         pytest.param("Killed", "loading weights\nKilled\n\n", id="no error: the last line"),
         pytest.param(
@@ -78,13 +105,20 @@ def test_no_traceback_and_no_path_of_source_gets_through(log: str) -> None:
             "INFO 11-21 11:26:30 [launcher.py:3] Application shutdown complete.",
             id="its prefix",
         ),
-        pytest.param("KeyboardInterrupt: terminated", "KeyboardInterrupt: terminated", id="a probe that lost patience"),
+        pytest.param(
+            "KeyboardInterrupt: terminated",
+            "KeyboardInterrupt: terminated",
+            id="a probe that lost patience",
+        ),
         pytest.param("AssertionError", "x\nAssertionError\n", id="an error without words"),
-        pytest.param("OSError: second", "ValueError: first\nOSError: second\n", id="the last of two errors"),
+        pytest.param(
+            "OSError: second", "ValueError: first\nOSError: second\n", id="the last of two errors"
+        ),
         pytest.param(
             "ValueError: cause",
             "(EngineCore pid=7) ERROR 11-21 11:25:19 [core.py:1510] ValueError: cause\n"
-            "(EngineCore pid=7) ERROR 11-21 11:25:22 [multiproc_executor.py:315] Worker proc died\n",
+            "(EngineCore pid=7) ERROR 11-21 11:25:22 [multiproc_executor.py:315] Worker proc "
+            "died\n",
             id="the next message of the log is not part of it",
         ),
         pytest.param(

@@ -31,7 +31,11 @@ CRASHED = {"terminated": {"exitCode": 1, "reason": "Error", "message": "x"}}
         pytest.param(1, ended(1), id="once, just now"),
         pytest.param(1, ended(1, restarts=1, restarted=True), id="once, and runs again"),
         pytest.param(2, ended(1, restarts=1), id="twice, just now"),
-        pytest.param(3, waiting("CrashLoopBackOff", restartCount=2, lastState=CRASHED), id="three times, and waits"),
+        pytest.param(
+            3,
+            waiting("CrashLoopBackOff", restartCount=2, lastState=CRASHED),
+            id="three times, and waits",
+        ),
         pytest.param(0, waiting("ContainerCreating"), id="not even begun"),
     ],
 )
@@ -46,10 +50,22 @@ HIDDEN = f"RuntimeError: Engine core initialization failed. {ENGINE.cause_is_abo
     ("log", "tail", "pod"),
     [
         pytest.param("message", None, ended(1, "message"), id="its termination message"),
-        pytest.param("message", None, ended(1, "message", restarts=1, restarted=True), id="that of the time before"),
-        pytest.param("message", "tail", ended(1, "message"), id="its message even when a tail was fetched"),
+        pytest.param(
+            "message",
+            None,
+            ended(1, "message", restarts=1, restarted=True),
+            id="that of the time before",
+        ),
+        pytest.param(
+            "message", "tail", ended(1, "message"), id="its message even when a tail was fetched"
+        ),
         pytest.param("tail", "tail", ended(1, ""), id="the fetched tail where there is no message"),
-        pytest.param("tail", "tail", ended(1, HIDDEN), id="the fetched tail where the message points further up"),
+        pytest.param(
+            "tail",
+            "tail",
+            ended(1, HIDDEN),
+            id="the fetched tail where the message points further up",
+        ),
         pytest.param(HIDDEN, "", ended(1, HIDDEN), id="unless that is empty"),
         pytest.param("", "tail", RUNNING, id="nothing of a container that never ended"),
     ],
@@ -90,12 +106,20 @@ def test_which_diagnosis_wins(reason: str | None, logs: list[str]) -> None:
     [
         pytest.param("Evicted", [gone("PreemptionByScheduler", deleting=True)], id="why it leaves"),
         pytest.param(
-            None, [replace(ended(1, "hopeless"), deleting=True)], id="how its container ended then is no cause"
+            None,
+            [replace(ended(1, "hopeless"), deleting=True)],
+            id="how its container ended then is no cause",
         ),
         pytest.param(
-            "hopeless", [gone("Evicted", deleting=True), ended(1, "hopeless")], id="a hopeless pod that stays"
+            "hopeless",
+            [gone("Evicted", deleting=True), ended(1, "hopeless")],
+            id="a hopeless pod that stays",
         ),
-        pytest.param("Evicted", [gone("Evicted", deleting=True), ended(1, "hopeful")], id="is more than a hopeful one"),
+        pytest.param(
+            "Evicted",
+            [gone("Evicted", deleting=True), ended(1, "hopeful")],
+            id="is more than a hopeful one",
+        ),
     ],
 )
 def test_pods_that_are_being_deleted(reason: str | None, pods: list[Pod]) -> None:
@@ -117,30 +141,42 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
         pytest.param(True, f"0/1 nodes are available: 1 {SELECTOR}.", id="one node, one selector"),
         pytest.param(
             True,
-            f"0/3 nodes are available: 1 node(s) had untolerated taint {{nvidia.com/gpu: }}, 2 {SELECTOR}. preemption: "
+            f"0/3 nodes are available: 1 node(s) had untolerated taint {{nvidia.com/gpu: }}, 2 "
+            f"{SELECTOR}. preemption: "
             "0/3 nodes are available: 3 Preemption is not helpful for scheduling.",
             id="every node, for one structural reason or another",
         ),
         pytest.param(
             True,
-            f"0/1 nodes are available: 1 {SELECTOR}. no new claims to deallocate, preemption: 0/1 nodes are available: "
+            f"0/1 nodes are available: 1 {SELECTOR}. no new claims to deallocate, preemption: 0/1 "
+            "nodes are available: "
             "1 Preemption is not helpful for scheduling.",
             id="1.36 speaks of claims, too",
         ),
         pytest.param(
-            True, "0/2 nodes are available: 2 node(s) had untolerated taint {team: a}.", id="a taint of people"
+            True,
+            "0/2 nodes are available: 2 node(s) had untolerated taint {team: a}.",
+            id="a taint of people",
         ),
         pytest.param(
-            True, "0/1 nodes are available: 1 node(s) didn't match the requested node name.", id="a node by name"
+            True,
+            "0/1 nodes are available: 1 node(s) didn't match the requested node name.",
+            id="a node by name",
         ),
-        pytest.param(False, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", id="GPUs in use"),
         pytest.param(
-            False, "0/1 nodes are available: 1 Insufficient amd.com/gpu.", id="a resource nobody has reads the same"
+            False, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", id="GPUs in use"
         ),
         pytest.param(
             False,
-            f"0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 {SELECTOR}. preemption: 0/3 nodes are available: "
-            "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for scheduling.",
+            "0/1 nodes are available: 1 Insufficient amd.com/gpu.",
+            id="a resource nobody has reads the same",
+        ),
+        pytest.param(
+            False,
+            f"0/3 nodes are available: 1 Insufficient nvidia.com/gpu, 2 {SELECTOR}. preemption: "
+            "0/3 nodes are available: "
+            "1 No preemption victims found for incoming pod, 2 Preemption is not helpful for "
+            "scheduling.",
             id="one node could, once it has room",
         ),
         pytest.param(
@@ -150,18 +186,24 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
         ),
         pytest.param(
             False,
-            "0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready: }.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint "
+            "{node.kubernetes.io/not-ready: }.",
             id="a node that is not ready",
         ),
         pytest.param(
             False,
-            "0/1 nodes are available: 1 node(s) had untolerated taint {node.cloudprovider.kubernetes.io/uninitialized: true}.",
+            "0/1 nodes are available: 1 node(s) had untolerated taint "
+            "{node.cloudprovider.kubernetes.io/uninitialized: true}.",
             id="a node that is coming up",
         ),
         pytest.param(
-            False, "0/1 nodes are available: 1 node(s) had untolerated taint(s).", id="a taint that is not named"
+            False,
+            "0/1 nodes are available: 1 node(s) had untolerated taint(s).",
+            id="a taint that is not named",
         ),
-        pytest.param(False, "0/1 nodes are available: 1 node(s) were unschedulable.", id="a cordoned node"),
+        pytest.param(
+            False, "0/1 nodes are available: 1 node(s) were unschedulable.", id="a cordoned node"
+        ),
         pytest.param(
             False,
             '0/1 nodes are available: persistentvolumeclaim "none" not found. not found',
@@ -187,12 +229,14 @@ def test_structural(structural: bool, message: str) -> None:
 
 def test_the_message_leaves_out_preemption() -> None:
     message = (
-        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes."
+        "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, "
+        "preemption: 0/1 nodes."
     )
     found = diagnose_server([pending(message)], None)
     assert found is not None
     assert found.message == (
-        "No node can take the pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. The run continues when a "
+        "No node can take the pod now: 0/1 nodes are available: 1 Insufficient nvidia.com/gpu. "
+        "The run continues when a "
         "node has room; if none ever will, lower spec.server.resources."
     )
 
@@ -209,4 +253,6 @@ def test_a_claim_that_is_missing_is_named_with_the_fields_that_name_claims() -> 
     ):
         assert found is not None
         assert 'persistentvolumeclaim "none" not found' in found.message
-        assert found.message.endswith(f"The run continues when the claim exists and has its volume; check {fields}")
+        assert found.message.endswith(
+            f"The run continues when the claim exists and has its volume; check {fields}"
+        )

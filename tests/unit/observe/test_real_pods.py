@@ -1,4 +1,5 @@
-"""Pods that a Kubernetes 1.36 node could not run, as its API server gave them, each with what is said of it."""
+"""Pods that a Kubernetes 1.36 node could not run, as its API server gave them, each with what is
+said of it."""
 
 import json
 from pathlib import Path

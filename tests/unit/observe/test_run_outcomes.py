@@ -1,4 +1,5 @@
-"""What is remembered of a run that has ended: the headline figures, of few load points, from whatever a status holds."""
+"""What is remembered of a run that has ended: the headline figures, of few load points, from
+whatever a status holds."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -13,17 +14,28 @@ ENDED = "2026-11-21T12:00:00Z"
 
 def row(cell: str = "chat/rate=4", **more: Any) -> dict[str, Any]:
     axis, _, value = cell.rpartition("/")[2].partition("=")
-    return {"cell": cell, "workload": "chat", "axis": axis, "value": value, "verdict": "Valid", **more}
+    return {
+        "cell": cell,
+        "workload": "chat",
+        "axis": axis,
+        "value": value,
+        "verdict": "Valid",
+        **more,
+    }
 
 
 def found(**status: Any) -> FinishedRun:
-    run = finished_run_of({"completionTime": ENDED, "phase": "Completed", "verdict": "Valid"} | status)
+    run = finished_run_of(
+        {"completionTime": ENDED, "phase": "Completed", "verdict": "Valid"} | status
+    )
     assert run is not None
     return run
 
 
 def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
-    metrics = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)} | {"std_ttft_ms": 9.0}
+    metrics = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)} | {
+        "std_ttft_ms": 9.0
+    }
     run = found(results=[row(metrics=metrics)])
     assert run.ended_at == datetime(2026, 11, 21, 12, tzinfo=UTC)
     assert (run.phase, run.verdict, run.cells_left_out) == ("Completed", "Valid", 0)
@@ -35,7 +47,9 @@ def test_figures_stand_in_a_fixed_order_and_others_are_left_out() -> None:
 
 
 def test_figures_that_too_few_requests_bound_are_none() -> None:
-    cell = found(results=[row(metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3}, uncertain=["p99_ttft_ms"])]).cells[0]
+    cell = found(
+        results=[row(metrics={"p99_ttft_ms": 12.5, "median_ttft_ms": 3}, uncertain=["p99_ttft_ms"])]
+    ).cells[0]
     shown = dict(zip(HEADLINE_FIGURES, cell.figures, strict=True))
     assert (shown["p99_ttft_ms"], shown["median_ttft_ms"]) == (None, 3.0)
 
@@ -51,13 +65,18 @@ def test_figures_that_too_few_requests_bound_are_none() -> None:
     ],
 )
 def test_a_non_finite_number_is_none(value: object) -> None:
-    assert found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
+    assert (
+        found(results=[row(metrics={"output_throughput": value})]).cells[0].figures == (None,) * 8
+    )
 
 
 @pytest.mark.parametrize(
-    ("throughput_of", "shown"), [("Plateau", 70), ("Arrivals", 70), ("Stage", 100), (None, 100), ([], 100)]
+    ("throughput_of", "shown"),
+    [("Plateau", 70), ("Arrivals", 70), ("Stage", 100), (None, 100), ([], 100)],
 )
-def test_throughput_is_that_of_the_plateau_where_the_row_says_so(throughput_of: object, shown: float) -> None:
+def test_throughput_is_that_of_the_plateau_where_the_row_says_so(
+    throughput_of: object, shown: float
+) -> None:
     steady = {"output_throughput": 70, "median_ttft_ms": 1}
     metrics = {"output_throughput": 100, "median_ttft_ms": 2}
     [cell] = found(results=[row(metrics=metrics, steady=steady, throughputOf=throughput_of)]).cells
@@ -89,7 +108,10 @@ def test_without_a_completion_time_nothing_is_remembered() -> None:
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from([*Result.model_fields, "x"]), inner),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*Result.model_fields, "x"]), inner)
+    ),
     max_leaves=12,
 )
 

@@ -26,34 +26,100 @@ from hypothesis import given, strategies as st
 
 ROLES = (names.ROLE_SERVER, names.ROLE_CLIENT, names.ROLE_PROXY, "")
 STARTUP = [
-    "Loading weights took 2.13 seconds", "Model loading took 14.99 GiB memory and 15.678901 seconds",
-    "(E pid=1) torch.compile takes 22.10 s in total", "init engine (profile) took 212.68 s (compilation: 13.01 s)",
+    "Loading weights took 2.13 seconds",
+    "Model loading took 14.99 GiB memory and 15.678901 seconds",
+    "(E pid=1) torch.compile takes 22.10 s in total",
+    "init engine (profile) took 212.68 s (compilation: 13.01 s)",
     "Time spent downloading weights for a/b: 999999999.999999999 seconds",
-]  # fmt: skip
+]
 
 
 def pulled(words: str) -> dict[str, Any]:
     """An event of the kubelet."""
     about = {"fieldPath": "spec.containers{vllm}"}
-    return {"reason": "Pulled", "involvedObject": about, "message": f"Successfully pulled image x in {words}"}
+    return {
+        "reason": "Pulled",
+        "involvedObject": about,
+        "message": f"Successfully pulled image x in {words}",
+    }
 
 
 WORDS = st.sampled_from(
     [
-        "metadata", "spec", "status", "name", "namespace", "uid", "labels", "annotations", "ownerReferences", "controller",
-        "kind", "apiVersion", "conditions", "type", "reason", "message", "containers", "containerStatuses", "state",
-        "lastState", "waiting", "terminated", "running", "startedAt", "exitCode", "args", "resources", "limits",
-        "nvidia.com/gpu", "restartCount", "results", "cell", "metrics", "uncertain", "completionTime", "headline",
-        "initContainerStatuses", "image", "imageID", "podIP", "phase", "nodeName", "creationTimestamp", "generation",
-        names.LABEL_ROLE, names.LABEL_RUN_UID, names.LABEL_SEQUENCE, names.ANNOTATION_DIGEST,
+        "metadata",
+        "spec",
+        "status",
+        "name",
+        "namespace",
+        "uid",
+        "labels",
+        "annotations",
+        "ownerReferences",
+        "controller",
+        "kind",
+        "apiVersion",
+        "conditions",
+        "type",
+        "reason",
+        "message",
+        "containers",
+        "containerStatuses",
+        "state",
+        "lastState",
+        "waiting",
+        "terminated",
+        "running",
+        "startedAt",
+        "exitCode",
+        "args",
+        "resources",
+        "limits",
+        "nvidia.com/gpu",
+        "restartCount",
+        "results",
+        "cell",
+        "metrics",
+        "uncertain",
+        "completionTime",
+        "headline",
+        "initContainerStatuses",
+        "image",
+        "imageID",
+        "podIP",
+        "phase",
+        "nodeName",
+        "creationTimestamp",
+        "generation",
+        names.LABEL_ROLE,
+        names.LABEL_RUN_UID,
+        names.LABEL_SEQUENCE,
+        names.ANNOTATION_DIGEST,
     ]
-)  # fmt: skip
+)
 LEAVES = (
-    st.none() | st.booleans() | st.integers() | st.just(10**400) | st.floats() | st.text(max_size=12)
-    | st.sampled_from(["True", "False", "Job", "BenchmarkRun", "benchrun.dev/v1alpha1", "2026-01-01T00:00:00Z", "7", "server"])
-)  # fmt: skip
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.just(10**400)
+    | st.floats()
+    | st.text(max_size=12)
+    | st.sampled_from(
+        [
+            "True",
+            "False",
+            "Job",
+            "BenchmarkRun",
+            "benchrun.dev/v1alpha1",
+            "2026-01-01T00:00:00Z",
+            "7",
+            "server",
+        ]
+    )
+)
 JSON = st.recursive(
-    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5), max_leaves=30
+    LEAVES,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=5),
+    max_leaves=30,
 )
 OBJECTS = st.dictionaries(WORDS, JSON, max_size=6)
 
@@ -91,21 +157,32 @@ def test_any_status_may_be_that_of_a_run_that_has_ended(status: dict[str, Any]) 
     if found is not None:
         assert len(found.cells) <= MAX_CELLS
         assert found.cells_left_out >= 0
-        assert all(figure is None or abs(figure) < float("inf") for cell in found.cells for figure in cell.figures)
+        assert all(
+            figure is None or abs(figure) < float("inf")
+            for cell in found.cells
+            for figure in cell.figures
+        )
 
 
 LINES = st.lists(
     st.text(max_size=30)
     | st.sampled_from(
         [
-            "Traceback (most recent call last):", '  File "a.py", line 1, in f', "ValueError: no", "RuntimeError",
-            "vllm serve: error: bad", "(EngineCore_0 pid=7) ERROR 11-21 12:00:00 [core.py:1] ValueError: x",
-            "1 validation error for ModelConfig", "  Value error [type=value_error, input_value=0, input_type=int]",
-            "See root cause above", "\r", "",
+            "Traceback (most recent call last):",
+            '  File "a.py", line 1, in f',
+            "ValueError: no",
+            "RuntimeError",
+            "vllm serve: error: bad",
+            "(EngineCore_0 pid=7) ERROR 11-21 12:00:00 [core.py:1] ValueError: x",
+            "1 validation error for ModelConfig",
+            "  Value error [type=value_error, input_value=0, input_type=int]",
+            "See root cause above",
+            "\r",
+            "",
         ]
     ),
     max_size=12,
-)  # fmt: skip
+)
 
 
 @given(LINES)
@@ -122,7 +199,10 @@ def test_bounding_twice_changes_nothing(text: str) -> None:
     assert bounded(once) == once
 
 
-@given(st.text(st.characters(categories=("L", "N")), min_size=10, max_size=40), st.text(" ab:", max_size=20))
+@given(
+    st.text(st.characters(categories=("L", "N")), min_size=10, max_size=40),
+    st.text(" ab:", max_size=20),
+)
 def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
     token = "hf_" + "".join(c for c in tail if c.isascii()).ljust(10, "x")
     assert token not in bounded(f"{around} {token} {around}")
@@ -132,7 +212,9 @@ def test_a_token_is_never_among_the_words(tail: str, around: str) -> None:
 
 @given(st.lists(st.text(max_size=40), max_size=20))
 def test_instants_of_compilations_are_in_order(lines: list[str]) -> None:
-    found = ENGINE.compilations("\n".join(f"{line} JIT compilation during inference" for line in lines))
+    found = ENGINE.compilations(
+        "\n".join(f"{line} JIT compilation during inference" for line in lines)
+    )
     assert list(found) == sorted(found)
 
 
@@ -149,12 +231,22 @@ def test_any_events_tell_a_wait_or_none(events: list[dict[str, Any]]) -> None:
     assert wait is None or 0 <= wait < 1e14
 
 
-@given(OBJECTS, st.text(max_size=200) | LINES.map("\n".join), st.none() | st.text(max_size=200), st.sampled_from(ROLES))
+@given(
+    OBJECTS,
+    st.text(max_size=200) | LINES.map("\n".join),
+    st.none() | st.text(max_size=200),
+    st.sampled_from(ROLES),
+)
 def test_whatever_a_pod_left_behind_it_is_diagnosed_or_not(
     body: dict[str, Any], message: str, log: str | None, role: str
 ) -> None:
     ended = {"exitCode": 1, "message": message, "reason": "Error"}
-    container = {"name": "vllm", "restartCount": 3, "state": {"terminated": ended}, "lastState": {"terminated": ended}}
+    container = {
+        "name": "vllm",
+        "restartCount": 3,
+        "state": {"terminated": ended},
+        "lastState": {"terminated": ended},
+    }
     metadata = {"labels": {names.LABEL_ROLE: role}, "name": "p"}
     pod = pod_of({"metadata": metadata, "status": {**body, "containerStatuses": [container]}})
     for found in (diagnose_server([pod], None, log_tail=log), diagnose_client([pod], None)):
@@ -171,12 +263,41 @@ def test_any_word_of_a_scheduler_is_structural_or_not(message: str) -> None:
 
 
 UNITS = [
-    "\n", "\r", "a\n", " ", "^", "a.", "A.", "(x pid=1) ", "(a pid=1 pid=2 ", "INFO 11-21 12:00:00 ", "[a:1] ", "Error", "ValueError: x\n",
-    "w: error: ", "w ", "hf_aaaaaaaaa", "Bearer ", "://a", " [type=a, input_value=", "1 validation error for X\n", "init engine (",
-    "init engine (a) took ", "init engine (a) took (compilation: ", "Model loading took ", "Loading weights took 1 ", "torch.compile took ",
-    "Time spent downloading weights for ", "(a pid=", "\u2028", "\x1e", "\x1b]", "Warning: ", '"',
+    "\n",
+    "\r",
+    "a\n",
+    " ",
+    "^",
+    "a.",
+    "A.",
+    "(x pid=1) ",
+    "(a pid=1 pid=2 ",
+    "INFO 11-21 12:00:00 ",
+    "[a:1] ",
+    "Error",
+    "ValueError: x\n",
+    "w: error: ",
+    "w ",
+    "hf_aaaaaaaaa",
+    "Bearer ",
+    "://a",
+    " [type=a, input_value=",
+    "1 validation error for X\n",
+    "init engine (",
+    "init engine (a) took ",
+    "init engine (a) took (compilation: ",
+    "Model loading took ",
+    "Loading weights took 1 ",
+    "torch.compile took ",
+    "Time spent downloading weights for ",
+    "(a pid=",
+    "\u2028",
+    "\x1e",
+    "\x1b]",
+    "Warning: ",
+    '"',
     "2026-11-21T12:00:00Z JIT compilation during inference\n",
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("unit", UNITS)

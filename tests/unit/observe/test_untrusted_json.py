@@ -14,7 +14,9 @@ NOON = datetime(2026, 11, 21, 12, 0, 0, tzinfo=UTC)
     ("expected", "value"),
     [
         pytest.param(NOON, "2026-11-21T12:00:00Z", id="as Kubernetes writes it"),
-        pytest.param(NOON.replace(microsecond=250_000), "2026-11-21T12:00:00.250000Z", id="MicroTime"),
+        pytest.param(
+            NOON.replace(microsecond=250_000), "2026-11-21T12:00:00.250000Z", id="MicroTime"
+        ),
         pytest.param(NOON, "2026-11-21T13:00:00+01:00", id="in another zone"),
         pytest.param(NOON, "2026-11-21T12:00:00", id="without a zone it is UTC"),
         pytest.param(None, "yesterday", id="a word"),
@@ -89,7 +91,13 @@ def test_only_a_true_controller_controls(controller: object) -> None:
 
 
 def test_what_is_shared_is_equal_and_in_memory_once() -> None:
-    text = json.dumps({"kind": "server", "args": ["--max-num-seqs=8", {"kind": 1.5}, None, True], "long": "x" * 65})
+    text = json.dumps(
+        {
+            "kind": "server",
+            "args": ["--max-num-seqs=8", {"kind": 1.5}, None, True],
+            "long": "x" * 65,
+        }
+    )
     one, other = (raw.shared(json.loads(text)) for _ in range(2))
     assert one == other == json.loads(text)
     assert one["kind"] is other["kind"]

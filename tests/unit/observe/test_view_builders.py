@@ -1,4 +1,5 @@
-"""Raw objects trimmed to views: what is kept, what is believed, and that nothing odd ever raises."""
+"""Raw objects trimmed to views: what is kept, what is believed, and that nothing odd ever
+raises."""
 
 from dataclasses import fields
 from datetime import UTC, datetime
@@ -58,22 +59,37 @@ INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
 @pytest.mark.parametrize(
     ("expected", "init"),
     [
-        pytest.param("ImagePullBackOff", [{"state": {"waiting": PULLING}}], id="it can't be pulled"),
         pytest.param(
-            "ImagePullBackOff", [{"state": {"terminated": {}}}, {"state": {"waiting": PULLING}}], id="the second"
+            "ImagePullBackOff", [{"state": {"waiting": PULLING}}], id="it can't be pulled"
         ),
-        pytest.param("PodInitializing", [{"state": {"waiting": {"reason": "PodInitializing"}}}], id="it will begin"),
+        pytest.param(
+            "ImagePullBackOff",
+            [{"state": {"terminated": {}}}, {"state": {"waiting": PULLING}}],
+            id="the second",
+        ),
+        pytest.param(
+            "PodInitializing",
+            [{"state": {"waiting": {"reason": "PodInitializing"}}}],
+            id="it will begin",
+        ),
         pytest.param("PodInitializing", [{"state": {"running": {}}}], id="it runs"),
         pytest.param("PodInitializing", "nonsense", id="nonsense"),
     ],
 )
-def test_what_an_init_container_waits_for_is_what_the_pod_waits_for(expected: str, init: Any) -> None:
+def test_what_an_init_container_waits_for_is_what_the_pod_waits_for(
+    expected: str, init: Any
+) -> None:
     pod = pod_of(pod_body(reported=INITIALIZING, status={"initContainerStatuses": init}))
     assert pod.waiting_reason == expected
 
 
 def ended(exit_code: int) -> Body:
-    terminated = {"exitCode": exit_code, "reason": "Error", "message": "m", "finishedAt": "2026-11-21T11:46:59Z"}
+    terminated = {
+        "exitCode": exit_code,
+        "reason": "Error",
+        "message": "m",
+        "finishedAt": "2026-11-21T11:46:59Z",
+    }
     return {"terminated": terminated}
 
 
@@ -83,24 +99,49 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
 @pytest.mark.parametrize(
     ("expected", "body"),
     [
-        pytest.param({"ready": True}, pod_body(status={"conditions": [condition("Ready", "True")]}), id="ready"),
-        pytest.param({"deleting": True}, pod_body(metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}), id="deleting"),
-        pytest.param({"terminated": ENDED}, pod_body(reported={"state": ended(2)}), id="ended"),
-        pytest.param({"started_at": at(30), "last_terminated": ENDED, "restarts": 1},
-                     pod_body(reported={"lastState": ended(2), "restartCount": 1}), id="ended before, runs again"),
         pytest.param(
-            {"waiting_reason": "ImagePullBackOff", "waiting_message": "Back-off", "started_at": None},
-            pod_body(reported={"state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}}),
+            {"ready": True},
+            pod_body(status={"conditions": [condition("Ready", "True")]}),
+            id="ready",
+        ),
+        pytest.param(
+            {"deleting": True},
+            pod_body(metadata={"deletionTimestamp": "2026-11-21T12:00:00Z"}),
+            id="deleting",
+        ),
+        pytest.param({"terminated": ENDED}, pod_body(reported={"state": ended(2)}), id="ended"),
+        pytest.param(
+            {"started_at": at(30), "last_terminated": ENDED, "restarts": 1},
+            pod_body(reported={"lastState": ended(2), "restartCount": 1}),
+            id="ended before, runs again",
+        ),
+        pytest.param(
+            {
+                "waiting_reason": "ImagePullBackOff",
+                "waiting_message": "Back-off",
+                "started_at": None,
+            },
+            pod_body(
+                reported={
+                    "state": {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off"}}
+                }
+            ),
             id="waiting",
         ),
         pytest.param(
             {"unschedulable": "0/1 nodes", "scheduled_at": None},
-            pod_body(status={"conditions": [condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")]}),
+            pod_body(
+                status={
+                    "conditions": [condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")]
+                }
+            ),
             id="unschedulable",
         ),
         pytest.param(
             {"unschedulable": None, "scheduled_at": None},
-            pod_body(status={"conditions": [condition("PodScheduled", "False", "SchedulingGated")]}),
+            pod_body(
+                status={"conditions": [condition("PodScheduled", "False", "SchedulingGated")]}
+            ),
             id="gated is not unschedulable",
         ),
         pytest.param(
@@ -110,21 +151,47 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
         ),
         pytest.param(
             {"pod_reason": "PreemptionByScheduler", "pod_message": "preempted"},
-            pod_body(status={"conditions": [condition("DisruptionTarget", "True", "PreemptionByScheduler", "preempted")]}),
+            pod_body(
+                status={
+                    "conditions": [
+                        condition("DisruptionTarget", "True", "PreemptionByScheduler", "preempted")
+                    ]
+                }
+            ),
             id="preempted",
         ),
         pytest.param(
             {"pod_reason": None},
-            pod_body(status={"conditions": [condition("DisruptionTarget", "False", "PreemptionByScheduler")]}),
+            pod_body(
+                status={
+                    "conditions": [condition("DisruptionTarget", "False", "PreemptionByScheduler")]
+                }
+            ),
             id="not to be disrupted after all",
         ),
         pytest.param(
-            {"image_digest": "x@sha256:1"}, pod_body(reported={"imageID": "docker-pullable://x@sha256:1"}), id="Docker's prefix"
+            {"image_digest": "x@sha256:1"},
+            pod_body(reported={"imageID": "docker-pullable://x@sha256:1"}),
+            id="Docker's prefix",
         ),
-        pytest.param({"gpus": 8}, pod_body(container={"resources": {"limits": {"amd.com/gpu": 8}}}), id="AMD, as a number"),
-        pytest.param({"gpus": 0}, pod_body(container={"resources": {"limits": {"cpu": "8"}}}), id="no GPU"),
-        pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": []}), id="a stray that carries our label"),
-        pytest.param({"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("DaemonSet")]}), id="of somebody else's kind"),
+        pytest.param(
+            {"gpus": 8},
+            pod_body(container={"resources": {"limits": {"amd.com/gpu": 8}}}),
+            id="AMD, as a number",
+        ),
+        pytest.param(
+            {"gpus": 0}, pod_body(container={"resources": {"limits": {"cpu": "8"}}}), id="no GPU"
+        ),
+        pytest.param(
+            {"run_uid": ""},
+            pod_body(metadata={"ownerReferences": []}),
+            id="a stray that carries our label",
+        ),
+        pytest.param(
+            {"run_uid": ""},
+            pod_body(metadata={"ownerReferences": [owner("DaemonSet")]}),
+            id="of somebody else's kind",
+        ),
         pytest.param(
             {"run_uid": ""},
             pod_body(metadata={"ownerReferences": [maker("server") | {"controller": False}]}),
@@ -132,16 +199,26 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
         ),
         pytest.param({"run_uid": UID}, pod_body("client"), id="of our Job"),
         pytest.param(
-            {"run_uid": ""}, pod_body("client", metadata={"ownerReferences": [owner("Job")]}), id="of somebody else's Job"
+            {"run_uid": ""},
+            pod_body("client", metadata={"ownerReferences": [owner("Job")]}),
+            id="of somebody else's Job",
         ),
         pytest.param(
             {"run_uid": ""},
-            pod_body("client", metadata={"ownerReferences": [owner("Job", name=f"{maker('client')['name']}-x")]}),
+            pod_body(
+                "client",
+                metadata={"ownerReferences": [owner("Job", name=f"{maker('client')['name']}-x")]},
+            ),
             id="of a Job whose name begins like ours",
         ),
         pytest.param(
             {"run_uid": ""},
-            pod_body("client", metadata={"ownerReferences": [owner("ReplicaSet", name=f"{maker('client')['name']}-x")]}),
+            pod_body(
+                "client",
+                metadata={
+                    "ownerReferences": [owner("ReplicaSet", name=f"{maker('client')['name']}-x")]
+                },
+            ),
             id="a client that no Job made",
         ),
         pytest.param(
@@ -150,10 +227,12 @@ ENDED = Termination(exit_code=2, reason="Error", message="m")
             id="of another role than its Deployment",
         ),
         pytest.param(
-            {"run_uid": ""}, pod_body(metadata={"ownerReferences": [owner("ReplicaSet")]}), id="of somebody else's Deployment"
+            {"run_uid": ""},
+            pod_body(metadata={"ownerReferences": [owner("ReplicaSet")]}),
+            id="of somebody else's Deployment",
         ),
     ],
-)  # fmt: skip
+)
 def test_a_pod_differs_by(expected: dict[str, object], body: Body) -> None:
     pod = pod_of(body)
     assert {name: getattr(pod, name) for name in expected} == expected
@@ -171,7 +250,9 @@ def test_a_pod_differs_by(expected: dict[str, object], body: Body) -> None:
 )
 def test_the_main_container(restarts: int, role: str, containers: list[str]) -> None:
     wanted = "client" if role == "client" else "vllm"
-    statuses = [{"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7} for n in containers]
+    statuses = [
+        {"name": n, "restartCount": 3 if n in (wanted, "renamed") else 7} for n in containers
+    ]
     assert pod_of(pod_body(role, status={"containerStatuses": statuses})).restarts == restarts
 
 
@@ -185,7 +266,9 @@ def test_long_texts_are_cut_and_of_a_log_the_end_is_kept() -> None:
     assert len(pod_of(pod_body(container={"args": [""] * 500})).args) == MAX_ARGS
 
 
-@pytest.mark.parametrize("bomb", [[[]] * MAX_VALUES, [{}] * MAX_VALUES, {str(n): n for n in range(MAX_VALUES)}])
+@pytest.mark.parametrize(
+    "bomb", [[[]] * MAX_VALUES, [{}] * MAX_VALUES, {str(n): n for n in range(MAX_VALUES)}]
+)
 def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: Any) -> None:
     body = {"spec": {"server": {"pod": {"affinity": {"a": bomb}}}}, "status": {"phase": "Pending"}}
     for declared in (run_of(body), sweep_of(body)):
@@ -201,7 +284,10 @@ def test_a_child() -> None:
             "uid": "cm-uid",
             "generation": 4,
             "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
-            "annotations": {"benchrun.dev/applied-hash": "abc", "benchrun.dev/record-digest": "d" * 64},
+            "annotations": {
+                "benchrun.dev/applied-hash": "abc",
+                "benchrun.dev/record-digest": "d" * 64,
+            },
             "ownerReferences": [OURS],
         }
     }
@@ -222,15 +308,23 @@ def test_a_child() -> None:
     ("owner_uid", "references"),
     [
         pytest.param(UID, [OURS], id="the run that controls it"),
-        pytest.param(UID, [owner("Deployment", controller=False), OURS], id="beside a further owner"),
+        pytest.param(
+            UID, [owner("Deployment", controller=False), OURS], id="beside a further owner"
+        ),
         pytest.param(None, [], id="nobody"),
-        pytest.param(None, [owner("BenchmarkRun", UID, api_version="evil.dev/v1")], id="a namesake of another group"),
+        pytest.param(
+            None,
+            [owner("BenchmarkRun", UID, api_version="evil.dev/v1")],
+            id="a namesake of another group",
+        ),
         pytest.param(None, [owner("Deployment", UID)], id="another kind"),
         pytest.param(None, [OURS | {"controller": False}], id="an owner that does not control"),
         pytest.param(None, [OURS | {"uid": ""}], id="no uid"),
     ],
 )
-def test_the_owner_is_the_controller_reference(owner_uid: str | None, references: list[Body]) -> None:
+def test_the_owner_is_the_controller_reference(
+    owner_uid: str | None, references: list[Body]
+) -> None:
     assert child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid == owner_uid
 
 
@@ -244,24 +338,49 @@ QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.co
         pytest.param(
             f"FailedCreate: {QUOTA}",
             "Deployment",
-            [condition("Available", "False"), condition("ReplicaFailure", "True", "FailedCreate", QUOTA)],
+            [
+                condition("Available", "False"),
+                condition("ReplicaFailure", "True", "FailedCreate", QUOTA),
+            ],
             id="a Deployment over its quota",
         ),
-        pytest.param(None, "Deployment", [condition("ReplicaFailure", "False", "FailedCreate")], id="over again"),
+        pytest.param(
+            None,
+            "Deployment",
+            [condition("ReplicaFailure", "False", "FailedCreate")],
+            id="over again",
+        ),
         pytest.param(
             "DeadlineExceeded: Job was active longer than specified deadline",
             "Job",
-            [condition("Failed", "True", "DeadlineExceeded", "Job was active longer than specified deadline")],
+            [
+                condition(
+                    "Failed",
+                    "True",
+                    "DeadlineExceeded",
+                    "Job was active longer than specified deadline",
+                )
+            ],
             id="a Job past its deadline",
         ),
         pytest.param(
-            "BackoffLimitExceeded", "Job", [condition("Failed", "True", "BackoffLimitExceeded")], id="no message"
+            "BackoffLimitExceeded",
+            "Job",
+            [condition("Failed", "True", "BackoffLimitExceeded")],
+            id="no message",
         ),
-        pytest.param(None, "Job", [condition("ReplicaFailure", "True", "FailedCreate")], id="another kind's condition"),
+        pytest.param(
+            None,
+            "Job",
+            [condition("ReplicaFailure", "True", "FailedCreate")],
+            id="another kind's condition",
+        ),
         pytest.param(None, "Service", [condition("Failed", "True", "x")], id="a kind without any"),
     ],
 )
-def test_failure_conditions_of_a_child_are_read(failure: str | None, kind: str, conditions: list[Body]) -> None:
+def test_failure_conditions_of_a_child_are_read(
+    failure: str | None, kind: str, conditions: list[Body]
+) -> None:
     assert child_of(kind, {"status": {"conditions": conditions}}).failure == failure
 
 
@@ -278,7 +397,14 @@ def test_a_run() -> None:
         "status": {"phase": "Running"},
     }
     expected = Run(
-        "ns", "r", UID, 2, spec={"repeats": 3}, status={"phase": "Running"}, created_at=at(25), deleting=False
+        "ns",
+        "r",
+        UID,
+        2,
+        spec={"repeats": 3},
+        status={"phase": "Running"},
+        created_at=at(25),
+        deleting=False,
     )
     assert run_of(body) == expected
 
@@ -298,11 +424,19 @@ def test_is_gpu(expected: bool, resource: str) -> None:
     assert is_gpu(resource) == expected
 
 
-# ---- odd input ------------------------------------------------------------------------------------------------------
+# ---- odd input
+# ------------------------------------------------------------------------------------------------------
 
 JUNK: st.SearchStrategy[Any] = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20) | st.just("2026-13-99T99:99:99Z"),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=20)
+    | st.just("2026-13-99T99:99:99Z"),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3)
+    ),
     max_leaves=8,
 )
 KEYS = (
@@ -324,7 +458,13 @@ def spoiled(draw: st.DrawFn) -> Body:
     body: Any = pod_body(reported={"state": ended(1)})
     node = body
     for _ in range(draw(st.integers(1, 5))):
-        keys = list(node) if isinstance(node, dict) else list(range(len(node))) if isinstance(node, list) else []
+        keys = (
+            list(node)
+            if isinstance(node, dict)
+            else list(range(len(node)))
+            if isinstance(node, list)
+            else []
+        )
         if not keys:
             break
         key = draw(st.sampled_from(keys))
@@ -355,7 +495,10 @@ def test_junk_never_raises(body: Body) -> None:
 
 @pytest.mark.parametrize(
     ("label", "role"),
-    [("leaderworkerset.sigs.k8s.io/worker-index", "server"), ("batch.kubernetes.io/job-completion-index", "client")],
+    [
+        ("leaderworkerset.sigs.k8s.io/worker-index", "server"),
+        ("batch.kubernetes.io/job-completion-index", "client"),
+    ],
 )
 def test_a_pod_knows_its_place_among_those_that_work_together(label: str, role: str) -> None:
     body = pod_body(role)

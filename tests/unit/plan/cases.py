@@ -1,13 +1,21 @@
-"""The experiments whose manifests are kept as golden files: every source, every dataset, every target."""
+"""The experiments whose manifests are kept as golden files: every source, every dataset, every
+target."""
 
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 
 
 def _share_gpt(file: Json) -> Json:
-    return workload("talk", dataset={"shareGPT": {"file": file, "outputTokens": 32}}, load=rates("2"), requests=20)
+    return workload(
+        "talk",
+        dataset={"shareGPT": {"file": file, "outputTokens": 32}},
+        load=rates("2"),
+        requests=20,
+    )
 
 
-_OBJECT: Json = {"s3": {"bucket": "data", "key": "c.json", "credentialsSecretRef": {"name": "store"}}}
+_OBJECT: Json = {
+    "s3": {"bucket": "data", "key": "c.json", "credentialsSecretRef": {"name": "store"}}
+}
 
 CASES: dict[str, Json] = {
     "hub-with-token": spec_body(
@@ -25,13 +33,24 @@ CASES: dict[str, Json] = {
         }
     ),
     "image-volume": spec_body(
-        model={"name": "qwen", "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}}}
+        model={
+            "name": "qwen",
+            "source": {"imageVolume": {"reference": "registry.example/models/qwen:1"}},
+        }
     ),
     "path": spec_body(
-        model={"name": "tiny", "source": {"path": {"path": "/models/tiny"}}, "tokenizer": "/models/tokenizer"}
+        model={
+            "name": "tiny",
+            "source": {"path": {"path": "/models/tiny"}},
+            "tokenizer": "/models/tokenizer",
+        }
     ),
-    "sharegpt-configmap": spec_body(workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]),
-    "sharegpt-pvc": spec_body(workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]),
+    "sharegpt-configmap": spec_body(
+        workloads=[_share_gpt({"configMap": {"name": "talks", "key": "talks.json"}})]
+    ),
+    "sharegpt-pvc": spec_body(
+        workloads=[_share_gpt({"pvc": {"claimName": "data", "path": "sharegpt/talks.json"}})]
+    ),
     "dataset-files": spec_body(
         workloads=[
             workload(
@@ -48,10 +67,20 @@ CASES: dict[str, Json] = {
                 requests=20,
             ),
             {"name": "short", "dataset": {"random": {}}},
-            {"name": "prompts", "dataset": {"custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}}},
+            {
+                "name": "prompts",
+                "dataset": {
+                    "custom": {"file": {"configMap": {"name": "prompts", "key": "a.jsonl"}}}
+                },
+            },
             {
                 "name": "reviews",
-                "dataset": {"texts": {"file": {"pvc": {"claimName": "data", "path": "b.csv"}}, "column": "review"}},
+                "dataset": {
+                    "texts": {
+                        "file": {"pvc": {"claimName": "data", "path": "b.csv"}},
+                        "column": "review",
+                    }
+                },
             },
             {"name": "talks", "dataset": {"shareGPT": {"file": _OBJECT}}},
             workload(
@@ -64,30 +93,55 @@ CASES: dict[str, Json] = {
     ),
     "every-dataset": spec_body(
         workloads=[
-            workload("prefixes", dataset={"prefixRepetition": {"prefixes": 4}}, load=concurrencies(1, 8)),
+            workload(
+                "prefixes", dataset={"prefixRepetition": {"prefixes": 4}}, load=concurrencies(1, 8)
+            ),
             workload("daily", dataset={"agent": {"staticPrefix": {}, "outputTokens": 8}}),
             workload(
                 "clock",
-                dataset={"agent": {"conversation": {"path": "/opt/talk.json"}, "dynamicPrefix": {"variants": 9}}},
+                dataset={
+                    "agent": {
+                        "conversation": {"path": "/opt/talk.json"},
+                        "dynamicPrefix": {"variants": 9},
+                    }
+                },
             ),
-            workload("lines", dataset={"custom": {"file": {"path": "/opt/prompts.jsonl"}, "promptField": "text"}}),
+            workload(
+                "lines",
+                dataset={"custom": {"file": {"path": "/opt/prompts.jsonl"}, "promptField": "text"}},
+            ),
             workload(
                 "reviews",
                 dataset={
-                    "texts": {"file": {"url": "https://data.example/r.csv"}, "column": "review", "textsPerPrompt": 4}
+                    "texts": {
+                        "file": {"url": "https://data.example/r.csv"},
+                        "column": "review",
+                        "textsPerPrompt": 4,
+                    }
                 },
                 requests=None,
                 durationSeconds=30,
             ),
             workload(
-                "hub", dataset={"huggingFace": {"repository": "openai/gsm8k", "column": "question", "outputTokens": 9}}
+                "hub",
+                dataset={
+                    "huggingFace": {
+                        "repository": "openai/gsm8k",
+                        "column": "question",
+                        "outputTokens": 9,
+                    }
+                },
             ),
         ],
         measurement={"warmup": {"none": {}}},
     ),
     "short-warm-up": spec_body(measurement={"warmup": {"auto": {"maxSeconds": 5}}, "seed": 7}),
     "replicas": spec_body(
-        server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 3, "resources": {"limits": {"nvidia.com/gpu": 1}}}
+        server={
+            "image": "vllm/vllm-openai:v0.32.0",
+            "replicas": 3,
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        }
     ),
     "many-nodes": spec_body(
         server={
@@ -103,13 +157,20 @@ CASES: dict[str, Json] = {
     "command": spec_body(
         server={
             "image": "vllm/vllm-openai:v0.8.4",
-            "command": ["python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "$(MODEL)"],
+            "command": [
+                "python3",
+                "-m",
+                "vllm.entrypoints.openai.api_server",
+                "--model",
+                "$(MODEL)",
+            ],
             "args": ["--dtype=half"],
         },
         chatTemplate={"inline": "{% for m in messages %}{{ m.content }}{% endfor %}"},
     ),
     "chat-template-configmap": spec_body(
-        chatTemplate={"configMap": {"name": "templates", "key": "chat.jinja"}}, workloads=[workload(api="Chat")]
+        chatTemplate={"configMap": {"name": "templates", "key": "chat.jinja"}},
+        workloads=[workload(api="Chat")],
     ),
     "offline": spec_body(
         server=None,
@@ -143,11 +204,16 @@ CASES: dict[str, Json] = {
                 {"name": "HOME", "value": "/data/home"},
                 {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "keys", "key": "key"}}},
             ],
-            "resources": {"limits": {"nvidia.com/gpu": 2, "memory": "64Gi"}, "requests": {"cpu": "8"}},
+            "resources": {
+                "limits": {"nvidia.com/gpu": 2, "memory": "64Gi"},
+                "requests": {"cpu": "8"},
+            },
             "sharedMemory": "16Gi",
             "pod": {
                 "nodeSelector": {"gpu": "h100"},
-                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}],
+                "tolerations": [
+                    {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}
+                ],
                 "runtimeClassName": "nvidia",
                 "priorityClassName": "benchmarks",
                 "imagePullSecrets": ["pull"],
@@ -173,21 +239,41 @@ CASES: dict[str, Json] = {
                 "serviceAccountName": "bench",
             },
         },
-        workloads=[workload(load=rates("1", "4", "inf") | {"maxConcurrency": 64, "burstiness": "0.5"}, api="Chat")],
+        workloads=[
+            workload(
+                load=rates("1", "4", "inf") | {"maxConcurrency": 64, "burstiness": "0.5"},
+                api="Chat",
+            )
+        ],
         repeats=2,
         pendingDeadlineSeconds=600,
     ),
-    "reset": spec_body(measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2),
+    "reset": spec_body(
+        measurement={"cachePolicy": "Reset"}, workloads=[workload(load=rates("1", "4"))], repeats=2
+    ),
     "shards-in-one-pod": spec_body(
-        client={"parallelism": 4, "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "12Gi"}}},
+        client={
+            "parallelism": 4,
+            "resources": {"requests": {"cpu": "4"}, "limits": {"memory": "12Gi"}},
+        },
         workloads=[workload(load=concurrencies(500))],
     ),
-    "shards-in-pods": spec_body(client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]),
+    "shards-in-pods": spec_body(
+        client={"parallelism": "Auto"}, workloads=[workload(load=rates("50", "250"))]
+    ),
     "search": spec_body(
         workloads=[
             workload("listed", load=rates("2")),
             workload(
-                load={"search": {"axis": "RequestRate", "from": "0.50", "to": "16", "maxProbes": 3, "maxRepeats": 2}}
+                load={
+                    "search": {
+                        "axis": "RequestRate",
+                        "from": "0.50",
+                        "to": "16",
+                        "maxProbes": 3,
+                        "maxRepeats": 2,
+                    }
+                }
             ),
         ],
         objectives=[{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 500}],

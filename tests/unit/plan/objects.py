@@ -22,12 +22,27 @@ CLIENT_IMAGE = "ghcr.io/benchrun/client:0.1.0"
 OPERATOR_NAMESPACE = "benchrun-system"
 
 
-def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()) -> list[Manifest]:
-    """Plan, Job, and a Service and what makes pods a role, fenced where it is in development mode."""
-    plan = plan_of_client(owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST)
-    job = client_job(owner, spec, plan_digest=plan.digest(), default_image=CLIENT_IMAGE, pull_policy="IfNotPresent")
-    fences = network_policy_manifests(owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True)
-    started = server_roles(owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent")
+def objects(
+    owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()
+) -> list[Manifest]:
+    """Plan, Job, and a Service and what makes pods a role, fenced where it is in development
+    mode."""
+    plan = plan_of_client(
+        owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST
+    )
+    job = client_job(
+        owner,
+        spec,
+        plan_digest=plan.digest(),
+        default_image=CLIENT_IMAGE,
+        pull_policy="IfNotPresent",
+    )
+    fences = network_policy_manifests(
+        owner, spec, operator_namespace=OPERATOR_NAMESPACE, servers_only=True
+    )
+    started = server_roles(
+        owner, spec, client_image=spec.client.image or CLIENT_IMAGE, pull_policy="IfNotPresent"
+    )
     servers = [make(owner, role) for role in started for make in (service, workload)]
     meeting = [client_service(owner)] if division_of(spec).pods > 1 else []
     return [
@@ -39,7 +54,9 @@ def objects(owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[s
     ]
 
 
-def arrived(*, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None) -> Arrival:
+def arrived(
+    *, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None
+) -> Arrival:
     """A record as it is to be stored. What is in it matters to nobody who stores it."""
     return Arrival(sequence, "chat/rate=4/r1", "p", digest, data, ends_search)
 

@@ -12,10 +12,14 @@ OWNER = Owner(namespace="lab", name="qwen", uid=UID)
 
 
 def spec_body(**changes: Any) -> Json:
-    """A spec with a server and one workload of one load point; `changes` replace whole top-level fields, None drops one."""
+    """A spec with a server and one workload of one load point; `changes` replace whole top-level
+    fields, None drops one."""
     body: Json = {
         "model": {"name": "Qwen/Qwen3-4B"},
-        "server": {"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.com/gpu": 1}}},
+        "server": {
+            "image": "vllm/vllm-openai:v0.32.0",
+            "resources": {"limits": {"nvidia.com/gpu": 1}},
+        },
         "workloads": [workload()],
     }
     return {name: value for name, value in (body | changes).items() if value is not None}

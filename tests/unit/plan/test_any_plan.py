@@ -1,4 +1,5 @@
-"""What holds of the plan of every valid spec: stages told apart, seeds of their own, objects that fit together."""
+"""What holds of the plan of every valid spec: stages told apart, seeds of their own, objects that
+fit together."""
 
 import re
 from collections import Counter
@@ -28,11 +29,13 @@ from unit.plan.objects import objects
 from unit.plan.specs import OWNER
 
 UID = "uid-1"
-FEW = settings(max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow])
-"""Two of three generated specs break a rule; they are passed over."""
-SPECS = RUN_SPECS.filter(lambda spec: broken_in_python(BenchmarkRunSpec, spec) == (set(), False)).map(
-    BenchmarkRunSpec.model_validate
+FEW = settings(
+    max_examples=60, suppress_health_check=[HealthCheck.filter_too_much, HealthCheck.too_slow]
 )
+"""Two of three generated specs break a rule; they are passed over."""
+SPECS = RUN_SPECS.filter(
+    lambda spec: broken_in_python(BenchmarkRunSpec, spec) == (set(), False)
+).map(BenchmarkRunSpec.model_validate)
 DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
@@ -51,7 +54,9 @@ def test_stages_are_distinguished_and_each_is_in_one_cell(spec: BenchmarkRunSpec
 @given(SPECS)
 def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRunSpec) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
-    seeds = [stage.seed for stage in plan.stages] + [seed for search in plan.searches for seed in search.seeds]
+    seeds = [stage.seed for stage in plan.stages] + [
+        seed for search in plan.searches for seed in search.seeds
+    ]
     if spec.measurement.cache_policy == "Share":
         assert len(set(seeds)) <= len(spec.workloads)
     else:
@@ -66,7 +71,9 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
     found, planned = estimate(spec), planned_stages(spec, run_uid=UID)
     assert found.stages == len(planned) + most_probe_stages(spec)
     assert found.requests >= sum(stage.requests for stage in planned)
-    assert (found.requests == sum(stage.requests for stage in planned)) is (most_probe_stages(spec) == 0)
+    assert (found.requests == sum(stage.requests for stage in planned)) is (
+        most_probe_stages(spec) == 0
+    )
     assert all(stage.requests >= 1 for stage in planned)
     for stage in planned:
         seconds = stage.workload.duration_seconds
@@ -77,7 +84,9 @@ def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
 
 @FEW
 @given(SPECS)
-def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(spec: BenchmarkRunSpec) -> None:
+def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(
+    spec: BenchmarkRunSpec,
+) -> None:
     plan = plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST)
     assert plan_of_client(OWNER, spec, token_digest=TOKEN_DIGEST) == plan
     assert Plan.model_validate_json(plan.to_json()) == plan
@@ -85,7 +94,9 @@ def test_a_second_plan_is_the_same_and_the_client_reads_what_was_written(spec: B
 
 @FEW
 @given(SPECS)
-def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(spec: BenchmarkRunSpec) -> None:
+def test_the_order_of_a_repeat_hangs_on_the_seed_and_not_on_other_repeats(
+    spec: BenchmarkRunSpec,
+) -> None:
     planned = planned_stages(spec, run_uid=UID)
     once = planned_stages(spec.model_copy(update={"repeats": 1}), run_uid=UID)
     assert [stage.id for stage in planned[: len(once)]] == [stage.id for stage in once]
@@ -122,19 +133,33 @@ PARTS = st.tuples(st.integers(0, 3), TEXTS, TEXTS, TEXTS, st.integers(1, 3), st.
 
 
 @given(PARTS, PARTS)
-def test_seeds_of_stages_meet_only_where_every_part_does(one: tuple[Any, ...], other: tuple[Any, ...]) -> None:
+def test_seeds_of_stages_meet_only_where_every_part_does(
+    one: tuple[Any, ...], other: tuple[Any, ...]
+) -> None:
     def seed(parts: tuple[Any, ...]) -> int:
         base, workload, axis, value, repeat, uid = parts
-        return stage_seed(base=base, workload=workload, axis=axis, value=value, repeat=repeat, run_uid=uid)
+        return stage_seed(
+            base=base, workload=workload, axis=axis, value=value, repeat=repeat, run_uid=uid
+        )
 
-    same = (*one[:2], f"{one[2]}={one[3]}", *one[4:]) == (*other[:2], f"{other[2]}={other[3]}", *other[4:])
+    same = (*one[:2], f"{one[2]}={one[3]}", *one[4:]) == (
+        *other[:2],
+        f"{other[2]}={other[3]}",
+        *other[4:],
+    )
     assert (seed(one) == seed(other)) is same
 
 
-@given(st.integers(0, 2**31 - 1), st.sampled_from(["chat", "search", "warmup", "shared", "1"]), st.integers(1, 32))
+@given(
+    st.integers(0, 2**31 - 1),
+    st.sampled_from(["chat", "search", "warmup", "shared", "1"]),
+    st.integers(1, 32),
+)
 def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: int) -> None:
     found = [
-        stage_seed(base=base, workload=workload, axis="rate", value=str(number), repeat=1, run_uid=None),
+        stage_seed(
+            base=base, workload=workload, axis="rate", value=str(number), repeat=1, run_uid=None
+        ),
         probe_seed(base=base, workload=workload, probe=number, repeat=1, run_uid=None),
         warmup_seed(base=base, workload=workload, run_uid=None),
         shared_seed(base=base, workload=workload),
@@ -143,9 +168,16 @@ def test_seeds_of_different_kinds_never_meet(base: int, workload: str, number: i
 
 
 def test_the_seeds_and_places_of_the_first_release() -> None:
-    """Written down: a change makes new runs incomparable, request by request, with all older ones."""
-    assert stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid=None) == 1316004095
-    assert stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid="u") == 3731032306
+    """Written down: a change makes new runs incomparable, request by request, with all older
+    ones."""
+    assert (
+        stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid=None)
+        == 1316004095
+    )
+    assert (
+        stage_seed(base=1, workload="chat", axis="rate", value="4", repeat=1, run_uid="u")
+        == 3731032306
+    )
     assert probe_seed(base=1, workload="chat", probe=1, repeat=1, run_uid=None) == 1875155769
     assert warmup_seed(base=1, workload="chat", run_uid=None) == 1961721500
     assert shared_seed(base=1, workload="chat") == 2527967054

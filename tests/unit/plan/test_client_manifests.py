@@ -15,11 +15,20 @@ KEYED = {"configMap": {"name": "templates", "key": "chat.jinja"}}
 def mounted(pod: Json) -> Json:
     """The ConfigMap that lies where the template is looked for; empty: nothing does."""
     (container,) = pod["containers"]
-    name = next((m["name"] for m in container["volumeMounts"] if TEMPLATE_FILE.startswith(m["mountPath"] + "/")), None)
+    name = next(
+        (
+            m["name"]
+            for m in container["volumeMounts"]
+            if TEMPLATE_FILE.startswith(m["mountPath"] + "/")
+        ),
+        None,
+    )
     return next((v["configMap"] for v in pod["volumes"] if v["name"] == name), {})
 
 
-@pytest.mark.parametrize(("template", "key"), [(INLINE, "chat-template.jinja"), (KEYED, "chat.jinja")])
+@pytest.mark.parametrize(
+    ("template", "key"), [(INLINE, "chat-template.jinja"), (KEYED, "chat.jinja")]
+)
 def test_server_and_client_have_the_same_file(template: Json, key: str) -> None:
     run = spec(chatTemplate=template)
     made = objects(OWNER, run)
@@ -27,7 +36,9 @@ def test_server_and_client_have_the_same_file(template: Json, key: str) -> None:
     one, other = map(mounted, pods)
     assert (one, one["items"]) == (other, [{"key": key, "path": TEMPLATE_FILE.rpartition("/")[2]}])
     assert f"--chat-template={TEMPLATE_FILE}" in started_args(run)
-    assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.chat_template == TEMPLATE_FILE
+    assert (
+        plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.chat_template == TEMPLATE_FILE
+    )
     plans = of_kind(made, "ConfigMap")
     holder: Json = template.get("configMap") or plans["metadata"]
     assert one["name"] == holder["name"]
@@ -40,7 +51,9 @@ def test_without_one_nothing_speaks_of_it() -> None:
 
 
 def test_an_engine_without_api_server_gets_it_from_the_client() -> None:
-    offline = spec_body(server=None, offline={"image": "v"}, workloads=[workload(load=rates("inf"))])
+    offline = spec_body(
+        server=None, offline={"image": "v"}, workloads=[workload(load=rates("inf"))]
+    )
     run = spec(**offline | {"server": None, "chatTemplate": INLINE})
     made = objects(OWNER, run)
     assert "--chat-template" not in str(of_kind(made, "Deployment"))
@@ -49,7 +62,9 @@ def test_an_engine_without_api_server_gets_it_from_the_client() -> None:
 
 def test_at_an_endpoint_only_the_client_has_it() -> None:
     run = spec(**endpoint_body({"url": "http://llm"}, chatTemplate=INLINE) | {"server": None})
-    assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.chat_template == TEMPLATE_FILE
+    assert (
+        plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.chat_template == TEMPLATE_FILE
+    )
 
 
 # Every child says whose it is, and what it was made from.
@@ -71,14 +86,20 @@ def test_every_child_has_the_run_as_its_controller() -> None:
 
 def test_selectors_meet_their_pods_and_only_theirs() -> None:
     manifests = objects(OWNER, spec())
-    deployment, service, job = (of_kind(manifests, kind) for kind in ("Deployment", "Service", "Job"))
+    deployment, service, job = (
+        of_kind(manifests, kind) for kind in ("Deployment", "Service", "Job")
+    )
     pods = deployment["spec"]["template"]["metadata"]["labels"]
     assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == pods
     assert job["spec"]["template"]["metadata"]["labels"] != pods
 
 
 def test_a_child_names_the_hash_of_itself() -> None:
-    bare = {"kind": "ConfigMap", "metadata": {"name": "a", "annotations": {"kept": "yes"}}, "data": {"k": "v"}}
+    bare = {
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "annotations": {"kept": "yes"}},
+        "data": {"k": "v"},
+    }
     before = copy.deepcopy(bare)
     found = stamped(bare)
     assert bare == before

@@ -6,12 +6,24 @@ from benchrun.plan import plan_of_client
 from benchrun_client.contract import LoadPoint, Plan, Sampling, Target
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
-from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
+from unit.plan.specs import (
+    OWNER,
+    Json,
+    concurrencies,
+    endpoint_body,
+    rates,
+    spec,
+    spec_body,
+    workload,
+)
 
 
 def plan(body: Json, *, addresses: tuple[str, ...] = ()) -> Plan:
     return plan_of_client(
-        OWNER, BenchmarkRunSpec.model_validate(body), endpoint_addresses=addresses, token_digest=TOKEN_DIGEST
+        OWNER,
+        BenchmarkRunSpec.model_validate(body),
+        endpoint_addresses=addresses,
+        token_digest=TOKEN_DIGEST,
     )
 
 
@@ -30,13 +42,25 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             rates("4") | {"maxConcurrency": 8, "burstiness": "0.5"},
             id="capped, bursty",
         ),
-        pytest.param(LoadPoint(request_rate="inf", max_concurrency=16), concurrencies(16), id="closed loop"),
-        pytest.param(LoadPoint(request_rate="inf", trace_speed="2"), {"traceSpeeds": ["2.0"]}, id="as recorded"),
+        pytest.param(
+            LoadPoint(request_rate="inf", max_concurrency=16), concurrencies(16), id="closed loop"
+        ),
+        pytest.param(
+            LoadPoint(request_rate="inf", trace_speed="2"),
+            {"traceSpeeds": ["2.0"]},
+            id="as recorded",
+        ),
     ],
 )
 def test_load_points(expected: LoadPoint, load: Json) -> None:
-    dataset = {"timedTrace": {"file": {"path": "/trace.jsonl"}}} if "traceSpeeds" in load else {"random": {}}
-    assert [s.load for s in plan(spec_body(workloads=[workload(load=load, dataset=dataset)])).stages] == [expected]
+    dataset = (
+        {"timedTrace": {"file": {"path": "/trace.jsonl"}}}
+        if "traceSpeeds" in load
+        else {"random": {}}
+    )
+    assert [
+        s.load for s in plan(spec_body(workloads=[workload(load=load, dataset=dataset)])).stages
+    ] == [expected]
 
 
 def offline(load: Json) -> Plan:
@@ -47,12 +71,18 @@ def offline(load: Json) -> Plan:
     ("expected", "load"),
     [
         pytest.param([LoadPoint()], rates("inf"), id="all at once"),
-        pytest.param([LoadPoint(batch_size=1), LoadPoint(batch_size=8)], {"batchSizes": [1, 8]}, id="by the batch"),
+        pytest.param(
+            [LoadPoint(batch_size=1), LoadPoint(batch_size=8)],
+            {"batchSizes": [1, 8]},
+            id="by the batch",
+        ),
     ],
 )
 def test_load_points_of_an_engine_without_api_server(expected: list[LoadPoint], load: Json) -> None:
     made = offline(load)
-    assert sorted((s.load for s in made.stages), key=lambda point: point.batch_size or 0) == expected
+    assert (
+        sorted((s.load for s in made.stages), key=lambda point: point.batch_size or 0) == expected
+    )
     assert made.target.offline
 
 
@@ -73,7 +103,11 @@ def test_warm_up_of_an_engine_without_api_server(requests: int, load: Json) -> N
     ("expected", "load"),
     [
         pytest.param((64, 32), rates("4") | {"maxConcurrency": 32}, id="capped"),
-        pytest.param((96, 64), concurrencies(1, 64, 8), id="the highest of all users, and a second round of 32"),
+        pytest.param(
+            (96, 64),
+            concurrencies(1, 64, 8),
+            id="the highest of all users, and a second round of 32",
+        ),
         pytest.param((232, 200), concurrencies(200), id="long prompts are not sent twice"),
     ],
 )
@@ -90,23 +124,37 @@ def test_warm_up_is_of_the_highest_concurrency(expected: tuple[int, int], load: 
         pytest.param(30, rates("4"), 30, [], id="but not more than a stage has"),
         pytest.param(256, rates("100"), 5000, [], id="nor than run at once: vLLM's least default"),
         pytest.param(256, rates("inf"), 5000, [], id="all at once"),
-        pytest.param(300, rates("inf"), 300, ["--max-num-seqs", "512"], id="all requests of a stage"),
+        pytest.param(
+            300, rates("inf"), 300, ["--max-num-seqs", "512"], id="all requests of a stage"
+        ),
         pytest.param(512, rates("inf"), 5000, ["--max-num-seqs=512"], id="as the arguments say"),
-        pytest.param(1024, rates("inf"), 5000, ["--max-num-seqs=9999"], id="as many as one process sends"),
-        pytest.param(256, rates("inf"), 5000, ["--max-num-seqs=many"], id="arguments that only vLLM understands"),
+        pytest.param(
+            1024, rates("inf"), 5000, ["--max-num-seqs=9999"], id="as many as one process sends"
+        ),
+        pytest.param(
+            256,
+            rates("inf"),
+            5000,
+            ["--max-num-seqs=many"],
+            id="arguments that only vLLM understands",
+        ),
     ],
 )
 def test_warm_up_reaches_the_batch_that_a_rate_may_reach(
     expected: int, load: Json, requests: int, args: list[str]
 ) -> None:
     server = {"image": "v", "args": args}
-    (warmup,) = plan(spec_body(workloads=[workload(load=load, requests=requests)], server=server)).warmups
+    (warmup,) = plan(
+        spec_body(workloads=[workload(load=load, requests=requests)], server=server)
+    ).warmups
     assert (warmup.concurrency, warmup.requests) == (expected, expected + min(expected, 32))
     assert warmup.max_seconds == 60
 
 
 def test_a_warm_up_takes_no_more_rows_of_a_file_than_before() -> None:
-    row = workload(load=rates("inf"), dataset={"shareGPT": {"file": {"path": "/rows.json"}}}, requests=900)
+    row = workload(
+        load=rates("inf"), dataset={"shareGPT": {"file": {"path": "/rows.json"}}}, requests=900
+    )
     (warmup,) = plan(spec_body(workloads=[row])).warmups
     assert (warmup.concurrency, warmup.prompts) == (256, 16)
 
@@ -123,9 +171,15 @@ def test_no_warm_up_where_none_is_wanted() -> None:
 @pytest.mark.parametrize(
     ("seconds", "body"),
     [
-        pytest.param(0, spec_body(startupDeadlineSeconds=600), id="the operator watches a server's loading"),
-        pytest.param(600, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=600), id="an endpoint"),
-        pytest.param(0, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=0), id="without limit"),
+        pytest.param(
+            0, spec_body(startupDeadlineSeconds=600), id="the operator watches a server's loading"
+        ),
+        pytest.param(
+            600, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=600), id="an endpoint"
+        ),
+        pytest.param(
+            0, endpoint_body({"url": "http://llm"}, startupDeadlineSeconds=0), id="without limit"
+        ),
     ],
 )
 def test_the_client_gives_up_an_endpoint_by_itself(seconds: int, body: Json) -> None:
@@ -143,7 +197,8 @@ def test_own_server_is_addressed_by_its_headless_service() -> None:
 
 def test_pages_behind_an_endpoints_service_are_snapshot_one_by_one() -> None:
     target = plan(
-        endpoint_body({"serviceRef": {"name": "prod", "port": 80}}), addresses=("10.0.0.7:8000", "10.0.0.8:8000")
+        endpoint_body({"serviceRef": {"name": "prod", "port": 80}}),
+        addresses=("10.0.0.7:8000", "10.0.0.8:8000"),
     ).target
     assert target.base_url == "http://prod.lab.svc:80"
     assert target.metrics_urls == ("http://10.0.0.7:8000/metrics", "http://10.0.0.8:8000/metrics")
@@ -151,20 +206,33 @@ def test_pages_behind_an_endpoints_service_are_snapshot_one_by_one() -> None:
 
 
 def test_an_endpoints_url_is_used_as_it_is_but_for_its_last_slash() -> None:
-    target = plan(endpoint_body({"url": "https://llm.example/base/", "caConfigMapRef": {"name": "ca"}})).target
-    assert (target.base_url, target.metrics_urls) == ("https://llm.example/base", ("https://llm.example/base/metrics",))
+    target = plan(
+        endpoint_body({"url": "https://llm.example/base/", "caConfigMapRef": {"name": "ca"}})
+    ).target
+    assert (target.base_url, target.metrics_urls) == (
+        "https://llm.example/base",
+        ("https://llm.example/base/metrics",),
+    )
     assert target.ca_file == "/etc/benchrun-ca/ca.crt"
 
 
 @pytest.mark.parametrize(
     ("expected", "model"),
     [
-        pytest.param(("org/m", "v2"), {"name": "org/m", "revision": "v2"}, id="the model's own, at its revision"),
         pytest.param(
-            ("org/t", None), {"name": "org/m", "revision": "v2", "tokenizer": "org/t"}, id="another repository"
+            ("org/m", "v2"),
+            {"name": "org/m", "revision": "v2"},
+            id="the model's own, at its revision",
         ),
         pytest.param(
-            ("/model/q", None), {"name": "m", "source": {"pvc": {"claimName": "c", "path": "q"}}}, id="a claim"
+            ("org/t", None),
+            {"name": "org/m", "revision": "v2", "tokenizer": "org/t"},
+            id="another repository",
+        ),
+        pytest.param(
+            ("/model/q", None),
+            {"name": "m", "source": {"pvc": {"claimName": "c", "path": "q"}}},
+            id="a claim",
         ),
     ],
 )
@@ -177,13 +245,19 @@ def test_tokenizer_is_found_where_it_is(expected: tuple[str, str | None], model:
     ("tokens", "args"),
     [
         pytest.param(12_000, ["--max-model-len=12000"], id="as a number"),
-        pytest.param(16_384, ["--max-model-len", "8k", "--max_model_len", "16K"], id="the last one, in vLLM's units"),
+        pytest.param(
+            16_384,
+            ["--max-model-len", "8k", "--max_model_len", "16K"],
+            id="the last one, in vLLM's units",
+        ),
         pytest.param(None, [], id="left to vLLM"),
         pytest.param(None, ["--max-model-len=auto"], id="left to vLLM in so many words"),
         pytest.param(None, ["--max-model-len=-1"], id="left to vLLM as a number"),
     ],
 )
-def test_the_longest_request_is_what_the_servers_arguments_say(tokens: int | None, args: list[str]) -> None:
+def test_the_longest_request_is_what_the_servers_arguments_say(
+    tokens: int | None, args: list[str]
+) -> None:
     assert plan(spec_body(server={"image": "vllm", "args": args})).target.context_tokens == tokens
 
 
@@ -191,7 +265,13 @@ def test_an_endpoints_longest_request_is_unknown() -> None:
     assert plan(endpoint_body({"url": "https://llm.example"})).target.context_tokens is None
 
 
-ASKED = {"temperature": "0.7", "topP": "0.9", "topK": 20, "repetitionPenalty": "1.05", "stop": ["END"]}
+ASKED = {
+    "temperature": "0.7",
+    "topP": "0.9",
+    "topK": 20,
+    "repetitionPenalty": "1.05",
+    "stop": ["END"],
+}
 DRAWN = Sampling(temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.05, stop=("END",))
 
 
@@ -202,9 +282,14 @@ DRAWN = Sampling(temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.05, 
         pytest.param(DRAWN, {"sampling": ASKED, "ignoreEOS": False}, id="as asked"),
     ],
 )
-def test_tokens_are_chosen_as_requested_in_stages_warm_ups_and_searches(sampling: Sampling, fields: Json) -> None:
+def test_tokens_are_chosen_as_requested_in_stages_warm_ups_and_searches(
+    sampling: Sampling, fields: Json
+) -> None:
     load = {"search": {"axis": "RequestRate", "from": "1", "to": "4"}}
-    workloads = [workload("listed", **fields), workload("searched", load=load, **(fields | {"requests": 400}))]
+    workloads = [
+        workload("listed", **fields),
+        workload("searched", load=load, **(fields | {"requests": 400})),
+    ]
     objectives = [{"metric": "TTFT", "maxMilliseconds": 500}]
     made = plan(spec_body(workloads=workloads, objectives=objectives, repeats=1))
     for found in (

@@ -28,8 +28,18 @@ def workload_with(dataset: Json, name: str = "chat") -> Workload:
 FIELDS: Json = {
     "random": {"inputTokens": 7, "outputTokens": 9, "generator": "VLLM", "seed": 0},
     "prefixRepetition": {"prefixes": 4, "prefixTokens": 5, "suffixTokens": 9, "outputTokens": 3},
-    "shareGPT": {"file": IN_IMAGE, "outputTokens": 2048, "maxPromptTokens": 4000, "maxTotalTokens": 9000},
-    "custom": {"file": IN_IMAGE, "promptField": "text", "outputTokensField": "n", "outputTokens": 3},
+    "shareGPT": {
+        "file": IN_IMAGE,
+        "outputTokens": 2048,
+        "maxPromptTokens": 4000,
+        "maxTotalTokens": 9000,
+    },
+    "custom": {
+        "file": IN_IMAGE,
+        "promptField": "text",
+        "outputTokensField": "n",
+        "outputTokens": 3,
+    },
     "texts": {
         "file": IN_IMAGE,
         "format": "JSONL",
@@ -60,7 +70,9 @@ FIELDS: Json = {
 }
 
 
-@pytest.mark.parametrize("kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"}))
+@pytest.mark.parametrize(
+    "kind", sorted({data.model_fields["kind"].default for data in DATASETS} - {"agent"})
+)
 def test_every_field_arrives(kind: str) -> None:
     fields = {to_snake(name): value for name, value in FIELDS[kind].items()}
     data = client_data(workload_with({kind: FIELDS[kind]}), ())
@@ -76,7 +88,10 @@ def test_every_field_arrives(kind: str) -> None:
             AgentData(variants=1, turns=10, input_output_ratio=100),
             {"staticPrefix": {}, "turns": 10, "inputOutputRatio": 100},
         ),
-        (AgentData(file=THERE, variants=100), {"conversation": IN_IMAGE, "dynamicPrefix": {"variants": 100}}),
+        (
+            AgentData(file=THERE, variants=100),
+            {"conversation": IN_IMAGE, "dynamicPrefix": {"variants": 100}},
+        ),
     ],
 )
 def test_an_agent_has_variants(expected: Data, agent: Json) -> None:
@@ -84,8 +99,13 @@ def test_an_agent_has_variants(expected: Data, agent: Json) -> None:
 
 
 def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
-    mixed = workload_with({"mix": [{"workload": "short", "weight": 3}, {"workload": "talk"}]}, "mixed")
-    parts = [workload_with({"agent": {"staticPrefix": {}}}, "talk"), workload_with({"random": {}}, "short")]
+    mixed = workload_with(
+        {"mix": [{"workload": "short", "weight": 3}, {"workload": "talk"}]}, "mixed"
+    )
+    parts = [
+        workload_with({"agent": {"staticPrefix": {}}}, "talk"),
+        workload_with({"random": {}}, "short"),
+    ]
     assert client_data(mixed, [mixed, *parts]) == MixData(
         parts=(
             MixPart(weight=3, data=RandomData(input_tokens=1024, output_tokens=128)),
@@ -97,14 +117,26 @@ def test_a_mix_takes_the_datasets_of_the_workloads_it_names() -> None:
 @pytest.mark.parametrize(
     ("expected", "file"),
     [
-        (DataFile(path="/data/chat/configmap/c/k.json"), {"configMap": {"name": "c", "key": "k.json"}}),
+        (
+            DataFile(path="/data/chat/configmap/c/k.json"),
+            {"configMap": {"name": "c", "key": "k.json"}},
+        ),
         (DataFile(path="/data/chat/pvc/d/f.json"), {"pvc": {"claimName": "c", "path": "d/f.json"}}),
         (DataFile(url="https://d/x?y=1"), {"url": "https://d/x?y=1"}),
         (THERE, IN_IMAGE),
-        (DataFile(s3=S3Object(bucket="data", key="k", region="us-east-1")), {"s3": {"bucket": "data", "key": "k"}}),
+        (
+            DataFile(s3=S3Object(bucket="data", key="k", region="us-east-1")),
+            {"s3": {"bucket": "data", "key": "k"}},
+        ),
         (
             DataFile(
-                s3=S3Object(bucket="data", key="k", region="r", endpoint="http://s", credentials="BENCHRUN_S3_CHAT")
+                s3=S3Object(
+                    bucket="data",
+                    key="k",
+                    region="r",
+                    endpoint="http://s",
+                    credentials="BENCHRUN_S3_CHAT",
+                )
             ),
             {
                 "s3": {
@@ -131,7 +163,9 @@ def test_files_of_workloads_never_share_a_name() -> None:
     ]
     parts = [{"custom": {"file": file}} for file in files]
     names = ["chat", "chat-0", "0-chat", "chat--1"]
-    workloads = [workload_with(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)]
+    workloads = [
+        workload_with(part, f"{name}-{n}") for name in names for n, part in enumerate(parts)
+    ]
     placed = data_files(workloads)
     volumes = [volume["name"] for file in placed for volume in file.volumes]
     mounts = [mount["mountPath"] for file in placed for mount in file.mounts]
@@ -144,12 +178,31 @@ def test_credentials_come_from_the_secret_and_may_be_missing() -> None:
     (file,) = data_files(
         [
             workload_with(
-                {"custom": {"file": {"s3": {"bucket": "data", "key": "k", "credentialsSecretRef": {"name": "store"}}}}}
+                {
+                    "custom": {
+                        "file": {
+                            "s3": {
+                                "bucket": "data",
+                                "key": "k",
+                                "credentialsSecretRef": {"name": "store"},
+                            }
+                        }
+                    }
+                }
             )
         ]
     )
     assert [(v["name"], v["valueFrom"]["secretKeyRef"]) for v in file.env] == [
-        ("BENCHRUN_S3_CHAT_ACCESS_KEY_ID", {"name": "store", "key": "AWS_ACCESS_KEY_ID", "optional": True}),
-        ("BENCHRUN_S3_CHAT_SECRET_ACCESS_KEY", {"name": "store", "key": "AWS_SECRET_ACCESS_KEY", "optional": True}),
-        ("BENCHRUN_S3_CHAT_SESSION_TOKEN", {"name": "store", "key": "AWS_SESSION_TOKEN", "optional": True}),
+        (
+            "BENCHRUN_S3_CHAT_ACCESS_KEY_ID",
+            {"name": "store", "key": "AWS_ACCESS_KEY_ID", "optional": True},
+        ),
+        (
+            "BENCHRUN_S3_CHAT_SECRET_ACCESS_KEY",
+            {"name": "store", "key": "AWS_SECRET_ACCESS_KEY", "optional": True},
+        ),
+        (
+            "BENCHRUN_S3_CHAT_SESSION_TOKEN",
+            {"name": "store", "key": "AWS_SESSION_TOKEN", "optional": True},
+        ),
     ]

@@ -37,7 +37,9 @@ def server(**changes: Any) -> Json:
 
 def containers(**changes: Any) -> dict[str, Json]:
     """The main container of every role."""
-    started = server_roles(OWNER, spec(server=server(**changes)), client_image="client:1", pull_policy="Always")
+    started = server_roles(
+        OWNER, spec(server=server(**changes)), client_image="client:1", pull_policy="Always"
+    )
     return {role.name: role.pod_spec["containers"][0] for role in started}
 
 
@@ -49,10 +51,18 @@ def kv_config(args: list[str]) -> Json:
 
 def test_a_deployment_and_a_service_for_each_role() -> None:
     made = objects(OWNER, spec(server=server()))
-    replicas = {m["metadata"]["name"]: m["spec"]["replicas"] for m in made if m["kind"] == "Deployment"}
-    assert replicas == {"br-qwen-6316e01c-prefill": 1, "br-qwen-6316e01c-decode": 2, "br-qwen-6316e01c-proxy": 1}
+    replicas = {
+        m["metadata"]["name"]: m["spec"]["replicas"] for m in made if m["kind"] == "Deployment"
+    }
+    assert replicas == {
+        "br-qwen-6316e01c-prefill": 1,
+        "br-qwen-6316e01c-decode": 2,
+        "br-qwen-6316e01c-proxy": 1,
+    }
     services = {
-        m["metadata"]["name"]: m["spec"]["selector"]["benchrun.dev/role"] for m in made if m["kind"] == "Service"
+        m["metadata"]["name"]: m["spec"]["selector"]["benchrun.dev/role"]
+        for m in made
+        if m["kind"] == "Service"
     }
     assert services == {
         "br-qwen-6316e01c-prefill": "prefill",
@@ -67,12 +77,17 @@ def test_roles_get_transfer_flags_then_server_flags_then_their_own() -> None:
         "--max-model-len=2048",
         "--max-num-seqs=8",
     ]
-    assert [arg for arg in spoken[ROLE_DECODE]["args"] if arg.startswith("--max")] == ["--max-model-len=2048"]
+    assert [arg for arg in spoken[ROLE_DECODE]["args"] if arg.startswith("--max")] == [
+        "--max-model-len=2048"
+    ]
     for role in (ROLE_PREFILL, ROLE_DECODE):
         args = spoken[role]["args"]
         assert args[0] == "Qwen/Qwen3-4B"
         transfer = next(n for n, arg in enumerate(args) if arg.startswith("--kv-transfer-config="))
-        assert kv_config(args[transfer : transfer + 1]) == {"kv_connector": "NixlConnector", "kv_role": "kv_both"}
+        assert kv_config(args[transfer : transfer + 1]) == {
+            "kv_connector": "NixlConnector",
+            "kv_role": "kv_both",
+        }
         assert transfer < args.index("--max-model-len=2048")
 
 
@@ -80,7 +95,11 @@ def test_roles_get_transfer_flags_then_server_flags_then_their_own() -> None:
     ("transfer", "prefill", "decode"),
     [
         ({"connector": "C"}, {}, {}),
-        ({"connector": "C", "roles": "ProducerConsumer"}, {"kv_role": "kv_producer"}, {"kv_role": "kv_consumer"}),
+        (
+            {"connector": "C", "roles": "ProducerConsumer"},
+            {"kv_role": "kv_producer"},
+            {"kv_role": "kv_consumer"},
+        ),
         (
             {"connector": "C", "extraConfig": {"shared_storage_path": "/kv"}},
             {"kv_connector_extra_config": {"shared_storage_path": "/kv"}},
@@ -107,7 +126,10 @@ def test_each_pod_tells_nixl_its_own_address_unless_the_user_does() -> None:
 
 def test_the_proxy_is_ours_and_gets_the_number_of_servers() -> None:
     proxy = containers(proxy={"args": ["--max-in-flight=9"]})[ROLE_PROXY]
-    assert (proxy["image"], proxy["command"]) == ("client:1", ["python3", "-m", "benchrun_client.proxy"])
+    assert (proxy["image"], proxy["command"]) == (
+        "client:1",
+        ["python3", "-m", "benchrun_client.proxy"],
+    )
     assert proxy["args"] == [
         "--prefill=$(PREFILL_URL)",
         "--decode=$(DECODE_URL)",
@@ -125,9 +147,17 @@ def test_the_proxy_is_ours_and_gets_the_number_of_servers() -> None:
 
 
 def test_the_proxy_is_placed_as_the_client_is() -> None:
-    client = {"pod": {"nodeSelector": {"pool": "cpu"}, "imagePullSecrets": ["ours"], "volumes": [{"name": "data"}]}}
+    client = {
+        "pod": {
+            "nodeSelector": {"pool": "cpu"},
+            "imagePullSecrets": ["ours"],
+            "volumes": [{"name": "data"}],
+        }
+    }
     body = server() | {"pod": {"imagePullSecrets": ["theirs"], "tolerations": [{"key": "gpu"}]}}
-    made = server_roles(OWNER, spec(server=body, client=client), client_image="client:1", pull_policy="Always")
+    made = server_roles(
+        OWNER, spec(server=body, client=client), client_image="client:1", pull_policy="Always"
+    )
     (pod,) = (role.pod_spec for role in made if role.name == ROLE_PROXY)
     assert (pod["nodeSelector"], "tolerations" in pod) == ({"pool": "cpu"}, False)
     assert [each["name"] for each in pod["imagePullSecrets"]] == ["ours", "theirs"]
@@ -136,15 +166,23 @@ def test_the_proxy_is_placed_as_the_client_is() -> None:
 
 def test_anothers_proxy_has_its_own_entry_point() -> None:
     proxy = containers(proxy={"image": "theirs:2", "args": ["--to=$(DECODE_URL)"]})[ROLE_PROXY]
-    assert (proxy["image"], proxy["args"], "command" in proxy) == ("theirs:2", ["--to=$(DECODE_URL)"], False)
+    assert (proxy["image"], proxy["args"], "command" in proxy) == (
+        "theirs:2",
+        ["--to=$(DECODE_URL)"],
+        False,
+    )
 
 
 def test_the_client_asks_the_proxy_and_reads_the_pages_of_all() -> None:
     target = plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target
     assert (target.base_url, target.servers) == ("http://br-qwen-6316e01c-proxy.lab.svc:8000", 1)
     assert target.behind == (
-        RoleServers(role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1),
-        RoleServers(role="decode", base_url="http://br-qwen-6316e01c-decode.lab.svc:8000", servers=2),
+        RoleServers(
+            role="prefill", base_url="http://br-qwen-6316e01c-prefill.lab.svc:8000", servers=1
+        ),
+        RoleServers(
+            role="decode", base_url="http://br-qwen-6316e01c-decode.lab.svc:8000", servers=2
+        ),
     )
     assert target.context_tokens == 2048
 

@@ -1,8 +1,8 @@
-"""Every object of a run, field by field, as reviewed. An unplanned field, a lost one or another order of stages shows here.
+"""Every object of a run, field by field, as reviewed. An unplanned field, a lost one or another
+order of stages shows here.
 
-After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/plan/test_golden_manifests.py`, then read the diff. Such a run fails,
-so that it can't be the one that is trusted.
-"""
+After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/plan/test_golden_manifests.py`, then read
+the diff. Such a run fails, so that it can't be the one that is trusted."""
 
 import json
 import os
@@ -43,7 +43,8 @@ def planned(case: str) -> list[Manifest]:
 
 
 def readable(manifest: Manifest) -> Manifest:
-    """The plan, one line of JSON in the object, is unfolded: canonical JSON says no more and no less than what it parses to."""
+    """The plan, one line of JSON in the object, is unfolded: canonical JSON says no more and no
+    less than what it parses to."""
     shown: Manifest = json.loads(json.dumps(manifest))
     if PLAN_FILE in shown.get("data", {}):
         shown["data"][PLAN_FILE] = json.loads(shown["data"][PLAN_FILE])
@@ -61,18 +62,24 @@ def test_objects_are_those_that_were_reviewed(case: str) -> None:
 
 
 def of_known_kinds(manifest: Manifest) -> list[Manifest]:
-    """A LeaderWorkerSet is no kind of Kubernetes' own; its pods are, and the rest is held against the real one elsewhere."""
+    """A LeaderWorkerSet is no kind of Kubernetes' own; its pods are, and the rest is held against
+    the real one elsewhere."""
     if manifest["kind"] != "LeaderWorkerSet":
         return [manifest]
     group = manifest["spec"]["leaderWorkerTemplate"]
-    return [{"apiVersion": "v1", "kind": "Pod", **group[pod]} for pod in ("leaderTemplate", "workerTemplate")]
+    return [
+        {"apiVersion": "v1", "kind": "Pod", **group[pod]}
+        for pod in ("leaderTemplate", "workerTemplate")
+    ]
 
 
 @pytest.mark.parametrize("version", [OLDEST_WITH_ALL_FIELDS, kubernetes_validate.latest_version()])
 @pytest.mark.parametrize("case", [*CASES, "stored"])
 def test_objects_fit_the_schema_of_their_kind(case: str, version: str) -> None:
     manifests = [each for manifest in planned(case) for each in of_known_kinds(manifest)]
-    assert len([kubernetes_validate.validate(m, version, strict=True) for m in manifests]) == len(manifests)
+    assert len([kubernetes_validate.validate(m, version, strict=True) for m in manifests]) == len(
+        manifests
+    )
 
 
 def test_every_golden_file_has_its_case() -> None:
@@ -107,8 +114,8 @@ def fields_of(value: Any, path: str = "spec") -> Iterator[str]:
 
 SET = {field for body in CASES.values() for field in fields_of(body)}
 FILES = {field.rpartition(".file.")[2] for field in SET if ".file." in field}
-"""A file is the same thing wherever it is read from; so are variables of a server and of an engine. A price is
-in no manifest."""
+"""A file is the same thing wherever it is read from; so are variables of a server and of an engine.
+A price is in no manifest."""
 UNIONS = [
     pytest.param(path, members, id=path)
     for path, members in unions_of(RUN.spec_schema())
@@ -122,5 +129,7 @@ def test_every_member_is_in_a_golden_file(path: str, members: tuple[str, ...]) -
 
 
 def test_every_place_of_a_file_is_in_a_golden_file() -> None:
-    (places,) = {members for path, members in unions_of(RUN.spec_schema()) if path.endswith(".file")}
+    (places,) = {
+        members for path, members in unions_of(RUN.spec_schema()) if path.endswith(".file")
+    }
     assert [place for place in places if place not in FILES] == []

@@ -1,4 +1,5 @@
-"""A server over several nodes: groups of pods of which one answers, told apart by what LeaderWorkerSet gives them."""
+"""A server over several nodes: groups of pods of which one answers, told apart by what
+LeaderWorkerSet gives them."""
 
 from typing import Any
 
@@ -25,7 +26,9 @@ def made(**changes: Any) -> list[Manifest]:
 def pods(manifests: list[Manifest]) -> tuple[Json, Json]:
     """The containers of leader and worker."""
     group = of_kind(manifests, "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]
-    (leader,), (worker,) = (group[f"{pod}Template"]["spec"]["containers"] for pod in ("leader", "worker"))
+    (leader,), (worker,) = (
+        group[f"{pod}Template"]["spec"]["containers"] for pod in ("leader", "worker")
+    )
     return leader, worker
 
 
@@ -56,7 +59,9 @@ def test_every_pod_knows_its_rank_and_the_leader_and_workers_serve_nobody() -> N
 def test_pods_differ_in_nothing_else() -> None:
     leader, worker = pods(made(resources={"limits": {"nvidia.com/gpu": 8}}))
     apart = {"args", "ports", "readinessProbe"}
-    assert {k: v for k, v in leader.items() if k not in apart} == {k: v for k, v in worker.items() if k not in apart}
+    assert {k: v for k, v in leader.items() if k not in apart} == {
+        k: v for k, v in worker.items() if k not in apart
+    }
 
 
 def test_a_pod_tells_the_others_its_own_address_unless_the_user_has_said_which() -> None:
@@ -67,12 +72,19 @@ def test_a_pod_tells_the_others_its_own_address_unless_the_user_has_said_which()
 
 
 def test_a_failed_pod_is_left_to_be_looked_at() -> None:
-    assert of_kind(made(), "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]["restartPolicy"] == "None"
+    assert (
+        of_kind(made(), "LeaderWorkerSet")["spec"]["leaderWorkerTemplate"]["restartPolicy"]
+        == "None"
+    )
 
 
-def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> None:
+def test_the_client_is_sent_to_the_leaders_and_waits_for_as_many_servers_as_there_are_groups() -> (
+    None
+):
     assert of_kind(made(), "Service")["spec"]["selector"][names.LABEL_WORKER_INDEX] == "0"
-    assert plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
+    assert (
+        plan_of_client(OWNER, spec(server=server()), token_digest=TOKEN_DIGEST).target.servers == 2
+    )
 
 
 def test_no_service_of_ours_takes_the_name_of_the_one_that_leader_worker_set_makes() -> None:

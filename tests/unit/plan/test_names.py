@@ -4,7 +4,14 @@ import re
 
 import pytest
 from benchrun.names import MAX_RUN_NAME, group_name
-from benchrun.plan import Arrival, Manifest, Owner, TimelinePart, stage_config_map, timeline_config_map
+from benchrun.plan import (
+    Arrival,
+    Manifest,
+    Owner,
+    TimelinePart,
+    stage_config_map,
+    timeline_config_map,
+)
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import UID, spec, workload
 
@@ -15,7 +22,9 @@ JOB_POD_SUFFIX = len("-0")
 
 
 def every_object(owner: Owner) -> list[Manifest]:
-    talk = workload("w" * 40, dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}})
+    talk = workload(
+        "w" * 40, dataset={"shareGPT": {"file": {"configMap": {"name": "c", "key": "k"}}}}
+    )
     stored = stage_config_map(owner, Arrival(255, "s", "p", "d", b""), timeline=None)
     return [
         *objects(owner, spec(workloads=[talk])),
@@ -26,7 +35,9 @@ def every_object(owner: Owner) -> list[Manifest]:
 
 def test_names_of_the_longest_run_are_dns_labels() -> None:
     assert [
-        m["metadata"]["name"] for m in every_object(LONGEST) if not DNS_LABEL.fullmatch(m["metadata"]["name"])
+        m["metadata"]["name"]
+        for m in every_object(LONGEST)
+        if not DNS_LABEL.fullmatch(m["metadata"]["name"])
     ] == []
 
 
@@ -35,7 +46,8 @@ def test_the_clients_host_name_is_a_dns_label() -> None:
 
 
 def test_group_names_leave_room_for_pod_names_and_are_unique() -> None:
-    """A StatefulSet's name, which adds `-15` at most, stands in a label with ten more digits behind a hyphen."""
+    """A StatefulSet's name, which adds `-15` at most, stands in a label with ten more digits behind
+    a hyphen."""
     name, namesakes = group_name(LONGEST.name, UID), group_name(LONGEST.name, f"{UID}-2")
     assert len(f"{name}-15-0123456789") <= 63
     assert DNS_LABEL.fullmatch(name)

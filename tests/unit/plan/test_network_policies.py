@@ -1,4 +1,5 @@
-"""The NetworkPolicies of a run: who may connect to its servers and to its client, and nobody else."""
+"""The NetworkPolicies of a run: who may connect to its servers and to its client, and nobody
+else."""
 
 from typing import Any
 
@@ -14,12 +15,20 @@ SERVERS = {"podSelector": {"matchLabels": {**OF_THE_RUN, "benchrun.dev/role": "s
 OPERATOR = {
     "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "bench-system"}},
     "podSelector": {
-        "matchLabels": {"app.kubernetes.io/part-of": "benchrun", "app.kubernetes.io/component": "operator"}
+        "matchLabels": {
+            "app.kubernetes.io/part-of": "benchrun",
+            "app.kubernetes.io/component": "operator",
+        }
     },
 }
 PROMETHEUS = {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}
 URL = BenchmarkRunSpec.model_validate(endpoint_body({"url": "http://llm"}))
-SPLIT = spec(server={"image": "v", "disaggregated": {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "N"}}})
+SPLIT = spec(
+    server={
+        "image": "v",
+        "disaggregated": {"prefill": {}, "decode": {}, "kvTransfer": {"connector": "N"}},
+    }
+)
 TWO_NODES = spec(server={"image": "v", "nodesPerReplica": 2})
 
 
@@ -34,14 +43,23 @@ def port(number: int) -> list[Json]:
 
 
 def made(
-    run_spec: BenchmarkRunSpec | None = None, *, operator_namespace: str = "bench-system", **changes: Any
+    run_spec: BenchmarkRunSpec | None = None,
+    *,
+    operator_namespace: str = "bench-system",
+    **changes: Any,
 ) -> list[Json]:
     """The specs of the policies; their names differ."""
-    policies = network_policy_manifests(OWNER, run_spec or spec(), operator_namespace=operator_namespace, **changes)
+    policies = network_policy_manifests(
+        OWNER, run_spec or spec(), operator_namespace=operator_namespace, **changes
+    )
     assert len({policy["metadata"]["name"] for policy in policies}) == len(policies)
     for policy in policies:
         (owner,) = policy["metadata"]["ownerReferences"]
-        assert (owner["uid"], owner["controller"], policy["metadata"]["namespace"]) == (UID, True, "lab")
+        assert (owner["uid"], owner["controller"], policy["metadata"]["namespace"]) == (
+            UID,
+            True,
+            "lab",
+        )
         assert policy["spec"].pop("policyTypes") == ["Ingress"]
     return [policy["spec"] for policy in policies]
 
@@ -51,7 +69,9 @@ TO_SERVERS = {"from": [CLIENT, OPERATOR], "ports": port(8000)}
 
 
 def test_servers_are_for_the_client_and_the_operator_and_records_for_the_operator_only() -> None:
-    assert made() == [{"podSelector": roles("client", "server"), "ingress": [TO_SERVERS, RECORDS, GATE]}]
+    assert made() == [
+        {"podSelector": roles("client", "server"), "ingress": [TO_SERVERS, RECORDS, GATE]}
+    ]
 
 
 def test_against_an_endpoint_there_is_only_the_client() -> None:
@@ -71,12 +91,17 @@ def test_pods_that_serve_reach_each_other_but_not_the_clients_records(
 ) -> None:
     servers = roles(*serving) if len(serving) > 1 else SERVERS["podSelector"]
     of_all, between = made(run_spec)
-    assert of_all == {"podSelector": roles("client", *serving), "ingress": [TO_SERVERS, RECORDS, GATE]}
+    assert of_all == {
+        "podSelector": roles("client", *serving),
+        "ingress": [TO_SERVERS, RECORDS, GATE],
+    }
     assert between == {"podSelector": servers, "ingress": [{"from": [{"podSelector": servers}]}]}
 
 
 def test_where_only_servers_are_fenced_their_policy_is_one() -> None:
-    assert made(servers_only=True) == [{"podSelector": SERVERS["podSelector"], "ingress": [TO_SERVERS]}]
+    assert made(servers_only=True) == [
+        {"podSelector": SERVERS["podSelector"], "ingress": [TO_SERVERS]}
+    ]
     assert made(TWO_NODES, servers_only=True) == [
         {"podSelector": SERVERS["podSelector"], "ingress": [TO_SERVERS, {"from": [SERVERS]}]}
     ]
@@ -84,7 +109,11 @@ def test_where_only_servers_are_fenced_their_policy_is_one() -> None:
 
 def test_further_peers_reach_the_servers_port_alone() -> None:
     (policy,) = made(extra_peers=[PROMETHEUS])
-    assert policy["ingress"] == [{**TO_SERVERS, "from": [CLIENT, OPERATOR, PROMETHEUS]}, RECORDS, GATE]
+    assert policy["ingress"] == [
+        {**TO_SERVERS, "from": [CLIENT, OPERATOR, PROMETHEUS]},
+        RECORDS,
+        GATE,
+    ]
 
 
 def test_an_operator_outside_the_cluster_is_not_a_network_peer() -> None:
@@ -106,5 +135,7 @@ def test_two_runs_of_one_name_do_not_let_each_other_in() -> None:
 
 @pytest.mark.parametrize("version", ["1.29", kubernetes_validate.latest_version()])
 def test_policies_fit_the_schema_of_their_kind(version: str) -> None:
-    for policy in network_policy_manifests(OWNER, SPLIT, operator_namespace="bench-system", extra_peers=[PROMETHEUS]):
+    for policy in network_policy_manifests(
+        OWNER, SPLIT, operator_namespace="bench-system", extra_peers=[PROMETHEUS]
+    ):
         kubernetes_validate.validate(policy, version, strict=True)

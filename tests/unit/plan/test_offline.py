@@ -1,4 +1,5 @@
-"""The pod of an engine without API server: the user's image and flags, the client's code beside it."""
+"""The pod of an engine without API server: the user's image and flags, the client's code beside
+it."""
 
 from typing import Any
 
@@ -15,7 +16,12 @@ OFFLINE: Json = {
 
 
 def pod(**changes: Any) -> Json:
-    body: Json = {"server": None, "offline": OFFLINE, "workloads": [workload(load=rates("inf"))], **changes}
+    body: Json = {
+        "server": None,
+        "offline": OFFLINE,
+        "workloads": [workload(load=rates("inf"))],
+        **changes,
+    }
     deployment = of_kind(objects(OWNER, spec(**body)), "Deployment")
     found: Json = deployment["spec"]["template"]["spec"]
     return found
@@ -36,9 +42,14 @@ def test_the_image_and_the_flags_are_the_users() -> None:
 
 @pytest.mark.parametrize(
     ("client", "image"),
-    [pytest.param({}, CLIENT_IMAGE, id="the operator's"), pytest.param({"image": "mine:1"}, "mine:1", id="the run's")],
+    [
+        pytest.param({}, CLIENT_IMAGE, id="the operator's"),
+        pytest.param({"image": "mine:1"}, "mine:1", id="the run's"),
+    ],
 )
-def test_the_code_is_copied_from_the_clients_image_where_it_takes_no_gpu(client: Json, image: str) -> None:
+def test_the_code_is_copied_from_the_clients_image_where_it_takes_no_gpu(
+    client: Json, image: str
+) -> None:
     made = pod(client=client)
     (copy,) = made["initContainers"]
     assert copy["image"] == image
@@ -64,7 +75,10 @@ def test_its_gpus_are_counted() -> None:
 
 def test_arguments_of_whatever_is_started() -> None:
     whole = [workload(load=rates("inf"))]
-    assert started_args(spec(server=None, offline=OFFLINE, workloads=whole))[0] == "--model=Qwen/Qwen3-4B"
+    assert (
+        started_args(spec(server=None, offline=OFFLINE, workloads=whole))[0]
+        == "--model=Qwen/Qwen3-4B"
+    )
     assert started_args(spec())[0] == "Qwen/Qwen3-4B"
     assert started_args(spec(server=None, endpoint={"url": "http://llm"})) == []
 

@@ -6,7 +6,15 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec, PodOverrides, Resources
-from benchrun.plan import Manifest, client_job, environment, pod_spec, resources, server_roles, workload
+from benchrun.plan import (
+    Manifest,
+    client_job,
+    environment,
+    pod_spec,
+    resources,
+    server_roles,
+    workload,
+)
 from unit.plan.cases import CASES
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, Json, endpoint_body, spec, spec_body
@@ -28,11 +36,17 @@ def variable(name: str, value: str) -> dict[str, Any]:
             [(variable("B", "2"), variable("C", "2"))],
             [variable(n, v) for n, v in ("A1", "B2", "C2")],
         ),
-        ({"A": "1"}, [({"name": "A", "valueFrom": {"x": {}}},)], [{"name": "A", "valueFrom": {"x": {}}}]),
+        (
+            {"A": "1"},
+            [({"name": "A", "valueFrom": {"x": {}}},)],
+            [{"name": "A", "valueFrom": {"x": {}}}],
+        ),
     ],
 )
 def test_the_last_value_of_a_variable_holds(
-    defaults: dict[str, str], given: list[tuple[dict[str, Any], ...]], expected: list[dict[str, Any]]
+    defaults: dict[str, str],
+    given: list[tuple[dict[str, Any], ...]],
+    expected: list[dict[str, Any]],
 ) -> None:
     assert environment(defaults, *given) == expected
 
@@ -50,11 +64,17 @@ DEFAULTS = {"cpu": "500m", "memory": "1Gi"}
             {"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "1"}},
             {"limits": {"cpu": "2", "memory": "4Gi"}, "requests": {"cpu": "1"}},
         ),
-        ({"limits": {"nvidia.com/gpu": 1}}, {"limits": {"nvidia.com/gpu": 1}, "requests": DEFAULTS}),
+        (
+            {"limits": {"nvidia.com/gpu": 1}},
+            {"limits": {"nvidia.com/gpu": 1}, "requests": DEFAULTS},
+        ),
     ],
 )
-def test_default_requests_stand_for_what_is_left_out_of_both_lists(given: Any, expected: Any) -> None:
-    """A default request beside a lower limit would be refused: Kubernetes takes the limit for the request."""
+def test_default_requests_stand_for_what_is_left_out_of_both_lists(
+    given: Any, expected: Any
+) -> None:
+    """A default request beside a lower limit would be refused: Kubernetes takes the limit for the
+    request."""
     assert resources(Resources.model_validate(given), requests=DEFAULTS) == expected
 
 
@@ -83,8 +103,15 @@ def placement(**pod: Any) -> dict[str, Any]:
 
 
 def test_placement_is_what_was_said_of_it_and_nothing_else() -> None:
-    pod_fields = {"imagePullSecrets": ["a", "b"], "volumes": [{"name": "v"}], "securityContext": {"runAsUser": 1}}
-    assert placement(**EVERYTHING, **pod_fields) == {**EVERYTHING, "imagePullSecrets": [{"name": "a"}, {"name": "b"}]}
+    pod_fields = {
+        "imagePullSecrets": ["a", "b"],
+        "volumes": [{"name": "v"}],
+        "securityContext": {"runAsUser": 1},
+    }
+    assert placement(**EVERYTHING, **pod_fields) == {
+        **EVERYTHING,
+        "imagePullSecrets": [{"name": "a"}, {"name": "b"}],
+    }
     assert placement(imagePullSecrets=[]) == {}
 
 
@@ -109,7 +136,10 @@ def test_a_pod_runs_as_its_user_unless_the_spec_says_otherwise() -> None:
         "volumes": [],
     }
     for given in ({}, {"runAsUser": 5}):
-        assert pod_spec({}, [], PodOverrides(security_context=given), user=2000)["securityContext"] == given
+        assert (
+            pod_spec({}, [], PodOverrides(security_context=given), user=2000)["securityContext"]
+            == given
+        )
 
 
 # Pods hold to the restricted Pod Security Standard, carry no token, and stay where they are.
@@ -130,7 +160,11 @@ ALSO_HARMLESS = {"image"}
 GROUPS = "LeaderWorkerSet"
 PODS = [
     *((case, "Job") for case in CASES),
-    *((case, "Deployment") for case, body in CASES.items() if "server" in body and case != "many-nodes"),
+    *(
+        (case, "Deployment")
+        for case, body in CASES.items()
+        if "server" in body and case != "many-nodes"
+    ),
     *(("many-nodes", f"{GROUPS} {pod}") for pod in ("leader", "worker")),
 ]
 
@@ -192,7 +226,9 @@ def test_client_cannot_write_to_its_image() -> None:
 
 def test_a_given_pod_security_context_replaces_the_default_whole() -> None:
     given = {"runAsUser": 0, "fsGroup": 3000}
-    pod = template(spec_body(server={"image": "v", "pod": {"securityContext": given}}), "Deployment")["spec"]
+    pod = template(
+        spec_body(server={"image": "v", "pod": {"securityContext": given}}), "Deployment"
+    )["spec"]
     assert pod["securityContext"] == given
 
 
@@ -204,7 +240,8 @@ def test_secrets_are_only_ever_references() -> None:
     ]
 
 
-# How long a server may be held stands on what makes its pods, for whoever releases it without an operator.
+# How long a server may be held stands on what makes its pods, for whoever releases it without an
+# operator.
 
 DAY = 86_400
 SPLIT: Json = {
@@ -218,7 +255,9 @@ SPLIT: Json = {
 
 
 def workloads(bound: int = DAY, **changes: Json | int) -> list[Manifest]:
-    started = server_roles(OWNER, spec(**changes), client_image="c", pull_policy="Always", max_hold_seconds=bound)
+    started = server_roles(
+        OWNER, spec(**changes), client_image="c", pull_policy="Always", max_hold_seconds=bound
+    )
     return [workload(OWNER, role) for role in started]
 
 
@@ -254,7 +293,9 @@ def test_servers_over_several_nodes_carry_it_too() -> None:
 
 
 def test_of_several_pods_the_last_has_a_deadline_to_start_of_its_own() -> None:
-    [servers] = workloads(server={"image": "v", "replicas": 2}, startupDeadlineSeconds=1, runDeadlineSeconds=2)
+    [servers] = workloads(
+        server={"image": "v", "replicas": 2}, startupDeadlineSeconds=1, runDeadlineSeconds=2
+    )
     assert held(servers) == "64"
 
 
@@ -263,11 +304,16 @@ def test_every_role_of_disaggregated_servers_carries_it() -> None:
     assert [held(each) for each in found] == ["64"] * 3
 
 
-# The Job's own end, for when no operator is there: later than any deadline of the run, and there even without those.
+# The Job's own end, for when no operator is there: later than any deadline of the run, and there
+# even without those.
 
 DAY_JOB_DEADLINE = 86_400
 WEEK = 7 * DAY_JOB_DEADLINE
-LIMITED = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 1800, "runDeadlineSeconds": 3600}
+LIMITED = {
+    "pendingDeadlineSeconds": 600,
+    "startupDeadlineSeconds": 1800,
+    "runDeadlineSeconds": 3600,
+}
 URL = {"url": "http://llm.example"}
 
 
@@ -276,7 +322,9 @@ URL = {"url": "http://llm.example"}
     [
         pytest.param(600 + 1800 + 3600, spec_body(**LIMITED), id="all three deadlines"),
         pytest.param(
-            WEEK + 1800 + 3600, spec_body(**LIMITED | {"pendingDeadlineSeconds": 0}), id="no limit to waiting"
+            WEEK + 1800 + 3600,
+            spec_body(**LIMITED | {"pendingDeadlineSeconds": 0}),
+            id="no limit to waiting",
         ),
         pytest.param(
             600 + DAY_JOB_DEADLINE + 3600,
@@ -284,7 +332,9 @@ URL = {"url": "http://llm.example"}
             id="no limit to starting",
         ),
         pytest.param(
-            600 + 1800 + DAY_JOB_DEADLINE, spec_body(**LIMITED | {"runDeadlineSeconds": 0}), id="no limit to measuring"
+            600 + 1800 + DAY_JOB_DEADLINE,
+            spec_body(**LIMITED | {"runDeadlineSeconds": 0}),
+            id="no limit to measuring",
         ),
         pytest.param(1800 + 3600, endpoint_body(URL, **LIMITED), id="an endpoint waits for no GPU"),
         pytest.param(
@@ -302,11 +352,22 @@ def test_active_deadline(expected: int, body: Json) -> None:
 def test_the_bound_stands_for_limits_that_are_left_out() -> None:
     body = spec_body(pendingDeadlineSeconds=1, startupDeadlineSeconds=0, runDeadlineSeconds=0)
     spec = BenchmarkRunSpec.model_validate(body)
-    job = client_job(OWNER, spec, plan_digest="p" * 64, default_image="c", pull_policy="Always", max_hold_seconds=100)
+    job = client_job(
+        OWNER,
+        spec,
+        plan_digest="p" * 64,
+        default_image="c",
+        pull_policy="Always",
+        max_hold_seconds=100,
+    )
     assert job["spec"]["activeDeadlineSeconds"] == 1 + 100 + 100 + DAY_JOB_DEADLINE
 
 
 def test_a_client_is_never_tried_twice() -> None:
     job = of_kind(objects(OWNER, BenchmarkRunSpec.model_validate(spec_body())), "Job")
     pod = job["spec"]["template"]["spec"]
-    assert (job["spec"]["backoffLimit"], job["spec"]["completions"], pod["restartPolicy"]) == (0, 1, "Never")
+    assert (job["spec"]["backoffLimit"], job["spec"]["completions"], pod["restartPolicy"]) == (
+        0,
+        1,
+        "Never",
+    )

@@ -27,11 +27,19 @@ def searching(**changes: object) -> Json:
 
 
 def probed(
-    workload_name: str, probe: int, value: str, *, repeat: int = 1, sequence: int = 0, confirms: bool = False
+    workload_name: str,
+    probe: int,
+    value: str,
+    *,
+    repeat: int = 1,
+    sequence: int = 0,
+    confirms: bool = False,
 ) -> StageRecord:
     """A record of a search's stage."""
     stage_id = open_stage_id(workload_name, probe, repeat)
-    return record(stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False, confirms=confirms))
+    return record(
+        stage_id, sequence=sequence, probe=Probe(value=value, ends_search=False, confirms=confirms)
+    )
 
 
 def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
@@ -39,7 +47,12 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert plan.stages == ()
     (search_plan,) = plan.searches
-    assert (search_plan.axis, search_plan.lowest, search_plan.highest, search_plan.tolerance_percent) == (
+    assert (
+        search_plan.axis,
+        search_plan.lowest,
+        search_plan.highest,
+        search_plan.tolerance_percent,
+    ) == (
         "rate",
         "1",
         "64",
@@ -52,7 +65,8 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
 
 def test_listed_load_points_are_measured_first() -> None:
     run_spec = spec(
-        workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))], objectives=OBJECTIVES
+        workloads=[workload("found", load=searching()), workload("listed", load=rates("2", "8"))],
+        objectives=OBJECTIVES,
     )
     plan = plan_of_client(OWNER, run_spec, token_digest=TOKEN_DIGEST)
     assert {stage.workload for stage in plan.stages} == {"listed"}
@@ -65,17 +79,23 @@ def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
     here, there = (
         plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST),
         plan_of_client(
-            OWNER, spec(**endpoint_body({"url": "http://x"}, **body), server=None), token_digest=TOKEN_DIGEST
+            OWNER,
+            spec(**endpoint_body({"url": "http://x"}, **body), server=None),
+            token_digest=TOKEN_DIGEST,
         ),
     )
     assert here.searches[0].seeds != there.searches[0].seeds
     plain = plan_of_client(
-        OWNER, spec(workloads=[workload("x")], measurement={"cachePolicy": "Isolate"}), token_digest=TOKEN_DIGEST
+        OWNER,
+        spec(workloads=[workload("x")], measurement={"cachePolicy": "Isolate"}),
+        token_digest=TOKEN_DIGEST,
     )
     assert not set(here.searches[0].seeds) & {stage.seed for stage in plain.stages}
 
 
-@pytest.mark.parametrize(("axis", "to", "warmup"), [("RequestRate", "64", 72), ("Concurrency", "64", 96)])
+@pytest.mark.parametrize(
+    ("axis", "to", "warmup"), [("RequestRate", "64", 72), ("Concurrency", "64", 96)]
+)
 def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: int) -> None:
     load = searching(axis=axis, to=to) | {}
     load["search"]["from"] = "1"
@@ -86,7 +106,12 @@ def test_the_warm_up_is_of_the_highest_concurrency(axis: str, to: str, warmup: i
 def test_the_estimate_is_the_most_that_there_can_be() -> None:
     run_spec = spec(
         workloads=[
-            workload("found", load=searching(maxProbes=5, maxRepeats=2), requests=None, durationSeconds=40),
+            workload(
+                "found",
+                load=searching(maxProbes=5, maxRepeats=2),
+                requests=None,
+                durationSeconds=40,
+            ),
             workload("listed", load=rates("2"), requests=7),
         ],
         objectives=OBJECTIVES,
@@ -116,7 +141,8 @@ def test_each_load_measured_is_a_cell_by_rising_load() -> None:
 def test_a_confirmation_is_a_cell_of_its_own_with_a_smaller_error() -> None:
     run_spec = spec(workloads=[workload(load=searching(), requests=40)], objectives=OBJECTIVES)
     found = probed_cells(
-        run_spec, [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)]
+        run_spec,
+        [probed("chat", 1, "1"), probed("chat", 2, "2"), probed("chat", 3, "1", confirms=True)],
     )
     assert [(cell.id, cell.value, cell.confirms) for cell in found] == [
         ("chat/rate=1", "1", False),
@@ -140,11 +166,18 @@ def test_without_a_search_nothing_is_probed_and_no_record_is_looked_at() -> None
 # Envelopes of a search's stages: those that the search may choose are taken, forged ones are not.
 
 LISTED = ("chat/rate=1/r1", "chat/rate=2/r1")
-SEARCHES = (search(requests=3), search(workload="users", axis="concurrency", highest="8", requests=3))
+SEARCHES = (
+    search(requests=3),
+    search(workload="users", axis="concurrency", highest="8", requests=3),
+)
 
 
-def envelope(stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_search: str | None = None) -> Envelope:
-    return sealed()[0].model_copy(update={"stage_id": stage_id, "sequence": sequence, "ends_search": ends_search})
+def envelope(
+    stage_id: str = "chat/search-02/r1", *, sequence: int = 3, ends_search: str | None = None
+) -> Envelope:
+    return sealed()[0].model_copy(
+        update={"stage_id": stage_id, "sequence": sequence, "ends_search": ends_search}
+    )
 
 
 @pytest.mark.parametrize(
@@ -179,7 +212,8 @@ def test_a_plan_without_searches_has_its_stages_and_no_more() -> None:
     assert problem_with(envelope(sequence=2), LISTED, ()) == "the plan has 2 stages"
 
 
-# ---- through the line to the client -------------------------------------------------------------------------------------
+# ---- through the line to the client
+# -------------------------------------------------------------------------------------
 
 
 def sent(stage_id: str, sequence: int, *, ends: bool = False) -> Sealed:
@@ -187,7 +221,9 @@ def sent(stage_id: str, sequence: int, *, ends: bool = False) -> Sealed:
 
 
 async def pulled(*records: Sealed) -> Pulled:
-    link = linked(Says(delivery(*records)), stage_ids=("chat/concurrency=2/r1",), searches=SEARCHES[:1])
+    link = linked(
+        Says(delivery(*records)), stage_ids=("chat/concurrency=2/r1",), searches=SEARCHES[:1]
+    )
     return await link.pull(from_sequence=0, seen_version=-1)
 
 

@@ -1,4 +1,5 @@
-"""A command in place of the image's entry point: what it carries is not repeated, and what it gives is read like arguments."""
+"""A command in place of the image's entry point: what it carries is not repeated, and what it gives
+is read like arguments."""
 
 import json
 import re
@@ -28,7 +29,16 @@ from benchrun_client.contract import PROFILE_STAGE, ProfilePlan
 from benchrun_client.engines import ENGINE
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
-from unit.plan.specs import OWNER, Json, concurrencies, endpoint_body, rates, spec, spec_body, workload as a_workload
+from unit.plan.specs import (
+    OWNER,
+    Json,
+    concurrencies,
+    endpoint_body,
+    rates,
+    spec,
+    spec_body,
+    workload as a_workload,
+)
 
 MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
 NAME, PORT = "--served-model-name=Qwen/Qwen3-4B", "--port=8000"
@@ -44,9 +54,17 @@ def containers(**server: Any) -> dict[str, Json]:
 @pytest.mark.parametrize(
     ("given", "command", "args"),
     [
-        pytest.param([], None, ["Qwen/Qwen3-4B", NAME, PORT, "--dtype=half"], id="the image's own entry point"),
         pytest.param(
-            ["vllm", "serve"], ["vllm", "serve"], ["Qwen/Qwen3-4B", NAME, PORT, "--dtype=half"], id="carries nothing"
+            [],
+            None,
+            ["Qwen/Qwen3-4B", NAME, PORT, "--dtype=half"],
+            id="the image's own entry point",
+        ),
+        pytest.param(
+            ["vllm", "serve"],
+            ["vllm", "serve"],
+            ["Qwen/Qwen3-4B", NAME, PORT, "--dtype=half"],
+            id="carries nothing",
         ),
         pytest.param(
             [*MODULE, "--model", "$(MODEL)"],
@@ -102,7 +120,9 @@ def test_flags_in_a_command_are_read_like_arguments() -> None:
 
 
 def test_flags_in_a_script_are_not_checked() -> None:
-    run = spec(server={"image": "v", "command": ["bash", "-c", "vllm serve $(MODEL) --max-model-len 4096"]})
+    run = spec(
+        server={"image": "v", "command": ["bash", "-c", "vllm serve $(MODEL) --max-model-len 4096"]}
+    )
     assert run.server is not None
     assert run.server.words_of("server") is None
     assert plan_of_client(OWNER, run, token_digest=TOKEN_DIGEST).target.context_tokens is None
@@ -116,7 +136,9 @@ PVC = {"pvc": {"claimName": "models", "path": "qwen"}}
 @pytest.mark.parametrize(
     ("expected", "model"),
     [
-        pytest.param(["org/m", "--served-model-name=org/m", "--port=8000"], {"name": "org/m"}, id="hub"),
+        pytest.param(
+            ["org/m", "--served-model-name=org/m", "--port=8000"], {"name": "org/m"}, id="hub"
+        ),
         pytest.param(
             ["org/m", "--served-model-name=org/m", "--port=8000", "--revision=v2"],
             {"name": "org/m", "revision": "v2"},
@@ -153,11 +175,15 @@ def test_the_users_flags_come_last_and_verbatim() -> None:
     assert started_args(spec(server={"image": "v", "args": flags}))[-2:] == flags
 
 
-def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_engine_whose_image_does_not_begin_with_its_server_has_a_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(server_pod, "ENGINE", replace(ENGINE, command=("python3", "-m", "server")))
     run = spec()
     assert run.server is not None
-    (container,) = engine_pod(OWNER, run, run.server, args=["--x"], resources=run.server.resources)["containers"]
+    (container,) = engine_pod(OWNER, run, run.server, args=["--x"], resources=run.server.resources)[
+        "containers"
+    ]
     assert (container["command"], container["args"]) == (["python3", "-m", "server"], ["--x"])
 
 
@@ -180,7 +206,9 @@ def variables(body: Json) -> dict[str, Any]:
 
 
 def with_variable(value: str, **changes: Any) -> Json:
-    return spec_body(server={"image": "v", "env": [{"name": "VLLM_SERVER_DEV_MODE", "value": value}]}, **changes)
+    return spec_body(
+        server={"image": "v", "env": [{"name": "VLLM_SERVER_DEV_MODE", "value": value}]}, **changes
+    )
 
 
 def test_reset_opens_the_endpoints_behind_a_fence() -> None:
@@ -212,7 +240,8 @@ def test_whoever_opens_them_there_is_a_fence(fenced: bool, body: Json) -> None:
     assert ("NetworkPolicy" in kinds(body)) is fenced
 
 
-# A server that can be profiled: what it is given, the container beside it, and the load that it gets.
+# A server that can be profiled: what it is given, the container beside it, and the load that it
+# gets.
 
 
 def profiled(**changes: Any) -> BenchmarkRunSpec:
@@ -232,7 +261,9 @@ def image(tag: str) -> dict[str, Any]:
     return {"server": {"image": f"registry:5000/vllm/vllm-openai{tag}"}}
 
 
-@pytest.mark.parametrize("tag", [":v0.13.0", ":v0.32.0", ":0.32", ":latest", "", "@sha256:0123", ":v1.0", ":v0.130.1"])
+@pytest.mark.parametrize(
+    "tag", [":v0.13.0", ":v0.32.0", ":0.32", ":latest", "", "@sha256:0123", ":v1.0", ":v0.130.1"]
+)
 def test_a_current_server_gets_an_argument(tag: str) -> None:
     *before, ours = engine(profiled(**image(tag)))["args"]
     assert before == engine(spec(**image(tag)))["args"]
@@ -247,7 +278,9 @@ def test_a_current_server_gets_an_argument(tag: str) -> None:
     assert engine(profiled(**image(tag)))["env"] == engine(spec(**image(tag)))["env"]
 
 
-@pytest.mark.parametrize("tag", [":v0.8.4", ":0.12.0", ":v0.9", ":v0.10.1.1", ":v0.11.0-cu128", ":v0.8.4@sha256:01"])
+@pytest.mark.parametrize(
+    "tag", [":v0.8.4", ":0.12.0", ":v0.9", ":v0.10.1.1", ":v0.11.0-cu128", ":v0.8.4@sha256:01"]
+)
 def test_an_older_one_would_end_at_it_and_gets_variables(tag: str) -> None:
     run_spec = profiled(**image(tag))
     assert engine(run_spec)["args"] == engine(spec(**image(tag)))["args"]
@@ -260,12 +293,17 @@ def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> 
     _, reader = pod(profiled())["containers"]
     command = reader["command"]
     assert (reader["name"], reader["image"]) == ("trace-reader", "vllm/vllm-openai:v0.32.0")
-    assert (command[:2], command[3:]) == (["python3", "-c"], ["/profile/br-qwen-6316e01c-server", "8092"])
+    assert (command[:2], command[3:]) == (
+        ["python3", "-c"],
+        ["/profile/br-qwen-6316e01c-server", "8092"],
+    )
     # Kubernetes would take $(...) for a variable, and an argument may have 128 KiB.
     assert "$(" not in command[2]
     assert len(command[2]) < 16_000
     assert reader["resources"]["limits"] == reader["resources"]["requests"]
-    assert reader["volumeMounts"] == [{"name": "profile", "mountPath": "/profile", "readOnly": True}]
+    assert reader["volumeMounts"] == [
+        {"name": "profile", "mountPath": "/profile", "readOnly": True}
+    ]
 
 
 @pytest.mark.parametrize(
@@ -277,7 +315,9 @@ def test_the_reader_needs_no_image_of_its_own_and_takes_no_whole_core_away() -> 
 )
 def test_the_trace_goes_with_the_pod_or_stays_on_a_claim(profile: Json, volume: Json) -> None:
     assert {"name": "profile", **volume} in pod(profiled(profile=profile))["volumes"]
-    assert {"name": "profile", "mountPath": "/profile"} in engine(profiled(profile=profile))["volumeMounts"]
+    assert {"name": "profile", "mountPath": "/profile"} in engine(profiled(profile=profile))[
+        "volumeMounts"
+    ]
 
 
 def test_without_a_profile_nothing_is_different() -> None:
@@ -287,7 +327,9 @@ def test_without_a_profile_nothing_is_different() -> None:
 
 def test_the_client_may_reach_the_reader_and_nobody_else() -> None:
     def ports(run_spec: BenchmarkRunSpec) -> set[int]:
-        rules = network_policy_manifests(OWNER, run_spec, operator_namespace="bench-system")[0]["spec"]["ingress"]
+        rules = network_policy_manifests(OWNER, run_spec, operator_namespace="bench-system")[0][
+            "spec"
+        ]["ingress"]
         return {port["port"] for rule in rules for port in rule["ports"]}
 
     assert ports(profiled()) - ports(spec()) == {8092}
@@ -303,14 +345,23 @@ def test_the_last_workloads_highest_load_is_profiled_as_a_closed_loop() -> None:
     workloads = [a_workload("first"), a_workload("second", load=concurrencies(2, 32))]
     found = profile_plan(profiled(workloads=workloads, profile={"seconds": 3}))
     load = found.load
-    assert (load.workload, load.concurrency, load.requests, load.prompts) == ("second", 32, 128, None)
+    assert (load.workload, load.concurrency, load.requests, load.prompts) == (
+        "second",
+        32,
+        128,
+        None,
+    )
     assert (found.seconds, found.max_seconds, found.reader_port) == (3, 300, 8092)
     plan = plan_of_client(OWNER, profiled(workloads=workloads), token_digest="0" * 64)
-    assert load.seed not in {each.seed for each in plan.stages} | {each.seed for each in plan.warmups}
+    assert load.seed not in {each.seed for each in plan.stages} | {
+        each.seed for each in plan.warmups
+    }
 
 
 def test_a_profile_asks_for_no_more_prompts_than_seconds_of_load_need() -> None:
-    large = profile_plan(profiled(workloads=[a_workload(load=concurrencies(1000), requests=2000)])).load
+    large = profile_plan(
+        profiled(workloads=[a_workload(load=concurrencies(1000), requests=2000)])
+    ).load
     assert (large.concurrency, large.requests) == (1000, 1256)
     rows = {"shareGPT": {"file": {"path": "/data/rows.json"}}}
     of_file = profile_plan(profiled(workloads=[a_workload(load=rates("100"), dataset=rows)])).load
@@ -326,7 +377,9 @@ def test_its_record_comes_after_those_of_all_stages() -> None:
     run_spec = profiled(workloads=[a_workload(load=rates("1", "4"))])
     planned = [stage.id for stage in planned_stages(run_spec, run_uid="u")]
     assert stage_ids(run_spec, run_uid="u") == (*planned, PROFILE_STAGE)
-    assert stage_ids(spec(workloads=[a_workload(load=rates("1", "4"))]), run_uid="u") == tuple(planned)
+    assert stage_ids(spec(workloads=[a_workload(load=rates("1", "4"))]), run_uid="u") == tuple(
+        planned
+    )
 
 
 def test_the_deployment_is_one_that_kubernetes_takes() -> None:
@@ -338,6 +391,10 @@ def test_the_deployment_is_one_that_kubernetes_takes() -> None:
 
 def test_the_operators_image_holds_the_reader() -> None:
     root = Path(__file__).parents[3]
-    copied = re.findall(r"^COPY client-image/(benchrun_client\S*) ", (root / "Dockerfile").read_text(), re.MULTILINE)
-    shipped = "\n".join(file.read_text() for path in copied for file in (root / "client-image" / path).rglob("*.py"))
+    copied = re.findall(
+        r"^COPY client-image/(benchrun_client\S*) ", (root / "Dockerfile").read_text(), re.MULTILINE
+    )
+    shipped = "\n".join(
+        file.read_text() for path in copied for file in (root / "client-image" / path).rglob("*.py")
+    )
     assert reader_source() in shipped

@@ -20,12 +20,18 @@ from benchrun.plan import (
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec, spec_body, workload
 
 TWO = [workload("chat", load=rates("1", "inf")), workload("code", load=concurrencies(8))]
-EIGHT = [workload("chat", load=rates("1", "2", "4", "8")), workload("code", load=concurrencies(1, 2, 4, 8))]
+EIGHT = [
+    workload("chat", load=rates("1", "2", "4", "8")),
+    workload("code", load=concurrencies(1, 2, 4, 8)),
+]
 
 
 def order(*, repeats: int = 1, workloads: list[Json], **measurement: Any) -> list[str]:
     return [
-        s.id for s in planned_stages(spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u")
+        s.id
+        for s in planned_stages(
+            spec(workloads=workloads, repeats=repeats, measurement=measurement), run_uid="u"
+        )
     ]
 
 
@@ -41,7 +47,9 @@ def test_as_listed_repeats_are_outermost_then_workloads_then_load_points() -> No
 
 
 def test_shuffled_every_repeat_holds_every_load_point_once_in_an_order_of_its_own() -> None:
-    shuffled, listed = (order(workloads=EIGHT, repeats=3, order=how) for how in ("Shuffled", "AsListed"))
+    shuffled, listed = (
+        order(workloads=EIGHT, repeats=3, order=how) for how in ("Shuffled", "AsListed")
+    )
     assert shuffled == order(workloads=EIGHT, repeats=3)
     repeats = [shuffled[n : n + 8] for n in (0, 8, 16)]
     assert [set(repeat) for repeat in repeats] == [set(listed[n : n + 8]) for n in (0, 8, 16)]
@@ -56,7 +64,10 @@ def test_the_seed_alone_decides_the_order_and_not_how_the_spec_is_written() -> N
 
 def test_over_many_seeds_every_load_point_is_at_every_place_about_equally_often() -> None:
     places = Counter(
-        place for seed in range(400) for place, stage in enumerate(order(workloads=TWO, seed=seed)) if "inf" in stage
+        place
+        for seed in range(400)
+        for place, stage in enumerate(order(workloads=TWO, seed=seed))
+        if "inf" in stage
     )
     assert set(places) == {0, 1, 2}
     # 133 are expected of 400; 5 standard deviations are 47.
@@ -85,7 +96,11 @@ def test_a_cell_pools_the_repeats_of_a_load_point() -> None:
 
 def test_every_stage_is_in_exactly_one_cell() -> None:
     given = spec(
-        workloads=[workload("chat", load=rates("1", "4")), workload("code", load=concurrencies(1, 2))], repeats=3
+        workloads=[
+            workload("chat", load=rates("1", "4")),
+            workload("code", load=concurrencies(1, 2)),
+        ],
+        repeats=3,
     )
     pooled = [stage for cell in cells(given) for stage in cell.stage_ids]
     assert sorted(pooled) == sorted(s.id for s in planned_stages(given, run_uid="u"))
@@ -116,8 +131,12 @@ def test_a_load_value_has_one_spelling(expected: str, written: str) -> None:
         pytest.param(1, "0.001", 1, id="never none"),
     ],
 )
-def test_a_duration_asks_for_rate_times_duration_requests(expected: int, rate: str, seconds: int) -> None:
-    lasting = Workload.model_validate(workload(load=rates(rate), requests=None, durationSeconds=seconds))
+def test_a_duration_asks_for_rate_times_duration_requests(
+    expected: int, rate: str, seconds: int
+) -> None:
+    lasting = Workload.model_validate(
+        workload(load=rates(rate), requests=None, durationSeconds=seconds)
+    )
     assert requests_of(lasting, rate) == expected
 
 
@@ -136,10 +155,14 @@ def test_gpus_are_counted_whoever_makes_them(expected: int, limits: Json) -> Non
 
 
 def test_estimate_is_the_least_gpu_time_of_open_loops() -> None:
-    two = [workload("chat", load=rates("4", "inf"), requests=100), workload("code", load=rates("3"), requests=100)]
+    two = [
+        workload("chat", load=rates("4", "inf"), requests=100),
+        workload("code", load=rates("3"), requests=100),
+    ]
     server = {"image": "v", "resources": {"limits": {"nvidia.com/gpu": 2}}}
     found = estimate(spec(workloads=two, repeats=2, server=server))
-    # 2 repeats x (100/4 + 100/3) s = 116.7, rounded up, on 2 GPUs; "inf" adds nothing that could be known.
+    # 2 repeats x (100/4 + 100/3) s = 116.7, rounded up, on 2 GPUs; "inf" adds nothing that could be
+    # known.
     assert (found.stages, found.requests, found.gpu_seconds) == (6, 600, 2 * 117)
 
 
@@ -154,13 +177,16 @@ def test_no_gpu_time_is_claimed_where_none_is_known(body: Json) -> None:
     assert estimate(spec(**body)).gpu_seconds is None
 
 
-# Seeds: equal where traffic must be equal, different where it must not be, and unmoved by what is added beside them.
+# Seeds: equal where traffic must be equal, different where it must not be, and unmoved by what is
+# added beside them.
 
 URL = {"url": "http://llm.example"}
 
 
 def seeds(body: Json, *, uid: str = "uid-1") -> dict[str, int]:
-    return {s.id: s.seed for s in planned_stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)}
+    return {
+        s.id: s.seed for s in planned_stages(BenchmarkRunSpec.model_validate(body), run_uid=uid)
+    }
 
 
 def chat(load: Json) -> Json:
@@ -173,15 +199,27 @@ BEFORE = spec_body(workloads=[chat(rates("1", "4"))], repeats=2)
 @pytest.mark.parametrize(
     "after",
     [
-        pytest.param(spec_body(workloads=[chat(rates("1", "2", "4", "inf"))], repeats=2), id="a load point is added"),
-        pytest.param(spec_body(workloads=[chat(rates("4", "1"))], repeats=2), id="load points change places"),
         pytest.param(
-            spec_body(workloads=[workload("code"), chat(rates("1", "4"))], repeats=2), id="a workload is added"
+            spec_body(workloads=[chat(rates("1", "2", "4", "inf"))], repeats=2),
+            id="a load point is added",
         ),
-        pytest.param(spec_body(workloads=[chat(rates("1", "4"))], repeats=5), id="repeats are added"),
-        pytest.param(spec_body(workloads=[chat(rates("1.0", "4.000"))], repeats=2), id="numbers are spelled otherwise"),
         pytest.param(
-            spec_body(workloads=[chat(rates("1", "4"))], repeats=2, model={"name": "other"}), id="another model"
+            spec_body(workloads=[chat(rates("4", "1"))], repeats=2), id="load points change places"
+        ),
+        pytest.param(
+            spec_body(workloads=[workload("code"), chat(rates("1", "4"))], repeats=2),
+            id="a workload is added",
+        ),
+        pytest.param(
+            spec_body(workloads=[chat(rates("1", "4"))], repeats=5), id="repeats are added"
+        ),
+        pytest.param(
+            spec_body(workloads=[chat(rates("1.0", "4.000"))], repeats=2),
+            id="numbers are spelled otherwise",
+        ),
+        pytest.param(
+            spec_body(workloads=[chat(rates("1", "4"))], repeats=2, model={"name": "other"}),
+            id="another model",
         ),
     ],
 )
@@ -202,7 +240,14 @@ def test_no_stage_is_reseeded_when(after: Json) -> None:
     ],
 )
 def test_seed_depends_on(change: dict[str, Any]) -> None:
-    parts: dict[str, Any] = {"base": 1, "workload": "chat", "axis": "rate", "value": "4", "repeat": 1, "run_uid": None}
+    parts: dict[str, Any] = {
+        "base": 1,
+        "workload": "chat",
+        "axis": "rate",
+        "value": "4",
+        "repeat": 1,
+        "run_uid": None,
+    }
     assert stage_seed(**parts | change) != stage_seed(**parts)
 
 
@@ -212,7 +257,8 @@ def test_two_runs_on_their_own_servers_send_equal_traffic() -> None:
 
 def test_two_runs_against_an_endpoint_send_different_traffic() -> None:
     first, second = (
-        seeds(endpoint_body(URL, workloads=[chat(rates("1", "4"))]), uid=uid) for uid in ("uid-1", "uid-2")
+        seeds(endpoint_body(URL, workloads=[chat(rates("1", "4"))]), uid=uid)
+        for uid in ("uid-1", "uid-2")
     )
     assert first.keys() == second.keys()
     assert not set(first.values()) & set(second.values())
@@ -243,7 +289,11 @@ def test_under_reset_prompts_are_those_of_isolate() -> None:
 
 def test_all_seeds_of_a_run_differ() -> None:
     body = spec_body(
-        workloads=[chat(rates("1", "2", "4", "inf")), workload("code", load=concurrencies(1, 2, 4))], repeats=10
+        workloads=[
+            chat(rates("1", "2", "4", "inf")),
+            workload("code", load=concurrencies(1, 2, 4)),
+        ],
+        repeats=10,
     )
     found = list(seeds(body).values())
     assert len(set(found)) == len(found) == 70
@@ -276,16 +326,25 @@ def division(client: Json, *workloads: Json, **changes: Any) -> Division:
         pytest.param(2, rates("100.5"), id="a fraction more is not"),
         pytest.param(3, rates("5", "250"), id="the highest counts"),
         pytest.param(2, rates("inf"), id="all at once: as many streams as requests"),
-        pytest.param(1, {**rates("inf"), "maxConcurrency": 20}, id="under a cap: as many as may be under way"),
-        pytest.param(1, {"search": {"axis": "RequestRate", "from": "1", "to": "900"}}, id="a search is one's"),
+        pytest.param(
+            1, {**rates("inf"), "maxConcurrency": 20}, id="under a cap: as many as may be under way"
+        ),
+        pytest.param(
+            1, {"search": {"axis": "RequestRate", "from": "1", "to": "900"}}, id="a search is one's"
+        ),
     ],
 )
 def test_auto_follows_the_highest_load(expected: int, load: Json) -> None:
     searched = (
-        {"objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]} if "search" in load else {}
+        {"objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]}
+        if "search" in load
+        else {}
     )
     requests = 4000 if searched else 200
-    assert division({"parallelism": "Auto"}, workload(load=load, requests=requests), **searched).shards == expected
+    assert (
+        division({"parallelism": "Auto"}, workload(load=load, requests=requests), **searched).shards
+        == expected
+    )
 
 
 def test_auto_follows_the_workload_that_needs_most() -> None:
@@ -308,6 +367,8 @@ def test_auto_follows_the_workload_that_needs_most() -> None:
         (4, {"requests": {"cpu": "2.9"}}, 2, 2),
     ],
 )
-def test_a_pod_holds_as_many_as_it_has_whole_cores(shards: int, resources: Json, processes: int, pods: int) -> None:
+def test_a_pod_holds_as_many_as_it_has_whole_cores(
+    shards: int, resources: Json, processes: int, pods: int
+) -> None:
     found = division({"parallelism": shards, "resources": resources})
     assert (found.shards, found.processes, found.pods) == (shards, processes, pods)

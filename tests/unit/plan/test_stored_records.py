@@ -1,4 +1,5 @@
-"""ConfigMaps of what was measured: what is put in comes out, and what else is in there is an error and no record."""
+"""ConfigMaps of what was measured: what is put in comes out, and what else is in there is an error
+and no record."""
 
 import pytest
 from benchrun import names
@@ -21,13 +22,21 @@ from unit.plan.specs import OWNER
 BYTES = "benchrun.dev/stored-bytes"
 
 
-def stage(*, packed: bytes = b"record", timeline: bytes | None = None, ends_search: str | None = None) -> Manifest:
-    arrival = Arrival(7, "chat/rate=1/r1", "p" * 64, digest="d", data=packed, ends_search=ends_search)
-    return stage_config_map(OWNER, arrival, timeline=TimelinePart(timeline, through=12.5) if timeline else None)
+def stage(
+    *, packed: bytes = b"record", timeline: bytes | None = None, ends_search: str | None = None
+) -> Manifest:
+    arrival = Arrival(
+        7, "chat/rate=1/r1", "p" * 64, digest="d", data=packed, ends_search=ends_search
+    )
+    return stage_config_map(
+        OWNER, arrival, timeline=TimelinePart(timeline, through=12.5) if timeline else None
+    )
 
 
 @given(st.binary(max_size=50), st.none() | st.binary(min_size=1, max_size=50))
-def test_what_is_put_in_comes_out_and_its_size_stands_beside_it(packed: bytes, timeline: bytes | None) -> None:
+def test_what_is_put_in_comes_out_and_its_size_stands_beside_it(
+    packed: bytes, timeline: bytes | None
+) -> None:
     found = stage(packed=packed, timeline=timeline)
     assert stored_part(found, RECORD_KEY) == packed
     assert stored_part(found, TIMELINE_KEY) == timeline
@@ -36,13 +45,18 @@ def test_what_is_put_in_comes_out_and_its_size_stands_beside_it(packed: bytes, t
 
 def test_a_stage_tells_what_its_envelope_said() -> None:
     meta = stage()["metadata"]
-    assert (meta["name"], meta["labels"]["benchrun.dev/sequence"]) == ("br-qwen-6316e01c-stage-007", "7")
+    assert (meta["name"], meta["labels"]["benchrun.dev/sequence"]) == (
+        "br-qwen-6316e01c-stage-007",
+        "7",
+    )
     assert meta["labels"]["benchrun.dev/role"] == "stage"
     assert meta["annotations"]["benchrun.dev/record-digest"] == "d"
     assert meta["annotations"]["benchrun.dev/stage"] == "chat/rate=1/r1"
     assert meta["annotations"]["benchrun.dev/plan-digest"] == "p" * 64
     assert "benchrun.dev/ends-search" not in meta["annotations"]
-    assert stage(ends_search="chat")["metadata"]["annotations"]["benchrun.dev/ends-search"] == "chat"
+    assert (
+        stage(ends_search="chat")["metadata"]["annotations"]["benchrun.dev/ends-search"] == "chat"
+    )
 
 
 CHUNK = timeline_config_map(OWNER, chunk=2, timeline=TimelinePart(b"t", through=12.5))
@@ -65,7 +79,9 @@ def test_a_chunk_goes_with_the_timeline() -> None:
     assert CHUNK["metadata"]["labels"]["benchrun.dev/role"] == "timeline"
 
 
-@pytest.mark.parametrize("body", [{}, {"binaryData": None}, {"binaryData": []}, {"binaryData": {"other": "eA=="}}])
+@pytest.mark.parametrize(
+    "body", [{}, {"binaryData": None}, {"binaryData": []}, {"binaryData": {"other": "eA=="}}]
+)
 def test_where_nothing_is_held_nothing_is_read(body: dict[str, object]) -> None:
     assert stored_part(body, RECORD_KEY) is None
     with pytest.raises(ValueError):

@@ -25,7 +25,9 @@ def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[s
     }
 
 
-def checked(changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_KNOWN, **outside: Any) -> Checked:
+def checked(
+    changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_KNOWN, **outside: Any
+) -> Checked:
     """The minimal object with changes, checked."""
     return check_run(manifest(changes, **outside), known)
 

@@ -1,4 +1,5 @@
-"""Whatever is in a manifest: an answer, never a traceback; and what the operator would refuse, `check` refuses at that field."""
+"""Whatever is in a manifest: an answer, never a traceback; and what the operator would refuse,
+`check` refuses at that field."""
 
 from typing import Any
 
@@ -13,12 +14,33 @@ from unit.api.spec_cases import minimal
 from unit.preflight.checks import manifest
 from unit.sizing.configs import LLAMA_8B
 
-KNOWN = Known(shape=model_shape(LLAMA_8B), gpu_bytes=80 * 2**30, weights_bytes=15 * 2**30, overhead_bytes=2**30)
-SIMPLE = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
+KNOWN = Known(
+    shape=model_shape(LLAMA_8B),
+    gpu_bytes=80 * 2**30,
+    weights_bytes=15 * 2**30,
+    overhead_bytes=2**30,
+)
+SIMPLE = (
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=4)
+)
 WORDS = st.sampled_from(
-    ["spec", "metadata", "name", "generateName", "apiVersion", "kind", "model", "server", "workloads", "load", "args"]
+    [
+        "spec",
+        "metadata",
+        "name",
+        "generateName",
+        "apiVersion",
+        "kind",
+        "model",
+        "server",
+        "workloads",
+        "load",
+        "args",
+    ]
 ) | st.text(max_size=3)
-ANYTHING = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4))
+ANYTHING = st.recursive(
+    SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=4)
+)
 FLAGS = st.lists(
     st.sampled_from(
         [
@@ -52,7 +74,9 @@ def test_a_spec_of_any_form_is_answered_at_its_fields(changes: dict[str, Any]) -
     found = check_run(manifest(changes), KNOWN)
     broken, something_else = broken_in_python(BenchmarkRunSpec, minimal(changes))
     assert found.has_errors or not (broken or something_else)
-    assert {r.path.split(".")[0].split("[")[0] for r in found.remarks if r.level == "Error"} <= {"spec"}
+    assert {r.path.split(".")[0].split("[")[0] for r in found.remarks if r.level == "Error"} <= {
+        "spec"
+    }
 
 
 @settings(max_examples=300)
@@ -71,4 +95,6 @@ def test_every_rule_that_is_broken_is_named_at_its_field(spec: dict[str, Any]) -
 def test_arguments_of_any_form_are_answered_each_at_its_place(args: list[str]) -> None:
     found = check_run(manifest({"server.args": args}), KNOWN)
     places = [r.path for r in found.remarks if r.path.startswith("spec.server.args[")]
-    assert {int(path.removeprefix("spec.server.args[").rstrip("]")) for path in places} <= set(range(len(args)))
+    assert {int(path.removeprefix("spec.server.args[").rstrip("]")) for path in places} <= set(
+        range(len(args))
+    )

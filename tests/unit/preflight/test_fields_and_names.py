@@ -1,4 +1,5 @@
-"""Fields that do not exist, values of another type, names: where each is, what was meant, what there is."""
+"""Fields that do not exist, values of another type, names: where each is, what was meant, what
+there is."""
 
 from typing import Any
 
@@ -14,19 +15,48 @@ LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
     ("changes", "path", "text"),
     [
         ({"model.revison": "x"}, "spec.model.revison", "unknown field; did you mean revision?"),
-        ({"model.source": {"hubb": {}}}, "spec.model.source.hubb", "unknown field; did you mean hub?"),
-        ({"model.source": {"s4": {}}}, "spec.model.source.s4", "unknown field; there are hub, pvc, imageVolume, path"),
+        (
+            {"model.source": {"hubb": {}}},
+            "spec.model.source.hubb",
+            "unknown field; did you mean hub?",
+        ),
+        (
+            {"model.source": {"s4": {}}},
+            "spec.model.source.s4",
+            "unknown field; there are hub, pvc, imageVolume, path",
+        ),
         (
             {"workloads.0.load.zebra": 1},
             f"{LOAD}.zebra",
-            "unknown field; there are requestRates, maxConcurrency, burstiness, concurrencies, search, traceSpeeds, batchSizes",
+            "unknown field; there are requestRates, maxConcurrency, burstiness, concurrencies, "
+            "search, traceSpeeds, batchSizes",
         ),
-        ({"workloads.0.dataset.random.inputToken": 1}, f"{DATASET}.random.inputToken", "did you mean inputTokens?"),
-        ({"workloads.0.dataset.zebra": {}}, f"{DATASET}.zebra", "unknown field; there are random, prefixRepetition"),
+        (
+            {"workloads.0.dataset.random.inputToken": 1},
+            f"{DATASET}.random.inputToken",
+            "did you mean inputTokens?",
+        ),
+        (
+            {"workloads.0.dataset.zebra": {}},
+            f"{DATASET}.zebra",
+            "unknown field; there are random, prefixRepetition",
+        ),
         ({"zzzzzz": 1}, "spec.zzzzzz", "unknown field"),
-        ({"objectives": [{"metrics": "TTFT"}]}, "spec.objectives[0].metrics", "unknown field; did you mean metric?"),
-        ({"server.env": [{"name": "A", "val": "1"}]}, "spec.server.env[0].val", "unknown field; did you mean value?"),
-        ({"server.pod.nodeSelektor": {}}, "spec.server.pod.nodeSelektor", "unknown field; did you mean nodeSelector?"),
+        (
+            {"objectives": [{"metrics": "TTFT"}]},
+            "spec.objectives[0].metrics",
+            "unknown field; did you mean metric?",
+        ),
+        (
+            {"server.env": [{"name": "A", "val": "1"}]},
+            "spec.server.env[0].val",
+            "unknown field; did you mean value?",
+        ),
+        (
+            {"server.pod.nodeSelektor": {}},
+            "spec.server.pod.nodeSelektor",
+            "unknown field; did you mean nodeSelector?",
+        ),
     ],
 )
 def test_an_unknown_field(changes: dict[str, Any], path: str, text: str) -> None:
@@ -55,7 +85,11 @@ def test_where_nothing_is_near_and_there_are_many_none_is_listed() -> None:
         ({"server.resources": {"limits": {"cpu": "two"}}}, "spec.server.resources.limits.cpu"),
         ({"server.resources": {"limits": {"cpu": -1}}}, "spec.server.resources.limits.cpu"),
         (
-            {"workloads.0.dataset": {"texts": {"file": {"path": "/x"}, "column": "c", "textsPerPrompt": 20_000}}},
+            {
+                "workloads.0.dataset": {
+                    "texts": {"file": {"path": "/x"}, "column": "c", "textsPerPrompt": 20_000}
+                }
+            },
             f"{DATASET}.texts.textsPerPrompt",
         ),
         ({"repeats": 100, "workloads.0.load": {"concurrencies": [1, 2, 3]}}, "spec.repeats"),
@@ -88,9 +122,20 @@ def test_a_name_that_children_can_be_called_after(name: str) -> None:
 
 
 def test_what_kubectl_prints_can_be_checked() -> None:
-    metadata = {"name": "a", "uid": "u", "resourceVersion": "1", "generation": 1, "creationTimestamp": "t"}
+    metadata = {
+        "name": "a",
+        "uid": "u",
+        "resourceVersion": "1",
+        "generation": 1,
+        "creationTimestamp": "t",
+    }
     assert (
-        messages(checked(metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}), "Error")
+        messages(
+            checked(
+                metadata={**metadata, "managedFields": [], "selfLink": "x"}, status={"phase": "x"}
+            ),
+            "Error",
+        )
         == {}
     )
 

@@ -26,7 +26,9 @@ FILE = {"configMap": {"name": "c", "key": "k"}}
         (["--max-model-len=auto"], SHORT_MODEL, "config.json"),
     ],
 )
-def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Known, told_by: str) -> None:
+def test_a_request_longer_than_a_sequence_is_an_error(
+    args: list[str], known: Known, told_by: str
+) -> None:
     text = messages(checked({**RANDOM, "server.args": args}, known=known), "Error")[DATASET]
     assert f"({told_by})" in text
     golden(text)
@@ -41,7 +43,9 @@ def test_a_request_longer_than_a_sequence_is_an_error(args: list[str], known: Kn
         ({"maxTotalTokens": 4096}, 4095, False),
     ],
 )
-def test_rows_that_are_too_long_are_left_out_which_is_no_error(members: dict[str, Any], limit: int, fits: bool) -> None:
+def test_rows_that_are_too_long_are_left_out_which_is_no_error(
+    members: dict[str, Any], limit: int, fits: bool
+) -> None:
     dataset = {"shareGPT": {"file": FILE, **members}}
     found = checked({"workloads.0.dataset": dataset, "server.args": [f"--max-model-len={limit}"]})
     assert DATASET not in messages(found, "Error")
@@ -52,19 +56,44 @@ def test_rows_that_are_too_long_are_left_out_which_is_no_error(members: dict[str
     ("dataset", "tokens"),
     [
         ({"shareGPT": {"file": FILE, "outputTokens": 4096}}, "4,096"),
-        ({"texts": {"file": FILE, "column": "review", "textsPerPrompt": 400, "outputTokensPerText": 10}}, "4,000"),
+        (
+            {
+                "texts": {
+                    "file": FILE,
+                    "column": "review",
+                    "textsPerPrompt": 400,
+                    "outputTokensPerText": 10,
+                }
+            },
+            "4,000",
+        ),
         ({"custom": {"file": FILE, "outputTokens": 2000}}, "2,000"),
-        ({"huggingFace": {"repository": "openai/gsm8k", "column": "question", "outputTokens": 2000}}, "2,000"),
+        (
+            {
+                "huggingFace": {
+                    "repository": "openai/gsm8k",
+                    "column": "question",
+                    "outputTokens": 2000,
+                }
+            },
+            "2,000",
+        ),
     ],
 )
-def test_answers_that_leave_no_room_for_a_prompt_are_an_error(dataset: dict[str, Any], tokens: str) -> None:
+def test_answers_that_leave_no_room_for_a_prompt_are_an_error(
+    dataset: dict[str, Any], tokens: str
+) -> None:
     found = checked({"workloads.0.dataset": dataset, "server.args": ["--max-model-len=2000"]})
     golden(messages(found, "Error")[DATASET])
 
 
 def test_each_part_of_a_mix_is_looked_at() -> None:
     prefixes = {"prefixes": 2, "prefixTokens": 4000, "suffixTokens": 90, "outputTokens": 10}
-    parts = {"a": {"random": {}}, "b": {"prefixRepetition": prefixes}, "c": {"agent": {"staticPrefix": {}}}}
+    parts = {
+        "a": {"random": {}},
+        "b": {"prefixRepetition": prefixes},
+        "c": {"agent": {"staticPrefix": {}}},
+    }
     workloads = [
         {**workload(), "dataset": {"mix": [{"workload": name} for name in parts]}},
         *({"name": name, "dataset": dataset} for name, dataset in parts.items()),
@@ -99,7 +128,9 @@ SHAPE = model_shape(LLAMA_8B)
 """128 KiB a token, 2 MiB a block."""
 ROOM = Known(shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB)
 """4 GiB at a utilisation of 1: 2048 blocks, of which 2047 can be used."""
-SEARCHABLE: dict[str, Any] = {"objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]}
+SEARCHABLE: dict[str, Any] = {
+    "objectives": [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
+}
 ALL = "--gpu-memory-utilization=1"
 
 
@@ -159,9 +190,18 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
     ("dataset", "lengths", "total"),
     [
         ({"random": {}}, Lengths(1024, 128, drops_long_rows=False), 1152),
-        ({"random": {"inputTokens": 7, "outputTokens": 9}}, Lengths(7, 9, drops_long_rows=False), 16),
         (
-            {"random": {"inputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70}, "outputTokens": 9}},
+            {"random": {"inputTokens": 7, "outputTokens": 9}},
+            Lengths(7, 9, drops_long_rows=False),
+            16,
+        ),
+        (
+            {
+                "random": {
+                    "inputLengths": {"mean": 7, "stdev": 2, "min": 1, "max": 70},
+                    "outputTokens": 9,
+                }
+            },
             Lengths(70, 9, drops_long_rows=False),
             79,
         ),
@@ -192,23 +232,50 @@ def workload_with(dataset: dict[str, Any]) -> Workload:
             Lengths(1024, 3976, drops_long_rows=True),
             5000,
         ),
-        ({"shareGPT": {"file": FILE_LENGTHS_OF, "outputTokens": 7}}, Lengths(1024, 7, drops_long_rows=True), 1031),
-        ({"texts": {"file": FILE_LENGTHS_OF, "column": "c"}}, Lengths(None, 1, drops_long_rows=True), None),
         (
-            {"texts": {"file": FILE_LENGTHS_OF, "column": "c", "textsPerPrompt": 40, "outputTokensPerText": 3}},
+            {"shareGPT": {"file": FILE_LENGTHS_OF, "outputTokens": 7}},
+            Lengths(1024, 7, drops_long_rows=True),
+            1031,
+        ),
+        (
+            {"texts": {"file": FILE_LENGTHS_OF, "column": "c"}},
+            Lengths(None, 1, drops_long_rows=True),
+            None,
+        ),
+        (
+            {
+                "texts": {
+                    "file": FILE_LENGTHS_OF,
+                    "column": "c",
+                    "textsPerPrompt": 40,
+                    "outputTokensPerText": 3,
+                }
+            },
             Lengths(None, 120, drops_long_rows=True),
             None,
         ),
         ({"custom": {"file": FILE_LENGTHS_OF}}, Lengths(None, None, drops_long_rows=True), None),
-        ({"custom": {"file": FILE_LENGTHS_OF, "outputTokens": 9}}, Lengths(None, 9, drops_long_rows=True), None),
+        (
+            {"custom": {"file": FILE_LENGTHS_OF, "outputTokens": 9}},
+            Lengths(None, 9, drops_long_rows=True),
+            None,
+        ),
         (
             {"huggingFace": {"repository": "a/b", "column": "c", "outputTokens": 9}},
             Lengths(None, 9, drops_long_rows=True),
             None,
         ),
         ({"agent": {"staticPrefix": {}}}, Lengths(None, None, drops_long_rows=False), None),
-        ({"agent": {"dynamicPrefix": {}, "outputTokens": 9}}, Lengths(None, None, drops_long_rows=False), None),
-        ({"timedTrace": {"file": FILE_LENGTHS_OF}}, Lengths(None, None, drops_long_rows=True), None),
+        (
+            {"agent": {"dynamicPrefix": {}, "outputTokens": 9}},
+            Lengths(None, None, drops_long_rows=False),
+            None,
+        ),
+        (
+            {"timedTrace": {"file": FILE_LENGTHS_OF}},
+            Lengths(None, None, drops_long_rows=True),
+            None,
+        ),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
@@ -228,10 +295,18 @@ OPEN: dict[str, Any] = {"custom": {"file": FILE_LENGTHS_OF}}
         pytest.param(SHORT, None, 11, id="without a limit"),
         pytest.param(SHORT, 8, 8, id="cut by the limit"),
         pytest.param(SHORT, 11, 11, id="as long as the limit"),
-        pytest.param({"mix": [{"workload": "s"}, {"workload": "l"}]}, None, 101, id="the longest part of a mix"),
+        pytest.param(
+            {"mix": [{"workload": "s"}, {"workload": "l"}]},
+            None,
+            101,
+            id="the longest part of a mix",
+        ),
         pytest.param({"mix": [{"workload": "l"}, {"workload": "s"}]}, 50, 50, id="cut as well"),
         pytest.param(
-            {"mix": [{"workload": "l"}, {"workload": "o"}]}, 50, None, id="one part that only its data tells of"
+            {"mix": [{"workload": "l"}, {"workload": "o"}]},
+            50,
+            None,
+            id="one part that only its data tells of",
         ),
         pytest.param(OPEN, 50, None, id="only data"),
     ],
@@ -240,6 +315,7 @@ def test_the_longest_request_that_the_model_takes(
     dataset: dict[str, Any], max_tokens: int | None, longest: int | None
 ) -> None:
     named = [
-        workload_with(each).model_copy(update={"name": name}) for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))
+        workload_with(each).model_copy(update={"name": name})
+        for name, each in (("s", SHORT), ("l", LONG), ("o", OPEN))
     ]
     assert longest_request(workload_with(dataset), named, max_tokens=max_tokens) == longest

@@ -1,4 +1,5 @@
-"""Objects of several kinds in one manifest, and sweeps: what is said of each, and of all variants together."""
+"""Objects of several kinds in one manifest, and sweeps: what is said of each, and of all variants
+together."""
 
 from typing import Any
 
@@ -14,9 +15,20 @@ from unit.sizing.configs import LLAMA_8B
 ARGS = "spec.template.server.args"
 
 
-def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None, **changes: Any) -> Checked:
-    body = {"template": minimal(template), "matrix": {"variants": [{"name": "base"}, {"name": "other"}]}, **changes}
-    whole = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkSweep", "metadata": {"name": "s"}, "spec": body}
+def sweep(
+    template: dict[str, Any] | None = None, *, known: Known | None = None, **changes: Any
+) -> Checked:
+    body = {
+        "template": minimal(template),
+        "matrix": {"variants": [{"name": "base"}, {"name": "other"}]},
+        **changes,
+    }
+    whole = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkSweep",
+        "metadata": {"name": "s"},
+        "spec": body,
+    }
     return check_sweep(whole, known or Known())
 
 
@@ -30,7 +42,11 @@ def sweep(template: dict[str, Any] | None = None, *, known: Known | None = None,
             "Error",
             "'BenchmarkRuns': this benchrun knows BenchmarkRun, BenchmarkSweep",
         ),
-        ({"apiVersion": "benchrun.dev/v1"}, "Error", "'': this benchrun knows BenchmarkRun, BenchmarkSweep"),
+        (
+            {"apiVersion": "benchrun.dev/v1"},
+            "Error",
+            "'': this benchrun knows BenchmarkRun, BenchmarkSweep",
+        ),
     ],
 )
 def test_a_kind_that_is_none_of_ours(body: dict[str, Any], level: str, text: str) -> None:
@@ -54,7 +70,10 @@ def test_an_object_is_called_what_it_is_called(metadata: Any, name: str) -> None
 
 
 def test_a_kind_is_checked_by_its_own_rules() -> None:
-    run, swept = (check_object({**manifest(), "kind": kind}, Known()) for kind in ("BenchmarkRun", "BenchmarkSweep"))
+    run, swept = (
+        check_object({**manifest(), "kind": kind}, Known())
+        for kind in ("BenchmarkRun", "BenchmarkSweep")
+    )
     assert not run.has_errors
     assert "spec.template" in messages(swept, "Error")
 
@@ -82,7 +101,9 @@ def test_variants_that_share_a_fault_are_named_together(variants: int, text: str
 
 
 def test_a_template_argument_is_reported_at_the_template() -> None:
-    found = sweep({"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]})
+    found = sweep(
+        {"server.args": ["--nope"]}, matrix={"variants": [{"name": "a", "args": ["--neither"]}]}
+    )
     assert [(r.path, r.text) for r in found.remarks if r.level == "Error"] == [
         (f"{ARGS}[0]", "vLLM 0.32.0 has no flag --nope"),
         ("spec.matrix", "vLLM 0.32.0 has no flag --neither"),
@@ -90,7 +111,11 @@ def test_a_template_argument_is_reported_at_the_template() -> None:
 
 
 def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> None:
-    known = Known(shape=model_shape(LLAMA_8B | {"max_position_embeddings": 1000}), gpu_bytes=2**36, weights_bytes=2**33)
+    known = Known(
+        shape=model_shape(LLAMA_8B | {"max_position_embeddings": 1000}),
+        gpu_bytes=2**36,
+        weights_bytes=2**33,
+    )
     other = {"name": "large", "model": {"name": "another"}}
     found = sweep(known=known, matrix={"variants": [{"name": "base"}, other]})
     errors = messages(found, "Error")
@@ -101,7 +126,11 @@ def test_the_config_of_the_templates_model_holds_for_variants_that_keep_it() -> 
 
 @pytest.mark.parametrize(
     ("budget", "text"),
-    [(249, "249, but measuring alone takes 250: not all runs will be started"), (250, None), (None, None)],
+    [
+        (249, "249, but measuring alone takes 250: not all runs will be started"),
+        (250, None),
+        (None, None),
+    ],
 )
 def test_a_budget_is_held_against_all_variants(budget: int | None, text: str | None) -> None:
     template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}}
@@ -110,7 +139,10 @@ def test_a_budget_is_held_against_all_variants(budget: int | None, text: str | N
 
 
 def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() -> None:
-    template = {"server.resources": {"limits": {"nvidia.com/gpu": 1}}, "workloads.0.load": {"concurrencies": [1]}}
+    template = {
+        "server.resources": {"limits": {"nvidia.com/gpu": 1}},
+        "workloads.0.load": {"concurrencies": [1]},
+    }
     found = sweep(template, gpuSecondsBudget=1)
     assert "spec.gpuSecondsBudget" not in messages(found, "Warning")
     assert found.volume is not None
@@ -118,7 +150,9 @@ def test_a_budget_of_a_load_that_tells_no_time_is_not_held_against_anything() ->
 
 
 def test_one_replication_is_told_what_three_would_tell() -> None:
-    text = "1: variants are compared within one server each; 3 show how much servers differ by chance"
+    text = (
+        "1: variants are compared within one server each; 3 show how much servers differ by chance"
+    )
     assert messages(sweep(), "Note")["spec.replications"] == text
 
 
@@ -136,20 +170,44 @@ def test_every_figure_of_the_volume_is_that_of_all_runs() -> None:
     whole = sweep(
         template,
         replications=3,
-        matrix={"variants": [{"name": "base"}, {"name": "big", "resources": {"limits": {"nvidia.com/gpu": 4}}}]},
+        matrix={
+            "variants": [
+                {"name": "base"},
+                {"name": "big", "resources": {"limits": {"nvidia.com/gpu": 4}}},
+            ]
+        },
     ).volume
     assert whole is not None
     assert (one.runs, whole.runs) == (1, 6)
     assert (whole.gpus, whole.gpu_seconds) == (4, 3 * 100 * (2 + 4))
-    for figure in ("stages", "requests", "probe_stages", "open_stages", "least_seconds", "warmup_seconds"):
+    for figure in (
+        "stages",
+        "requests",
+        "probe_stages",
+        "open_stages",
+        "least_seconds",
+        "warmup_seconds",
+    ):
         assert getattr(whole, figure) == 6 * getattr(one, figure), figure
-    assert (whole.stages, whole.open_stages, whole.least_seconds, whole.warmup_seconds) == (12, 6, 600, 360)
+    assert (whole.stages, whole.open_stages, whole.least_seconds, whole.warmup_seconds) == (
+        12,
+        6,
+        600,
+        360,
+    )
 
 
 @pytest.mark.parametrize(
     "matrix",
     [
-        {"variants": [{"name": "a", "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}}}]},
+        {
+            "variants": [
+                {
+                    "name": "a",
+                    "model": {"name": "m", "revision": "r", "source": {"path": {"path": "/m"}}},
+                }
+            ]
+        },
         {"grid": [{"name": n, "values": [{"name": "1", "image": "x"}]} for n in "ab"]},
     ],
 )

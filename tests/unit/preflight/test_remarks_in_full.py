@@ -1,4 +1,5 @@
-"""Every remark about a run, word for word: its level, the field it names, and what there is to do."""
+"""Every remark about a run, word for word: its level, the field it names, and what there is to
+do."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,7 +32,12 @@ def dataset(limit: int, **members: Any) -> dict[str, Any]:
 
 Case = tuple[dict[str, Any], Known, Level, str]
 CASES: dict[str, Case] = {
-    "an endpoint": ({"server": absent(), "endpoint": {"url": "http://llm"}}, Known(), "NotChecked", "spec.endpoint"),
+    "an endpoint": (
+        {"server": absent(), "endpoint": {"url": "http://llm"}},
+        Known(),
+        "NotChecked",
+        "spec.endpoint",
+    ),
     "nothing told of model and memory": ({}, Known(), "NotChecked", ARGS),
     "no memory told": ({}, Known(shape=SHAPE, weights_bytes=1), "NotChecked", ARGS),
     "no weights told": ({}, Known(shape=SHAPE, gpu_bytes=GIB), "NotChecked", ARGS),
@@ -43,14 +49,24 @@ CASES: dict[str, Case] = {
         "Error",
         ARGS,
     ),
-    "a type whose size is not known": ({"server.args": ["--kv-cache-dtype=fp8_ds_mla"]}, ROOM, "NotChecked", ARGS),
+    "a type whose size is not known": (
+        {"server.args": ["--kv-cache-dtype=fp8_ds_mla"]},
+        ROOM,
+        "NotChecked",
+        ARGS,
+    ),
     "weights that leave nothing": (
         {"server.args": ["--gpu-memory-utilization=0.8"]},
         replace(ROOM, overhead_bytes=2 * GIB),
         "Error",
         ARGS,
     ),
-    "a cache of one block": ({"server.args": ["--num-gpu-blocks-override=1"]}, Known(shape=SHAPE), "Error", ARGS),
+    "a cache of one block": (
+        {"server.args": ["--num-gpu-blocks-override=1"]},
+        Known(shape=SHAPE),
+        "Error",
+        ARGS,
+    ),
     "what the cache holds": (load(concurrencies=[1]), ROOM, "Note", ARGS),
     "what the cache holds, where no limit is known": (
         {"server.args": ["--kv-cache-memory-bytes=1GiB"]},
@@ -58,7 +74,12 @@ CASES: dict[str, Case] = {
         "Note",
         ARGS,
     ),
-    "a sequence that does not fit alone": ({"server.args": [FULL, "--max-model-len=32768"]}, ROOM, "Error", ARGS),
+    "a sequence that does not fit alone": (
+        {"server.args": [FULL, "--max-model-len=32768"]},
+        ROOM,
+        "Error",
+        ARGS,
+    ),
     "layers that are not counted": (
         {"server.args": ["--kv-cache-memory-bytes=1GiB"]},
         Known(shape=model_shape(QWEN3_NEXT)),
@@ -71,7 +92,12 @@ CASES: dict[str, Case] = {
         "NotChecked",
         ARGS,
     ),
-    "a limit beyond the model's": ({"server.args": ["--max-model-len=131073"]}, Known(shape=SHAPE), "Error", ARGS),
+    "a limit beyond the model's": (
+        {"server.args": ["--max-model-len=131073"]},
+        Known(shape=SHAPE),
+        "Error",
+        ARGS,
+    ),
     "a limit beyond the model's that is meant": (
         {"server.args": ["--max-model-len=131073", "--hf-overrides={}"]},
         Known(shape=SHAPE),
@@ -93,10 +119,30 @@ CASES: dict[str, Case] = {
         DATASET,
     ),
     "requests longer than a sequence": (dataset(1151, random={}), Known(), "Error", DATASET),
-    "rows longer than a sequence": (dataset(2047, shareGPT={"file": FILE}), Known(), "Note", DATASET),
-    "a chat template without room": (dataset(1215, random={}) | {"workloads.0.api": "Chat"}, Known(), "Note", DATASET),
-    "prompts that only the data tells of": (dataset(4096, agent={"staticPrefix": {}}), Known(), "NotChecked", DATASET),
-    "too few requests": ({"workloads.0.requests": 300}, Known(), "Warning", "spec.workloads[0].requests"),
+    "rows longer than a sequence": (
+        dataset(2047, shareGPT={"file": FILE}),
+        Known(),
+        "Note",
+        DATASET,
+    ),
+    "a chat template without room": (
+        dataset(1215, random={}) | {"workloads.0.api": "Chat"},
+        Known(),
+        "Note",
+        DATASET,
+    ),
+    "prompts that only the data tells of": (
+        dataset(4096, agent={"staticPrefix": {}}),
+        Known(),
+        "NotChecked",
+        DATASET,
+    ),
+    "too few requests": (
+        {"workloads.0.requests": 300},
+        Known(),
+        "Warning",
+        "spec.workloads[0].requests",
+    ),
     "an objective out of reach": (
         {"objectives": [{"metric": "E2EL", "percentile": "99", "maxMilliseconds": 1}]},
         Known(),
@@ -104,8 +150,18 @@ CASES: dict[str, Case] = {
         "spec.objectives",
     ),
     "one repeat": ({"repeats": 1}, Known(), "Note", "spec.repeats"),
-    "a deadline before the stages end": ({"runDeadlineSeconds": 124}, Known(), "Error", "spec.runDeadlineSeconds"),
-    "a deadline that warm-up may use up": ({"runDeadlineSeconds": 184}, Known(), "Warning", "spec.runDeadlineSeconds"),
+    "a deadline before the stages end": (
+        {"runDeadlineSeconds": 124},
+        Known(),
+        "Error",
+        "spec.runDeadlineSeconds",
+    ),
+    "a deadline that warm-up may use up": (
+        {"runDeadlineSeconds": 184},
+        Known(),
+        "Warning",
+        "spec.runDeadlineSeconds",
+    ),
 }
 
 
@@ -127,19 +183,40 @@ def test_remark(case: str) -> None:
             id="as many users as seats",
         ),
         pytest.param(
-            dataset(1216, random={}) | {"workloads.0.api": "Chat"}, Known(), DATASET, id="room for a template"
+            dataset(1216, random={}) | {"workloads.0.api": "Chat"},
+            Known(),
+            DATASET,
+            id="room for a template",
         ),
         pytest.param(dataset(1152, random={}), Known(), DATASET, id="a request that just fits"),
-        pytest.param(dataset(2048, shareGPT={"file": FILE}), Known(), DATASET, id="rows that just fit"),
-        pytest.param(dataset(129, texts={"file": FILE, "column": "c"}), Known(), DATASET, id="rows of any length"),
-        pytest.param({"workloads.0.requests": 368}, Known(), "spec.workloads[0].requests", id="enough requests"),
+        pytest.param(
+            dataset(2048, shareGPT={"file": FILE}), Known(), DATASET, id="rows that just fit"
+        ),
+        pytest.param(
+            dataset(129, texts={"file": FILE, "column": "c"}),
+            Known(),
+            DATASET,
+            id="rows of any length",
+        ),
+        pytest.param(
+            {"workloads.0.requests": 368},
+            Known(),
+            "spec.workloads[0].requests",
+            id="enough requests",
+        ),
         pytest.param({"repeats": 2}, Known(), "spec.repeats", id="two repeats"),
-        pytest.param({"runDeadlineSeconds": 185}, Known(), "spec.runDeadlineSeconds", id="time enough"),
-        pytest.param({"runDeadlineSeconds": 0}, Known(), "spec.runDeadlineSeconds", id="time without limit"),
+        pytest.param(
+            {"runDeadlineSeconds": 185}, Known(), "spec.runDeadlineSeconds", id="time enough"
+        ),
+        pytest.param(
+            {"runDeadlineSeconds": 0}, Known(), "spec.runDeadlineSeconds", id="time without limit"
+        ),
     ],
 )
 def test_a_good_run_prints_no_remark(changes: dict[str, Any], known: Known, silent: str) -> None:
-    assert [remark for remark in checked(changes, known=known).remarks if remark.path == silent] == []
+    assert [
+        remark for remark in checked(changes, known=known).remarks if remark.path == silent
+    ] == []
 
 
 def test_a_cache_that_just_holds_the_limit_starts() -> None:
@@ -150,5 +227,7 @@ def test_a_cache_that_just_holds_the_limit_starts() -> None:
 def test_weights_are_divided_by_the_gpus_of_an_engine() -> None:
     for flags in (["-tp=4"], ["-pp=4"], ["-tp=2", "-pp=2"], ["-tp=4", "-dp=2"]):
         known = replace(ROOM, weights_bytes=60 * GIB)
-        note = messages(checked({"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known), "Note")[ARGS]
+        note = messages(
+            checked({"server.args": [FULL, "--max-model-len=8192", *flags]}, known=known), "Note"
+        )[ARGS]
         assert "4 GiB a GPU" in note

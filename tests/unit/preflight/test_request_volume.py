@@ -13,7 +13,10 @@ from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages, spec
 
 PERCENTILES = st.lists(
-    st.sampled_from(["1", "5", "50", "75", "90", "95", "99", "99.9"]), min_size=1, max_size=4, unique=True
+    st.sampled_from(["1", "5", "50", "75", "90", "95", "99", "99.9"]),
+    min_size=1,
+    max_size=4,
+    unique=True,
 )
 
 
@@ -22,7 +25,11 @@ def warnings(changes: dict[str, Any]) -> list[Remark]:
 
 
 def run_changes(requests: int, repeats: int, percentiles: list[str]) -> dict[str, Any]:
-    return {"workloads.0.requests": requests, "repeats": repeats, "measurement": {"percentiles": percentiles}}
+    return {
+        "workloads.0.requests": requests,
+        "repeats": repeats,
+        "measurement": {"percentiles": percentiles},
+    }
 
 
 def number_after(text: str, words: str) -> int:
@@ -69,13 +76,15 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
             run_changes(100, 1, ["50", "90", "99.9"]),
             "spec.workloads[0].requests",
             "100 requests a load point are too few to bound p99.9: "
-            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p95 is bounded",
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p95 "
+            "is bounded",
         ),
         (
             run_changes(1000, 1, ["99.9"]),
             "spec.workloads[0].requests",
             "1,000 requests a load point are too few to bound p99.9: "
-            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p99 is bounded",
+            "p99.9 takes at least 3,688, if they are independent, and more in a queue; up to p99 "
+            "is bounded",
         ),
         (
             run_changes(20, 2, ["1", "99"]),
@@ -87,7 +96,8 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
             run_changes(10, 1, ["99"]),
             "spec.workloads[0].requests",
             "10 requests a load point are too few to bound p99: "
-            "p99 takes at least 368, if they are independent, and more in a queue; up to p50 is bounded",
+            "p99 takes at least 368, if they are independent, and more in a queue; up to p50 is "
+            "bounded",
         ),
         (
             {
@@ -99,7 +109,8 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
             },
             "spec.workloads[0].durationSeconds",
             "30 x 2 repeats = 60 requests at 0.5/s are too few to bound p95: "
-            "p95 takes at least 72, 36 a stage, if they are independent, and more in a queue; up to p90 is bounded",
+            "p95 takes at least 72, 36 a stage, if they are independent, and more in a queue; up "
+            "to p90 is bounded",
         ),
         (
             {
@@ -108,7 +119,8 @@ def test_as_many_requests_as_it_says_are_enough_and_one_fewer_is_not(
             },
             "spec.workloads[1].requests",
             "9 requests a load point are too few to bound p90: "
-            "p90 takes at least 36, if they are independent, and more in a queue; up to p50 is bounded",
+            "p90 takes at least 36, if they are independent, and more in a queue; up to p50 is "
+            "bounded",
         ),
     ],
 )
@@ -143,9 +155,17 @@ def test_unmeetable_objectives_are_named_without_their_percentile(
         ({"requestRates": ["4"]}, 4, False),
     ],
 )
-def test_loads_sent_at_once_take_five_repeats(load: dict[str, Any], repeats: int, is_warned: bool) -> None:
+def test_loads_sent_at_once_take_five_repeats(
+    load: dict[str, Any], repeats: int, is_warned: bool
+) -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
-    of_all = spec({"workloads": [workload("a", load=load, requests=900)], "objectives": objectives, "repeats": repeats})
+    of_all = spec(
+        {
+            "workloads": [workload("a", load=load, requests=900)],
+            "objectives": objectives,
+            "repeats": repeats,
+        }
+    )
     levels = [remark.level for remark in sample_remarks(of_all) if remark.path == "spec.repeats"]
     assert levels == (["Warning"] if is_warned else [])
 
@@ -163,7 +183,9 @@ def test_repeats_that_send_the_same_count_as_one(same: dict[str, Any]) -> None:
     at_once = workload("a", load={"requestRates": ["inf"]}, dataset=data, requests=100)
     objectives = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 9}]
     measurement = {"percentiles": ["99"], **same["measurement"]}
-    made = spec({"workloads": [at_once], "objectives": objectives, "repeats": 5, "measurement": measurement})
+    made = spec(
+        {"workloads": [at_once], "objectives": objectives, "repeats": 5, "measurement": measurement}
+    )
     paths = [remark.path for remark in sample_remarks(made) if remark.level == "Warning"]
     assert paths == ["spec.repeats", "spec.workloads[0].requests", "spec.objectives"]
 
@@ -171,7 +193,9 @@ def test_repeats_that_send_the_same_count_as_one(same: dict[str, Any]) -> None:
 def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "8"}}
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 9}]
-    both = spec({"workloads": [workload("a", load=search), workload("b")], "objectives": objectives})
+    both = spec(
+        {"workloads": [workload("a", load=search), workload("b")], "objectives": objectives}
+    )
     alone = spec({"workloads": [workload("a", load=search)], "objectives": objectives})
     assert "spec.repeats" in [remark.path for remark in sample_remarks(both)]
     assert "spec.repeats" not in [remark.path for remark in sample_remarks(alone)]
@@ -180,7 +204,9 @@ def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> No
 def gate_remarks(**changes: object) -> dict[str, str]:
     baseline = {"name": "before", "metrics": ["MeanTTFT"], **changes.pop("baseline", {})}  # type: ignore[dict-item]
     remarks = sample_remarks(spec({"baseline": baseline, **changes}))
-    return {remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")}
+    return {
+        remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")
+    }
 
 
 def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
@@ -193,12 +219,16 @@ def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
 
 def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> None:
     def paths(*metrics: str) -> list[tuple[str, str]]:
-        remarks = sample_remarks(spec({"repeats": 5, "baseline": {"name": "before", "metrics": list(metrics)}}))
+        remarks = sample_remarks(
+            spec({"repeats": 5, "baseline": {"name": "before", "metrics": list(metrics)}})
+        )
         return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
 
     mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)
     assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
-    assert paths(*alone) == [("Warning", "spec.baseline.metrics")], "no other question, whose power could be told"
+    assert paths(*alone) == [("Warning", "spec.baseline.metrics")], (
+        "no other question, whose power could be told"
+    )
     assert paths("MeanTTFT") == [("Note", "spec.baseline")]
 
 
@@ -227,12 +257,23 @@ def test_stages_requests_time_and_gpus_are_counted() -> None:
         )
     )
     assert (found.stages, found.requests, found.open_stages, found.gpus) == (9, 3600, 6, 2)
-    assert (found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (3 * (400 + 100), 2 * 1500, 60)
+    assert (found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (
+        3 * (400 + 100),
+        2 * 1500,
+        60,
+    )
 
 
 def test_a_closed_loop_has_no_known_duration() -> None:
-    found = volume_of(spec({"workloads.0.load": {"concurrencies": [4]}, "measurement": {"warmup": {"none": {}}}}))
-    assert (found.open_stages, found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (0, 0, None, 0)
+    found = volume_of(
+        spec({"workloads.0.load": {"concurrencies": [4]}, "measurement": {"warmup": {"none": {}}}})
+    )
+    assert (found.open_stages, found.least_seconds, found.gpu_seconds, found.warmup_seconds) == (
+        0,
+        0,
+        None,
+        0,
+    )
 
 
 def test_a_search_counts_its_maximum_of_requests() -> None:
@@ -243,7 +284,8 @@ def test_a_search_counts_its_maximum_of_requests() -> None:
 
 
 @pytest.mark.parametrize(
-    ("deadline", "level"), [(124, "Error"), (125, "Warning"), (184, "Warning"), (185, None), (0, None)]
+    ("deadline", "level"),
+    [(124, "Error"), (125, "Warning"), (184, "Warning"), (185, None), (0, None)],
 )
 def test_a_deadline_before_the_end_is_reported(deadline: int, level: str | None) -> None:
     # 100 requests at 1/s and at 4/s; warm-up up to 60 s.

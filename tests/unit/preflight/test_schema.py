@@ -1,7 +1,7 @@
 """What the API server would refuse is refused before: at the same field, in the same words.
 
-The table of specs is the one that the API server itself is asked about, in tests/cluster/test_validation.py.
-"""
+The table of specs is the one that the API server itself is asked about, in
+tests/cluster/test_validation.py."""
 
 from typing import Any
 
@@ -17,7 +17,9 @@ def test_refused_where_the_api_server_refuses(case: Refused) -> None:
     errors = messages(found, "Error")
     assert found.has_errors
     assert found.volume is None
-    assert [path for path in errors if path.startswith(case.path) or case.path.startswith(path)] == list(errors)
+    assert [
+        path for path in errors if path.startswith(case.path) or case.path.startswith(path)
+    ] == list(errors)
     if case.message is not None:
         assert errors.keys() == {case.path}
         assert case.message in errors[case.path]
@@ -27,7 +29,9 @@ def test_refused_where_the_api_server_refuses(case: Refused) -> None:
 def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
     found = checked(spec=spec)
     assert [
-        path for path in messages(found, "Error") if not path.startswith(("spec.server.args", "spec.runDeadline"))
+        path
+        for path in messages(found, "Error")
+        if not path.startswith(("spec.server.args", "spec.runDeadline"))
     ] == []
     assert found.volume is not None
 
@@ -38,7 +42,10 @@ def test_what_is_accepted_has_no_error_of_form(spec: Spec) -> None:
         ({"model.revison": "main"}, "spec.model.revison"),
         ({"server.tensorParallel": 4}, "spec.server.tensorParallel"),
         ({"workloads.0.load.rates": ["1"]}, "spec.workloads[0].load.rates"),
-        ({"workloads.0.dataset.random.inputToken": 4}, "spec.workloads[0].dataset.random.inputToken"),
+        (
+            {"workloads.0.dataset.random.inputToken": 4},
+            "spec.workloads[0].dataset.random.inputToken",
+        ),
         ({"serverr": {}}, "spec.serverr"),
     ],
 )
@@ -51,7 +58,9 @@ def test_a_value_of_another_type_is_shown() -> None:
 
 
 def test_all_problems_are_reported_at_once() -> None:
-    errors = messages(checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error")
+    errors = messages(
+        checked({"repeats": 0, "model.revison": "x", "workloads.0.api": "Responses"}), "Error"
+    )
     assert set(errors) == {"spec.repeats", "spec.model.revison", "spec.workloads[0].api"}
 
 

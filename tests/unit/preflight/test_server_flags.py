@@ -146,7 +146,10 @@ TABLE = FlagTable(
 
 
 def findings_of(*args: str) -> list[tuple[str, str, str]]:
-    return [(remark.level, remark.path, remark.text) for remark in table_remarks(args, TABLE, path="args")]
+    return [
+        (remark.level, remark.path, remark.text)
+        for remark in table_remarks(args, TABLE, path="args")
+    ]
 
 
 @pytest.mark.parametrize(
@@ -190,46 +193,101 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
 @pytest.mark.parametrize(
     ("args", "remark"),
     [
-        (("--switch=yes",), ("Error", "args[0]", "--switch is a switch and takes no value, here 'yes'")),
+        (
+            ("--switch=yes",),
+            ("Error", "args[0]", "--switch is a switch and takes no value, here 'yes'"),
+        ),
         (("--switch=",), ("Error", "args[0]", "--switch is a switch and takes no value, here ''")),
         (
             ("--switch", "on"),
-            ("Error", "args[1]", "'on' is neither a flag nor a flag's value; the operator sets the model"),
+            (
+                "Error",
+                "args[1]",
+                "'on' is neither a flag nor a flag's value; the operator sets the model",
+            ),
         ),
         (
             ("--one", "1", "2"),
-            ("Error", "args[2]", "'2' is neither a flag nor a flag's value; the operator sets the model"),
+            (
+                "Error",
+                "args[2]",
+                "'2' is neither a flag nor a flag's value; the operator sets the model",
+            ),
         ),
         (
             ("--maybe", "1", "2"),
-            ("Error", "args[2]", "'2' is neither a flag nor a flag's value; the operator sets the model"),
+            (
+                "Error",
+                "args[2]",
+                "'2' is neither a flag nor a flag's value; the operator sets the model",
+            ),
         ),
         (
             ("--many=a", "b"),
-            ("Error", "args[1]", "'b' is neither a flag nor a flag's value; the operator sets the model"),
+            (
+                "Error",
+                "args[1]",
+                "'b' is neither a flag nor a flag's value; the operator sets the model",
+            ),
         ),
         (("--one",), ("Error", "args[0]", "--one needs a value")),
         (("--switch", "--one", "--switch=1"), ("Error", "args[1]", "--one needs a value")),
-        (("--choice=blue",), ("Error", "args[0]", "--choice does not take 'blue'; it takes red, green, grey")),
-        (("--choice", "gren"), ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?")),
+        (
+            ("--choice=blue",),
+            ("Error", "args[0]", "--choice does not take 'blue'; it takes red, green, grey"),
+        ),
+        (
+            ("--choice", "gren"),
+            ("Error", "args[1]", "--choice does not take 'gren'; did you mean green?"),
+        ),
         (("--many", "a", "c"), ("Error", "args[2]", "--many does not take 'c'; it takes a, b")),
-        (("--level", "hihg"), ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?")),
-        (("--one.key=1",), ("Error", "args[0]", "--one does not take dotted keys: its value is not a JSON object")),
+        (
+            ("--level", "hihg"),
+            ("Error", "args[1]", "--level does not take 'hihg'; did you mean high?"),
+        ),
+        (
+            ("--one.key=1",),
+            ("Error", "args[0]", "--one does not take dotted keys: its value is not a JSON object"),
+        ),
         (("--oone=1",), ("Error", "args[0]", "vLLM 9.9 has no flag --oone; did you mean --one?")),
         (("--nothing-like-it",), ("Error", "args[0]", "vLLM 9.9 has no flag --nothing-like-it")),
-        (("--disable-log",), ("Error", "args[0]", "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?")),
+        (
+            ("--disable-log",),
+            (
+                "Error",
+                "args[0]",
+                "vLLM 9.9 has no flag --disable-log; did you mean --no-enable-log?",
+            ),
+        ),
         (("-x",), ("Error", "args[0]", "vLLM 9.9 has no flag -x")),
-        (("--swi",), ("Note", "args[0]", "--swi is short for --switch; another version may have two that begin so")),
+        (
+            ("--swi",),
+            (
+                "Note",
+                "args[0]",
+                "--swi is short for --switch; another version may have two that begin so",
+            ),
+        ),
         (
             ("--length-l", "8"),
-            ("Note", "args[0]", "--length-l is short for --length-limit; another version may have two that begin so"),
+            (
+                "Note",
+                "args[0]",
+                "--length-l is short for --length-limit; another version may have two that begin "
+                "so",
+            ),
         ),
         (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last one counts")),
-        (("--switch", "--switch"), ("Note", "args[1]", "--switch is given twice; the last one counts")),
+        (
+            ("--switch", "--switch"),
+            ("Note", "args[1]", "--switch is given twice; the last one counts"),
+        ),
     ],
     ids=lambda value: " ".join(value) if value[0] not in ("Error", "Note") else "",
 )
-def test_what_it_does_not_take_or_what_may_surprise(args: tuple[str, ...], remark: tuple[str, str, str]) -> None:
+def test_what_it_does_not_take_or_what_may_surprise(
+    args: tuple[str, ...], remark: tuple[str, str, str]
+) -> None:
     assert remark in findings_of(*args)
     assert len([each for each in findings_of(*args) if each[1] == remark[1]]) == 1
 
@@ -241,13 +299,21 @@ def test_an_abbreviation_of_two_flags_is_none() -> None:
 
 
 def test_after_an_unknown_flag_its_value_is_passed_over() -> None:
-    assert [path for _, path, _ in findings_of("--unknown", "value", "--switch=1")] == ["args[0]", "args[2]"]
-    assert [path for _, path, _ in findings_of("--unknown=value", "stray")] == ["args[0]", "args[1]"]
+    assert [path for _, path, _ in findings_of("--unknown", "value", "--switch=1")] == [
+        "args[0]",
+        "args[2]",
+    ]
+    assert [path for _, path, _ in findings_of("--unknown=value", "stray")] == [
+        "args[0]",
+        "args[1]",
+    ]
     assert [path for _, path, _ in findings_of("--unknown", "--switch")] == ["args[0]"]
 
 
 def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
-    assert [path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")] == [
+    assert [
+        path for _, path, _ in findings_of("stray", "--one", "--switch=1", "--choice=blue")
+    ] == [
         "args[0]",
         "args[1]",
         "args[2]",
@@ -256,13 +322,19 @@ def test_every_fault_is_reported_in_the_order_of_the_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "flag"), [("--disable_log_stats", "--disable-log-stats"), ("--disable-log-stats", "--disable-log-stats")]
+    ("word", "flag"),
+    [
+        ("--disable_log_stats", "--disable-log-stats"),
+        ("--disable-log-stats", "--disable-log-stats"),
+    ],
 )
 def test_flags_that_work_against_the_measurement_are_warned_of(word: str, flag: str) -> None:
     for version in ("0.32", "1.0", None):
         found = flag_remarks(["--seed=1", word], image="vllm:latest", version=version, path="args")
         warnings = [r for r in found if r.level == "Warning"]
-        assert [(r.path, r.text) for r in warnings] == [("args[1]", flag + ENGINE.flag_warnings[flag])]
+        assert [(r.path, r.text) for r in warnings] == [
+            ("args[1]", flag + ENGINE.flag_warnings[flag])
+        ]
 
 
 def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
@@ -273,7 +345,8 @@ def test_of_a_version_without_a_table_nothing_is_claimed() -> None:
         (
             "NotChecked",
             "args",
-            "whether these flags exist in vllm:latest, whose tag has no version: use --vllm-version",
+            "whether these flags exist in vllm:latest, whose tag has no version: use "
+            "--vllm-version",
         ),
     ]
 
@@ -294,12 +367,19 @@ def of_command(*command: str) -> dict[str, dict[str, str]]:
 
 def test_flags_within_a_command_are_checked_at_their_place() -> None:
     found = of_command(
-        "python3", "-m", "vllm.entrypoints.openai.api_server", "--model", "$(MODEL)", "--max-model-lem=9"
+        "python3",
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+        "$(MODEL)",
+        "--max-model-lem=9",
     )
     assert set(found["Error"]) == {"spec.server.command[5]"}
     assert "did you mean --max-model-len?" in found["Error"]["spec.server.command[5]"]
     assert of_command("vllm", "serve", "$(MODEL)", "--enforce-eager")["Error"] == {}
-    assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {"spec.server.command[2]"}
+    assert set(of_command("vllm", "serve", "--disable-log-stats")["Warning"]) >= {
+        "spec.server.command[2]"
+    }
 
 
 def test_flags_in_a_script_command_are_not_checked() -> None:
@@ -308,7 +388,8 @@ def test_flags_in_a_script_command_are_not_checked() -> None:
     assert "spec.server.command" in found["NotChecked"]
 
 
-# Servers over several nodes: parallel sizes that the nodes share, and flags that are the operator's.
+# Servers over several nodes: parallel sizes that the nodes share, and flags that are the
+# operator's.
 
 ARGS = "spec.server.args"
 
@@ -316,7 +397,11 @@ ARGS = "spec.server.args"
 def about(level: str, *args: str, nodes: int = 2, gpus: int | None = 8) -> str | None:
     """What is said of the arguments at this level."""
     resources = {"limits": {"nvidia.com/gpu": gpus}} if gpus is not None else {}
-    server = {"server.args": list(args), "server.nodesPerReplica": nodes, "server.resources": resources}
+    server = {
+        "server.args": list(args),
+        "server.nodesPerReplica": nodes,
+        "server.resources": resources,
+    }
     return messages(checked(server), level).get(ARGS)  # type: ignore[arg-type]
 
 
@@ -348,7 +433,10 @@ def test_gpus_without_a_process_are_a_warning() -> None:
 
 
 def test_a_cluster_without_gpus_has_no_gpu_remark() -> None:
-    assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (None, None)
+    assert (about("Error", "-tp=2", gpus=None), about("Warning", "-tp=2", gpus=None)) == (
+        None,
+        None,
+    )
 
 
 def test_single_node_servers_have_no_remark() -> None:
@@ -380,7 +468,13 @@ def named(**changes: Any) -> set[str]:
         ({"server_resources": LIMITED}, {"spec.server.resources.limits.cpu"}),
         ({"server_resources": UNLIMITED}, set()),
         (
-            {"server_disaggregated": {**SPLIT, "prefill": {"resources": LIMITED}, "decode": {"resources": UNLIMITED}}},
+            {
+                "server_disaggregated": {
+                    **SPLIT,
+                    "prefill": {"resources": LIMITED},
+                    "decode": {"resources": UNLIMITED},
+                }
+            },
             {"spec.server.disaggregated.prefill.resources.limits.cpu"},
         ),
     ],

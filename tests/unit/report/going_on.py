@@ -16,7 +16,12 @@ def at(seconds: float) -> str:
 
 
 def live(seconds: float = 80, **figures: Any) -> Live:
-    values: Json = {"running": 8, "waiting": 2, "kv_cache_percent": 40, "generation_tokens_per_second": 500}
+    values: Json = {
+        "running": 8,
+        "waiting": 2,
+        "kv_cache_percent": 40,
+        "generation_tokens_per_second": 500,
+    }
     return Live(at=at(seconds), **(values | figures))
 
 
@@ -32,8 +37,14 @@ def running(
         "scheduled_time": at(12),
         "server_ready_time": at(60),
         "start_time": at(70),
-        "conditions": (Condition(type="ClientReady", status="True", reason="Ready", last_transition_time=at(10)),),
-        "progress": Progress(stages_total=total, stages_done=done, stage=stage, summary=f"{done}/{total}"),
+        "conditions": (
+            Condition(
+                type="ClientReady", status="True", reason="Ready", last_transition_time=at(10)
+            ),
+        ),
+        "progress": Progress(
+            stages_total=total, stages_done=done, stage=stage, summary=f"{done}/{total}"
+        ),
         "live": live(),
     }
     return BenchmarkRunStatus(**(values | changes))
@@ -53,19 +64,28 @@ def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str =
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
         "metadata": {
-            "name": name, "namespace": namespace, "uid": f"uid-{name}", "generation": 1, "creationTimestamp": at(0)
+            "name": name,
+            "namespace": namespace,
+            "uid": f"uid-{name}",
+            "generation": 1,
+            "creationTimestamp": at(0),
         },
         "spec": spec_body(),
         "status": status.model_dump(mode="json", by_alias=True, exclude_none=True),
-    }  # fmt: skip
+    }
 
 
 def ended(word: str = "Valid", **changes: Any) -> BenchmarkRunStatus:
     """Measured; `word` is the verdict, or Failed or Cancelled."""
     early = word in ("Failed", "Cancelled")
-    rows = [("Failed", "True", "Cancelled" if word == "Cancelled" else "CrashLoop")] if early else [
-        ("Complete", "True", "Measured"), ("Valid", "False" if word == "Invalid" else "True", word)
-    ]  # fmt: skip
+    rows = (
+        [("Failed", "True", "Cancelled" if word == "Cancelled" else "CrashLoop")]
+        if early
+        else [
+            ("Complete", "True", "Measured"),
+            ("Valid", "False" if word == "Invalid" else "True", word),
+        ]
+    )
     values: Json = {
         "phase": word if early else "Completed",
         "verdict": None if early else word,
@@ -73,6 +93,8 @@ def ended(word: str = "Valid", **changes: Any) -> BenchmarkRunStatus:
         "completion_time": at(200),
         "live": None,
         "progress": Progress(stages_total=4, stages_done=4, summary="4/4"),
-        "conditions": tuple(Condition(type=type_, status=status, reason=why) for type_, status, why in rows),
+        "conditions": tuple(
+            Condition(type=type_, status=status, reason=why) for type_, status, why in rows
+        ),
     }
     return running(**(values | changes))

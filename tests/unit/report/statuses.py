@@ -11,7 +11,10 @@ WAITING = Waiting(
 )
 LIMIT = Bottleneck(
     limit="SequenceLimit",
-    sentence="The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 waited on average.",
+    sentence=(
+        "The limit on running requests: running stayed at 2, the server's max-num-seqs, while 6 "
+        "waited on average."
+    ),
 )
 
 PROFILE = ProfileStatus(
@@ -46,7 +49,9 @@ def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
         "independent": {"p50_ttft_ms": 412},
         "uncertain": ["p99_ttft_ms", "p99_e2el_ms"],
         "steady": {"p50_ttft_ms": 80.0},
-        "roles": [RoleFigures(role="server", running_mean=2.0, waiting_mean=6.0, kv_cache_max_percent=3.1)],
+        "roles": [
+            RoleFigures(role="server", running_mean=2.0, waiting_mean=6.0, kv_cache_max_percent=3.1)
+        ],
         "waiting": WAITING,
         "bottleneck": LIMIT,
         "verdict": "Valid",
@@ -55,4 +60,6 @@ def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
 
 
 def status(*results: Result) -> BenchmarkRunStatus:
-    return BenchmarkRunStatus(results=list(results), verdict="Valid", message="measured the load point")
+    return BenchmarkRunStatus(
+        results=list(results), verdict="Valid", message="measured the load point"
+    )

@@ -15,17 +15,29 @@ VARIANTS = ("base", "wide", "wider")
 
 
 def sweep_going_on(*, done: Sequence[str] = (), under_way: int = 1, **spec: object) -> Json:
-    """The sweep, its first runs ended as said ("" well, else the reason), the next ones under way; accepted at BEGIN."""
+    """The sweep, its first runs ended as said ("" well, else the reason), the next ones under way;
+    accepted at BEGIN."""
     written = {**SPEC, **spec}
     ends = [ended() if not reason else failed(reason) for reason in done]
-    runs = [a_run(f"{NAME}-v{number}-r1", status=status) for number, status in enumerate(ends, start=1)]
-    runs += [a_run(f"{NAME}-v{number}-r1") for number in range(len(done) + 1, len(done) + under_way + 1)]
-    status = decided(written, runs, now=later(0)).status.model_copy(update={"accepted_time": BEGIN.isoformat()})
-    return sweep_object(status.model_dump(mode="json", by_alias=True, exclude_none=True), spec=written)
+    runs = [
+        a_run(f"{NAME}-v{number}-r1", status=status) for number, status in enumerate(ends, start=1)
+    ]
+    runs += [
+        a_run(f"{NAME}-v{number}-r1") for number in range(len(done) + 1, len(done) + under_way + 1)
+    ]
+    status = decided(written, runs, now=later(0)).status.model_copy(
+        update={"accepted_time": BEGIN.isoformat()}
+    )
+    return sweep_object(
+        status.model_dump(mode="json", by_alias=True, exclude_none=True), spec=written
+    )
 
 
 def run_of_sweep(number: int, status: BenchmarkRunStatus) -> Json:
     """The run of the variant of that number."""
     body = run_body(status, name=f"{NAME}-v{number}-r1")
-    metadata = {"labels": {names.LABEL_SWEEP: NAME}, "annotations": {names.ANNOTATION_VARIANT: VARIANTS[number - 1]}}
+    metadata = {
+        "labels": {names.LABEL_SWEEP: NAME},
+        "annotations": {names.ANNOTATION_VARIANT: VARIANTS[number - 1]},
+    }
     return {**body, "metadata": body["metadata"] | metadata}

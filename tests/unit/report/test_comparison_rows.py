@@ -4,7 +4,15 @@ from typing import Any, get_args
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Change, ComparedCell, Gate, Truncated, Word
-from benchrun.report.comparison_rows import GATES, LOG_RULE, Difference, comparison_rows, differences, reasons, unpaired
+from benchrun.report.comparison_rows import (
+    GATES,
+    LOG_RULE,
+    Difference,
+    comparison_rows,
+    differences,
+    reasons,
+    unpaired,
+)
 from unit.report.statuses import result
 
 
@@ -44,7 +52,13 @@ def test_figures_of_a_comparison_have_four_digits() -> None:
 
 
 def test_an_unknown_value_is_a_dash_in_its_column() -> None:
-    nothing = {"baseline": None, "value": None, "change_percent": None, "low_percent": None, "high_percent": None}
+    nothing = {
+        "baseline": None,
+        "value": None,
+        "change_percent": None,
+        "low_percent": None,
+        "high_percent": None,
+    }
     assert comparison_rows([cell("c", change(**nothing, word="Unknown"))]).rows == (
         ("c", "MeanTTFT", "-", "-", "-", "-", "Unknown"),
     )
@@ -94,10 +108,14 @@ CELL = "chat/rate=4"
 
 
 def judged(verdict: str = "Valid", *findings: str, cell: str = CELL) -> BenchmarkRunStatus:
-    return BenchmarkRunStatus(results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))])
+    return BenchmarkRunStatus(
+        results=[result(cell, axis="rate", verdict=verdict, findings=list(findings))]
+    )
 
 
-def only(before: BenchmarkRunStatus, after: BenchmarkRunStatus, *, log_kept: bool = True) -> Difference:
+def only(
+    before: BenchmarkRunStatus, after: BenchmarkRunStatus, *, log_kept: bool = True
+) -> Difference:
     (found,) = differences(before, after, log_kept=log_kept)
     return found
 
@@ -105,16 +123,29 @@ def only(before: BenchmarkRunStatus, after: BenchmarkRunStatus, *, log_kept: boo
 @pytest.mark.parametrize(
     ("before", "after", "sentence"),
     [
-        pytest.param(("Valid",), ("Suspect", "Drift"), "was Valid, now Suspect: Drift", id="appeared"),
-        pytest.param(("Suspect", "Drift"), ("Valid",), "was Suspect, now Valid: no Drift", id="gone"),
         pytest.param(
-            ("Suspect", "Drift"), ("Suspect", "ColdStart"), "still Suspect: ColdStart, no Drift", id="one-for-another"
+            ("Valid",), ("Suspect", "Drift"), "was Valid, now Suspect: Drift", id="appeared"
         ),
         pytest.param(
-            ("Suspect", "Drift"), ("Invalid", "Drift"), "was Suspect, now Invalid: Drift is more severe", id="worse"
+            ("Suspect", "Drift"), ("Valid",), "was Suspect, now Valid: no Drift", id="gone"
         ),
         pytest.param(
-            ("Invalid", "Drift"), ("Suspect", "Drift"), "was Invalid, now Suspect: Drift is less severe", id="better"
+            ("Suspect", "Drift"),
+            ("Suspect", "ColdStart"),
+            "still Suspect: ColdStart, no Drift",
+            id="one-for-another",
+        ),
+        pytest.param(
+            ("Suspect", "Drift"),
+            ("Invalid", "Drift"),
+            "was Suspect, now Invalid: Drift is more severe",
+            id="worse",
+        ),
+        pytest.param(
+            ("Invalid", "Drift"),
+            ("Suspect", "Drift"),
+            "was Invalid, now Suspect: Drift is less severe",
+            id="better",
         ),
         pytest.param(
             ("Suspect", "Drift"),
@@ -137,7 +168,9 @@ def only(before: BenchmarkRunStatus, after: BenchmarkRunStatus, *, log_kept: boo
         pytest.param(("Valid",), ("Unknown",), "was Valid, now Unknown", id="for-no-reason-told"),
     ],
 )
-def test_the_sentence_names_what_moved(before: tuple[str, ...], after: tuple[str, ...], sentence: str) -> None:
+def test_the_sentence_names_what_moved(
+    before: tuple[str, ...], after: tuple[str, ...], sentence: str
+) -> None:
     found = only(judged(*before), judged(*after))
     assert found.sentence == f"{CELL}: {sentence}"
     assert (found.cell, found.was, found.now) == (CELL, before[0], after[0])
@@ -153,7 +186,9 @@ def test_appeared_and_gone_codes_are_listed() -> None:
     [
         pytest.param(judged("Suspect", "Drift"), judged("Suspect", "Drift"), id="the-same"),
         pytest.param(
-            judged("Suspect", "Drift", "ColdStart"), judged("Suspect", "ColdStart", "Drift"), id="in-another-order"
+            judged("Suspect", "Drift", "ColdStart"),
+            judged("Suspect", "ColdStart", "Drift"),
+            id="in-another-order",
         ),
         pytest.param(judged("Valid"), judged("Valid", "NotChecked"), id="not-checked-now"),
         pytest.param(judged("Valid", "NotChecked"), judged("Valid"), id="not-checked-then"),
@@ -161,18 +196,24 @@ def test_appeared_and_gone_codes_are_listed() -> None:
         pytest.param(judged("Invalid"), BenchmarkRunStatus(), id="a-cell-only-then"),
     ],
 )
-def test_equal_servers_have_no_differences(before: BenchmarkRunStatus, after: BenchmarkRunStatus) -> None:
+def test_equal_servers_have_no_differences(
+    before: BenchmarkRunStatus, after: BenchmarkRunStatus
+) -> None:
     assert differences(before, after, log_kept=True) == ()
 
 
-@pytest.mark.parametrize(("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")])
+@pytest.mark.parametrize(
+    ("log_kept", "words"), [(True, f"no {LOG_RULE}"), (False, f"{LOG_RULE} was not checked")]
+)
 def test_compilations_without_the_log_are_not_said_to_be_gone(log_kept: bool, words: str) -> None:
     found = only(judged("Suspect", LOG_RULE), judged("Valid"), log_kept=log_kept)
     assert found.sentence == f"{CELL}: was Suspect, now Valid: {words}"
 
 
 def test_other_codes_do_not_rest_on_the_log() -> None:
-    assert only(judged("Suspect", "Drift"), judged("Valid"), log_kept=False).sentence.endswith(": no Drift")
+    assert only(judged("Suspect", "Drift"), judged("Valid"), log_kept=False).sentence.endswith(
+        ": no Drift"
+    )
 
 
 @pytest.mark.parametrize("side", ["stored", "now"])
@@ -193,6 +234,10 @@ def test_another_list_that_was_cut_hides_no_codes() -> None:
 
 
 def test_cells_come_in_the_order_of_the_new_judgement() -> None:
-    both = BenchmarkRunStatus(results=[result(c, axis="rate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")])
-    now = BenchmarkRunStatus(results=[result(c, axis="rate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")])
+    both = BenchmarkRunStatus(
+        results=[result(c, axis="rate", verdict="Valid") for c in ("a/rate=1", "b/rate=1")]
+    )
+    now = BenchmarkRunStatus(
+        results=[result(c, axis="rate", verdict="Invalid") for c in ("b/rate=1", "a/rate=1")]
+    )
     assert [each.cell for each in differences(both, now, log_kept=True)] == ["b/rate=1", "a/rate=1"]

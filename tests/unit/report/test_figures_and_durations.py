@@ -6,7 +6,16 @@ import pytest
 from benchrun.api import Change
 from benchrun.report.comparison_rows import interval, signed
 from benchrun.report.html.sections.verdict import evidence_text
-from benchrun.report.tables import ABSENT, BARS, age, clock, figure, format_seconds, parse_seconds, sparkline
+from benchrun.report.tables import (
+    ABSENT,
+    BARS,
+    age,
+    clock,
+    figure,
+    format_seconds,
+    parse_seconds,
+    sparkline,
+)
 from hypothesis import given, strategies as st
 
 
@@ -25,13 +34,23 @@ from hypothesis import given, strategies as st
         (200_000, "2 d", "2d", "55:33:20"),
     ],
 )
-def test_duration_as_words_column_and_clock(seconds: float, words: str, column: str, hands: str) -> None:
+def test_duration_as_words_column_and_clock(
+    seconds: float, words: str, column: str, hands: str
+) -> None:
     assert (format_seconds(seconds), age(seconds), clock(seconds)) == (words, column, hands)
 
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("90", 90), ("90s", 90), ("10m", 600), ("2h", 7200), ("1d", 86_400), ("0.5h", 1800), (" 5s ", 5)],
+    [
+        ("90", 90),
+        ("90s", 90),
+        ("10m", 600),
+        ("2h", 7200),
+        ("1d", 86_400),
+        ("0.5h", 1800),
+        (" 5s ", 5),
+    ],
 )
 def test_written(text: str, seconds: float) -> None:
     assert parse_seconds(text) == seconds
@@ -113,7 +132,21 @@ def test_a_written_duration_is_parsed(number: int, unit: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["1234567890", "1.2345s", ".5s", "5.s", "5S", "5 min", "+5s", "٣s", "0.0s", "5s5", "1_0s", "5ms"]
+    "text",
+    [
+        "1234567890",
+        "1.2345s",
+        ".5s",
+        "5.s",
+        "5S",
+        "5 min",
+        "+5s",
+        "٣s",
+        "0.0s",
+        "5s5",
+        "1_0s",
+        "5ms",
+    ],
 )
 def test_an_almost_valid_duration_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="write 90s, 10m or 2h") as refused:
@@ -122,7 +155,8 @@ def test_an_almost_valid_duration_is_rejected(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "seconds"), [("0.001s", 0.001), ("999999999.999d", 86_399_999_999_913.6), ("\t5m\n", 300)]
+    ("text", "seconds"),
+    [("0.001s", 0.001), ("999999999.999d", 86_399_999_999_913.6), ("\t5m\n", 300)],
 )
 def test_the_least_and_the_most_that_can_be_written(text: str, seconds: float) -> None:
     assert parse_seconds(text) == pytest.approx(seconds)
@@ -219,11 +253,14 @@ def test_the_sign_of_a_figure_is_that_of_its_value(value: float) -> None:
         ("1", True),
     ],
 )
-def test_evidence_has_counts_whole_and_measures_to_three_digits(text: str, value: float | str | None) -> None:
+def test_evidence_has_counts_whole_and_measures_to_three_digits(
+    text: str, value: float | str | None
+) -> None:
     assert evidence_text(value) == text
 
 
-# ---- changes ---------------------------------------------------------------------------------------------------------
+# ---- changes
+# ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -243,7 +280,9 @@ def test_evidence_has_counts_whole_and_measures_to_three_digits(text: str, value
         ("-100", -100.0),
     ],
 )
-def test_a_change_has_its_sign_and_one_decimal_until_it_doubles(text: str, percent: float | None) -> None:
+def test_a_change_has_its_sign_and_one_decimal_until_it_doubles(
+    text: str, percent: float | None
+) -> None:
     assert signed(percent) == text
     assert signed(percent, unit=" %") == (text if percent is None else f"{text} %")
 
@@ -268,5 +307,10 @@ def test_a_change_is_as_near_as_its_decimals_allow(percent: float) -> None:
         ("+0.0 to +0.0", 0.0, 0.0),
     ],
 )
-def test_an_interval_has_two_ends_or_is_none(text: str, low: float | None, high: float | None) -> None:
-    assert interval(Change(metric="MeanTTFT", low_percent=low, high_percent=high, word="Unknown")) == text
+def test_an_interval_has_two_ends_or_is_none(
+    text: str, low: float | None, high: float | None
+) -> None:
+    assert (
+        interval(Change(metric="MeanTTFT", low_percent=low, high_percent=high, word="Unknown"))
+        == text
+    )

@@ -12,13 +12,18 @@ def saturating(load: float, *, capacity: float = 100.0, service: float = 0.01) -
 
 
 def test_the_knee_of_a_queue_with_one_server_is_at_half_its_capacity() -> None:
-    found = knee([saturating(load) for load in (10, 20, 30, 40, 50, 60, 70, 80, 90)], unit="requests/s")
+    found = knee(
+        [saturating(load) for load in (10, 20, 30, 40, 50, 60, 70, 80, 90)], unit="requests/s"
+    )
     assert found.load == 50
     golden(found.sentence)
 
 
 def test_throughput_that_stands_still_moves_the_knee_no_further() -> None:
-    closed = [CurvePoint(users, min(users, 8) / 0.5, max(users, 8) / 8 * 0.5) for users in (1, 2, 4, 8, 16, 32)]
+    closed = [
+        CurvePoint(users, min(users, 8) / 0.5, max(users, 8) / 8 * 0.5)
+        for users in (1, 2, 4, 8, 16, 32)
+    ]
     assert knee(closed, unit="users").load == 8
 
 
@@ -57,7 +62,8 @@ def test_neighbours_whose_repeats_reach_as_much_power_are_reported() -> None:
 
 def test_one_repeat_reports_nothing_of_the_noise() -> None:
     points = [
-        CurvePoint(p.load, p.throughput, p.response_seconds, ((p.load, 1e-9),)) for p in map(saturating, (20, 50, 90))
+        CurvePoint(p.load, p.throughput, p.response_seconds, ((p.load, 1e-9),))
+        for p in map(saturating, (20, 50, 90))
     ]
     found = knee(points, unit="requests/s")
     assert found.low == found.high == 50
@@ -71,8 +77,16 @@ def test_points_without_throughput_are_passed_over() -> None:
     assert knee([CurvePoint(5, 0, 0.0), *map(saturating, (20, 50, 90))], unit="").load == 50
 
 
-@given(st.lists(st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4), st.floats(1e-3, 1e3)), min_size=1, max_size=12))
-def test_no_measured_load_has_more_power_than_the_knee(rows: list[tuple[float, float, float]]) -> None:
+@given(
+    st.lists(
+        st.tuples(st.floats(0.1, 1e4), st.floats(0.1, 1e4), st.floats(1e-3, 1e3)),
+        min_size=1,
+        max_size=12,
+    )
+)
+def test_no_measured_load_has_more_power_than_the_knee(
+    rows: list[tuple[float, float, float]],
+) -> None:
     points = [CurvePoint(*row) for row in rows]
     found = knee(points, unit="")
     if found.load is not None:
@@ -120,14 +134,26 @@ def test_loads_are_shown_as_they_were_requested() -> None:
 def test_neighbours_count_as_good_from_the_least_of_its_repeats_on(
     low: float, high: float, left: tuple[float, ...], right: tuple[float, ...]
 ) -> None:
-    points = [point(1, 1, 1, 1), point(2, 2.5, *left), point(4, 4, 3.0, 4.0), point(8, 2.5, *right), point(16, 1, 1, 1)]
+    points = [
+        point(1, 1, 1, 1),
+        point(2, 2.5, *left),
+        point(4, 4, 3.0, 4.0),
+        point(8, 2.5, *right),
+        point(16, 1, 1, 1),
+    ]
     found = knee(points, unit="users")
     assert (found.low, found.load, found.high) == (low, 4, high)
     assert ("not distinguishable from the others" in found.sentence) is (low != high)
 
 
 def test_a_neighbour_behind_one_that_is_worse_is_not_measured() -> None:
-    points = [point(1, 1, 1, 1), point(2, 3, 9, 9), point(4, 1, 1, 1), point(8, 4, 3, 4), point(16, 1, 1, 1)]
+    points = [
+        point(1, 1, 1, 1),
+        point(2, 3, 9, 9),
+        point(4, 1, 1, 1),
+        point(8, 4, 3, 4),
+        point(16, 1, 1, 1),
+    ]
     assert knee(points, unit="users").low == 8
 
 
@@ -142,7 +168,9 @@ def test_as_good_up_to_an_end_is_not_bracketed() -> None:
     )
 
 
-@pytest.mark.parametrize("bad", [CurvePoint(2, 0, 1), CurvePoint(2, 1, 0), CurvePoint(2, -1, 1), CurvePoint(2, 1, -1)])
+@pytest.mark.parametrize(
+    "bad", [CurvePoint(2, 0, 1), CurvePoint(2, 1, 0), CurvePoint(2, -1, 1), CurvePoint(2, 1, -1)]
+)
 def test_a_point_without_power_is_no_point(bad: CurvePoint) -> None:
     golden(knee([point(1, 1), bad, point(4, 1)], unit="users").sentence)
 

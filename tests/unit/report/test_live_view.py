@@ -1,28 +1,51 @@
-"""The way of a run and its screen at their edges: parts that nobody wrote down, scales, and what may still come."""
+"""The way of a run and its screen at their edges: parts that nobody wrote down, scales, and what
+may still come."""
 
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunStatus, Condition
-from benchrun.report.live_view import NO_OPERATOR, SILENT_SECONDS, LiveView, Log, live_view, seconds_since_begin
+from benchrun.report.live_view import (
+    NO_OPERATOR,
+    SILENT_SECONDS,
+    LiveView,
+    Log,
+    live_view,
+    seconds_since_begin,
+)
 from benchrun.report.run_summary import steps
 from benchrun.report.tables import BARS, GAP, sparkline
-from benchrun.report.watch_state import MAX_SAMPLES, MAX_STAGES, FollowedRun, StageLine, stage_line, updated_run
+from benchrun.report.watch_state import (
+    MAX_SAMPLES,
+    MAX_STAGES,
+    FollowedRun,
+    StageLine,
+    stage_line,
+    updated_run,
+)
 from hypothesis import given, strategies as st
 from unit.golden_messages import golden
 from unit.measure.records import record
 from unit.report.going_on import BEGIN, at, ended, followed, live, run_body, running
 
 
-def timed_steps(status: BenchmarkRunStatus, after: float = 100) -> list[tuple[str, str, float | None]]:
-    return [(s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))]
+def timed_steps(
+    status: BenchmarkRunStatus, after: float = 100
+) -> list[tuple[str, str, float | None]]:
+    return [
+        (s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))
+    ]
 
 
 @pytest.mark.parametrize("condition", ["False", "Unknown"])
 def test_a_client_that_is_not_ready_is_under_way(condition: str) -> None:
-    not_yet = (Condition(type="ClientReady", status=condition, reason="x", last_transition_time=at(10)),)
-    early = running(conditions=not_yet, scheduled_time=None, server_ready_time=None, start_time=None)
+    not_yet = (
+        Condition(type="ClientReady", status=condition, reason="x", last_transition_time=at(10)),
+    )
+    early = running(
+        conditions=not_yet, scheduled_time=None, server_ready_time=None, start_time=None
+    )
     assert timed_steps(early, 7)[:2] == [("client", "UnderWay", 7), ("node", "ToCome", None)]
 
 
@@ -36,7 +59,10 @@ def test_while_a_node_is_sought_it_is_a_part_of_the_way() -> None:
 
 
 def test_a_run_that_was_not_accepted_is_under_way_nowhere() -> None:
-    assert {state for _, state, _ in timed_steps(running(accepted_time=None))} == {"Done", "UnderWay"}
+    assert {state for _, state, _ in timed_steps(running(accepted_time=None))} == {
+        "Done",
+        "UnderWay",
+    }
     assert timed_steps(BenchmarkRunStatus(phase="Pending"))[0] == ("client", "ToCome", None)
 
 
@@ -51,7 +77,8 @@ def test_parts_without_an_instant_before_one_with_it_are_done_but_not_timed() ->
     ]
 
 
-# ---- the screen ------------------------------------------------------------------------------------------------------
+# ---- the screen
+# ------------------------------------------------------------------------------------------------------
 
 
 def left(run: FollowedRun, after: float = 100) -> str | None:
@@ -69,13 +96,17 @@ def left(run: FollowedRun, after: float = 100) -> str | None:
         (2, 1, 100, None),
     ],
 )
-def test_stages_are_taken_to_last_equally_long(done: int, total: int, after: float, words: str | None) -> None:
+def test_stages_are_taken_to_last_equally_long(
+    done: int, total: int, after: float, words: str | None
+) -> None:
     assert left(followed(running(done=done, total=total)), after) == words
 
 
 @pytest.mark.parametrize("stage", ["chat/search-02/r1", None])
 def test_a_search_that_was_seen_has_the_most_there_can_be(stage: str | None) -> None:
-    run = followed(running(stage=stage), stages=(StageLine(0, "chat/search-01/r1"), StageLine(1, None)))
+    run = followed(
+        running(stage=stage), stages=(StageLine(0, "chat/search-01/r1"), StageLine(1, None))
+    )
     assert left(run) == "at most 50 s left"
 
 
@@ -83,13 +114,19 @@ def test_a_workload_called_search_is_no_search() -> None:
     assert left(followed(running(stage="search-engine/rate=1/r1"))) == "about 50 s left"
 
 
-@pytest.mark.parametrize(("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)])
+@pytest.mark.parametrize(
+    ("seconds", "message"), [(SILENT_SECONDS - 1, None), (SILENT_SECONDS, NO_OPERATOR)]
+)
 def test_a_silent_client_is_reported(seconds: float, message: str | None) -> None:
-    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(
+        None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}}
+    )
     assert live_view(run, now=BEGIN + timedelta(seconds=seconds)).trouble == message
 
 
-@pytest.mark.parametrize("status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}])
+@pytest.mark.parametrize(
+    "status", [{"observedGeneration": 0}, {"phase": "Pending", "observedGeneration": -1}]
+)
 def test_an_operator_that_has_looked_is_not_missed(status: dict[str, object]) -> None:
     run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": status})
     assert live_view(run, now=BEGIN + timedelta(hours=1)).trouble is None
@@ -115,11 +152,17 @@ def test_time_runs_from_acceptance_to_the_end(
 def test_stages_are_bounded_and_the_latest_stay() -> None:
     many = [StageLine(n, f"s{n}") for n in range(MAX_STAGES + 5)]
     run = updated_run(followed(), run_body(running()), many)
-    assert [run.stages[0].sequence, run.stages[-1].sequence, len(run.stages)] == [5, MAX_STAGES + 4, MAX_STAGES]
+    assert [run.stages[0].sequence, run.stages[-1].sequence, len(run.stages)] == [
+        5,
+        MAX_STAGES + 4,
+        MAX_STAGES,
+    ]
 
 
 def test_samples_of_the_same_instant_are_equal() -> None:
-    run = updated_run(followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9))))
+    run = updated_run(
+        followed(running(live=live(80, running=1))), run_body(running(live=live(80, running=9)))
+    )
     assert [each.running for each in run.samples] == [1]
 
 
@@ -131,17 +174,25 @@ def test_a_run_is_known_by_its_name() -> None:
 def test_a_run_that_reports_nothing_shows_nothing() -> None:
     shown = live_view(followed(BenchmarkRunStatus(phase="Preparing")), now=BEGIN)
     assert (shown.phase, shown.message, shown.done, shown.total, shown.stage, shown.gauges) == (
-        "Preparing", "", 0, 0, None, ()
-    )  # fmt: skip
+        "Preparing",
+        "",
+        0,
+        0,
+        None,
+        (),
+    )
 
 
-# ---- bars ------------------------------------------------------------------------------------------------------------
+# ---- bars
+# ------------------------------------------------------------------------------------------------------------
 
 VALUES = st.lists(st.none() | st.floats(-1e9, 1e9, allow_nan=False), max_size=50)
 
 
 @given(VALUES, st.integers(0, 40), st.none() | st.floats(0, 1e9))
-def test_a_row_of_bars_is_as_wide_as_requested(values: list[float | None], width: int, top: float | None) -> None:
+def test_a_row_of_bars_is_as_wide_as_requested(
+    values: list[float | None], width: int, top: float | None
+) -> None:
     drawn = sparkline(values, top=top, width=width)
     assert len(drawn) == width
     assert set(drawn) <= set(BARS) | {GAP}
@@ -154,7 +205,8 @@ def test_more_is_never_drawn_lower(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "bar"), [(0.0, 0), (12.4, 0), (12.6, 1), (49.9, 3), (50.0, 4), (87.4, 6), (87.6, 7), (100.0, 7)]
+    ("value", "bar"),
+    [(0.0, 0), (12.4, 0), (12.6, 1), (49.9, 3), (50.0, 4), (87.4, 6), (87.6, 7), (100.0, 7)],
 )
 def test_bars_change_at_eighths(value: float, bar: int) -> None:
     assert sparkline([value], top=100.0, width=1) == BARS[bar]
@@ -207,7 +259,11 @@ def test_gauges_show_every_sample_once() -> None:
     gauges = {gauge.label: gauge for gauge in view(run).gauges}
     assert (gauges["running"].values, gauges["waiting"].values) == ((4, 8, 6), (16, 0, 0))
     assert gauges["running"].top is None
-    assert (gauges["KV cache"].now, gauges["KV cache"].top, gauges["output"].now) == ("40 %", 100, "500 tok/s")
+    assert (gauges["KV cache"].now, gauges["KV cache"].top, gauges["output"].now) == (
+        "40 %",
+        100,
+        "500 tok/s",
+    )
 
 
 def test_without_a_sample_there_is_no_gauge() -> None:
@@ -229,7 +285,9 @@ def test_samples_are_bounded() -> None:
 
 
 def test_a_run_that_no_operator_looks_at_says_what_to_look_for() -> None:
-    run = updated_run(None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}})
+    run = updated_run(
+        None, {**run_body(BenchmarkRunStatus()), "status": {"observedGeneration": -1}}
+    )
     assert view(run, 14).trouble is None
     assert view(run, 16).trouble == NO_OPERATOR
     assert view(updated_run(run, run_body(running())), 16).trouble is None
@@ -270,7 +328,10 @@ def test_what_a_record_lacks_is_left_out_and_failures_are_reported() -> None:
     whole = record("chat/rate=8/r1", scalars={"request_throughput": 4.0})
     count = len(whole.requests.ok)
     requests = whole.requests.model_copy(update={"ok": (0, 0, *[1] * (count - 2))})
-    assert stage_line(whole.model_copy(update={"requests": requests})).figures == ("4 req/s", f"2 of {count} failed")
+    assert stage_line(whole.model_copy(update={"requests": requests})).figures == (
+        "4 req/s",
+        f"2 of {count} failed",
+    )
 
 
 # A followed run in the log of a pipeline.
@@ -283,19 +344,29 @@ def printed(*moments: tuple[float, FollowedRun]) -> list[list[str]]:
 
 
 def test_a_phase_change_prints_one_line() -> None:
-    starting = followed(running(phase="Starting", message="the server is starting on n1", progress=None, live=None))
+    starting = followed(
+        running(phase="Starting", message="the server is starting on n1", progress=None, live=None)
+    )
     first, repeated, then = printed((20, starting), (25, starting), (72, followed(running(done=0))))
     assert repeated == []
     golden(*first, then[0])
 
 
 def test_another_message_is_a_line_while_the_server_loads() -> None:
-    waiting = [followed(running(phase="WaitingForNode", message=text, progress=None, live=None)) for text in ("a", "b")]
-    assert printed((1, waiting[0]), (2, waiting[1])) == [["00:01  WaitingForNode · a"], ["00:02  WaitingForNode · b"]]
+    waiting = [
+        followed(running(phase="WaitingForNode", message=text, progress=None, live=None))
+        for text in ("a", "b")
+    ]
+    assert printed((1, waiting[0]), (2, waiting[1])) == [
+        ["00:01  WaitingForNode · a"],
+        ["00:02  WaitingForNode · b"],
+    ]
 
 
 def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
-    moments = [(float(second), followed(running(live=live(second)))) for second in range(100, 171, 5)]
+    moments = [
+        (float(second), followed(running(live=live(second)))) for second in range(100, 171, 5)
+    ]
     output = printed(*moments)
     assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
 

@@ -4,7 +4,15 @@ import html
 import re
 
 import pytest
-from benchrun.api import Change, ComparedCell, ComparedRun, Comparison, Finding, ObjectiveResult, Phase
+from benchrun.api import (
+    Change,
+    ComparedCell,
+    ComparedRun,
+    Comparison,
+    Finding,
+    ObjectiveResult,
+    Phase,
+)
 from benchrun.report.markdown import escaped, markdown, part, table
 from benchrun.report.tables import Rows
 from hypothesis import given, strategies as st
@@ -41,15 +49,25 @@ def test_intervals_are_there_when_requested() -> None:
 
 
 def test_there_is_room_for_every_figure() -> None:
-    metrics = {"request_throughput": 20.3, "output_throughput": 81.2, "total_token_throughput": 25_400.0}
-    text = markdown("run", status(result("packed/rate=inf", metrics=metrics)), texts_per_prompt={"packed": 4})
+    metrics = {
+        "request_throughput": 20.3,
+        "output_throughput": 81.2,
+        "total_token_throughput": 25_400.0,
+    }
+    text = markdown(
+        "run", status(result("packed/rate=inf", metrics=metrics)), texts_per_prompt={"packed": 4}
+    )
     assert "| load point | req/s | texts/s | tok/s | total tok/s |" in text
     assert "| packed/rate=inf | 20.3 | 81.2 | 81.2 | 25400 |" in text
 
 
 def test_markdown_has_a_row_per_objective() -> None:
     kept = ObjectiveResult(
-        metric="TTFT", percentile="99", max_milliseconds=200, measured_milliseconds=118.4, outcome="Met"
+        metric="TTFT",
+        percentile="99",
+        max_milliseconds=200,
+        measured_milliseconds=118.4,
+        outcome="Met",
     )
     assert "| chat/concurrency=8 | TTFT p99 at most 200 ms | 118.4 | - | Met |" in markdown(
         "run", status(result(objectives=[kept]))
@@ -58,12 +76,23 @@ def test_markdown_has_a_row_per_objective() -> None:
 
 def test_a_comparison_is_reported_with_its_intervals() -> None:
     change = Change(
-        metric="MeanTTFT", baseline=100, value=90, change_percent=-10, low_percent=-12, high_percent=-8, word="Better"
+        metric="MeanTTFT",
+        baseline=100,
+        value=90,
+        change_percent=-10,
+        low_percent=-12,
+        high_percent=-8,
+        word="Better",
     )
     found = Comparison(
-        baseline=ComparedRun(name="before"), outcome="Better", message="It is faster.",
-        cells=[ComparedCell(cell="chat/rate=4", changes=[change]), ComparedCell(cell="chat/rate=8", reason="another GPU")],
-    )  # fmt: skip
+        baseline=ComparedRun(name="before"),
+        outcome="Better",
+        message="It is faster.",
+        cells=[
+            ComparedCell(cell="chat/rate=4", changes=[change]),
+            ComparedCell(cell="chat/rate=8", reason="another GPU"),
+        ],
+    )
     text = markdown("run", status(result()).model_copy(update={"comparison": found}))
     assert "### Against before: Better" in text
     assert "-12.0 to -8.0" in text
@@ -75,9 +104,18 @@ def test_the_log_is_no_markup() -> None:
     assert "    ```\n    # not a heading\n    <b>" in text
 
 
-@pytest.mark.parametrize("live", ["<script", " | y", "@everyone", "#77", "[a]", "http://", " `b` ", "www.e"])
+@pytest.mark.parametrize(
+    "live", ["<script", " | y", "@everyone", "#77", "[a]", "http://", " `b` ", "www.e"]
+)
 def test_strings_of_others_do_nothing(live: str) -> None:
-    finding = Finding(code="X", severity="Note", count=1, worst_stage="s", evidence={"said": HOSTILE}, remedy=HOSTILE)
+    finding = Finding(
+        code="X",
+        severity="Note",
+        count=1,
+        worst_stage="s",
+        evidence={"said": HOSTILE},
+        remedy=HOSTILE,
+    )
     shown = status(result()).model_copy(update={"findings": [finding], "message": HOSTILE})
     assert live not in markdown(HOSTILE, shown)
 
@@ -89,7 +127,10 @@ def test_escaped_text_is_one_line() -> None:
 @pytest.mark.parametrize(
     ("written", "text"),
     [
-        ("plain words, 1.5 (a) - b + c = d! e? f: g; h/i %", "plain words, 1.5 (a) - b + c = d! e? f: g; h/i %"),
+        (
+            "plain words, 1.5 (a) - b + c = d! e? f: g; h/i %",
+            "plain words, 1.5 (a) - b + c = d! e? f: g; h/i %",
+        ),
         ("&amp;", "&"),
         ("&lt;b&gt;", "<b>"),
         ("&#124;", "|"),
@@ -116,7 +157,9 @@ def test_markdown_characters_are_escaped(written: str, text: str) -> None:
 
 
 @given(
-    st.text(st.characters(exclude_categories=("C", "Z")), max_size=60).filter(lambda text: "www." not in text.lower())
+    st.text(st.characters(exclude_categories=("C", "Z")), max_size=60).filter(
+        lambda text: "www." not in text.lower()
+    )
 )
 def test_escaped_text_renders_as_the_original(text: str) -> None:
     assert html.unescape(re.sub(r"\\([\\`*_\[\]~])", r"\1", escaped(text))) == text

@@ -17,7 +17,13 @@ WIDE = ("model", "vLLM", "GPU", "image")
 NOW = BEGIN + timedelta(hours=5)
 HEADLINE = Headline(cell="chat/concurrency=8", throughput="812", p99_ttft="118? ms")
 SERVER = ServerStatus(
-    role="server", version="0.32.0", gpus=2, gpu="H100", node="n1", kv_cache_tokens=32_000, seconds_to_ready=48.2
+    role="server",
+    version="0.32.0",
+    gpus=2,
+    gpu="H100",
+    node="n1",
+    kv_cache_tokens=32_000,
+    seconds_to_ready=48.2,
 )
 
 
@@ -26,8 +32,17 @@ def finding(code: str, severity: str) -> Finding:
 
 
 def measured(**changes: Any) -> BenchmarkRunStatus:
-    findings = [finding("NotChecked", "Note"), finding("Drift", "Suspect"), finding("ClientSaturated", "Invalid")]
-    known: Json = {"headline": HEADLINE, "results": [result()], "findings": findings, "servers": [SERVER]}
+    findings = [
+        finding("NotChecked", "Note"),
+        finding("Drift", "Suspect"),
+        finding("ClientSaturated", "Invalid"),
+    ]
+    known: Json = {
+        "headline": HEADLINE,
+        "results": [result()],
+        "findings": findings,
+        "servers": [SERVER],
+    }
     return ended("Suspect", **(known | changes))
 
 
@@ -75,7 +90,12 @@ def test_a_state_is_how_it_came_out_or_where_it_is(status: BenchmarkRunStatus, s
 
 def test_an_unseen_object_is_pending() -> None:
     shown = row({**run_body(running()), "status": {"observedGeneration": -1}})
-    assert (shown["state"], shown["stages"], shown["took"], shown["age"]) == ("Pending", "-", "-", "5h")
+    assert (shown["state"], shown["stages"], shown["took"], shown["age"]) == (
+        "Pending",
+        "-",
+        "-",
+        "5h",
+    )
 
 
 def test_many_findings_are_counted() -> None:
@@ -117,7 +137,10 @@ def test_a_summary_says_what_was_measured_on_what_and_what_came_out() -> None:
 
 @pytest.mark.parametrize(
     ("endpoint", "shown"),
-    [({"url": "https://llm.example/v1"}, "https://llm.example/v1"), ({"serviceRef": {"name": "vllm"}}, "service vllm")],
+    [
+        ({"url": "https://llm.example/v1"}, "https://llm.example/v1"),
+        ({"serviceRef": {"name": "vllm"}}, "service vllm"),
+    ],
 )
 def test_an_endpoint_is_named(endpoint: Json, shown: str) -> None:
     assert dict(summary(running(), server=None, endpoint=endpoint).facts)["endpoint"] == shown
@@ -139,7 +162,10 @@ NOW_RUN_LIST_WORDS = BEGIN + timedelta(hours=5)
 
 
 def found(*pairs: tuple[str, str]) -> BenchmarkRunStatus:
-    made = [Finding.model_validate({"code": c, "severity": s, "count": 1, "worst_stage": "s"}) for c, s in pairs]
+    made = [
+        Finding.model_validate({"code": c, "severity": s, "count": 1, "worst_stage": "s"})
+        for c, s in pairs
+    ]
     return BenchmarkRunStatus(findings=made)
 
 
@@ -179,7 +205,9 @@ def test_states(text: str, fields: Json) -> None:
 
 
 def limited(cell: str, limit: str | None) -> Any:
-    bottleneck = Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
+    bottleneck = (
+        Bottleneck.model_validate({"limit": limit, "sentence": "s"}) if limit is not None else None
+    )
     return result(cell, axis="rate", bottleneck=bottleneck)
 
 
@@ -218,7 +246,9 @@ def test_the_limit_is_that_of_the_headlines_load_point(
         ),
     ],
 )
-def test_the_row_shows_server_version_and_gpus(text: tuple[str, str], servers: list[ServerStatus]) -> None:
+def test_the_row_shows_server_version_and_gpus(
+    text: tuple[str, str], servers: list[ServerStatus]
+) -> None:
     rows = run_list_rows([run_body(ended(servers=servers))], now=NOW_RUN_LIST_WORDS, wide=True)
     row = dict(zip(rows.headers, rows.rows[0], strict=True))
     assert list(row)[-4:] == ["model", "vLLM", "GPU", "image"]

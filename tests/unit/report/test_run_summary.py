@@ -1,4 +1,5 @@
-"""A run on half a screen, at its edges: what nobody knows is left out, and nothing is said twice."""
+"""A run on half a screen, at its edges: what nobody knows is left out, and nothing is said
+twice."""
 
 from datetime import timedelta
 from typing import Any
@@ -73,7 +74,10 @@ def test_the_image_that_really_ran_is_reported_by_its_digest() -> None:
     [
         ("vllm 0.32.0", ClientStatus(engine="vllm", engine_version="0.32.0")),
         ("vllm", ClientStatus(engine="vllm")),
-        ("vllm 0.32.0, 4 processes", ClientStatus(engine="vllm", engine_version="0.32.0", shards=4)),
+        (
+            "vllm 0.32.0, 4 processes",
+            ClientStatus(engine="vllm", engine_version="0.32.0", shards=4),
+        ),
         (None, ClientStatus(image="client:1")),
         (None, None),
     ],
@@ -116,7 +120,10 @@ def test_without_a_namespace_none_is_named() -> None:
     del body["metadata"]["namespace"]
     status = BenchmarkRunStatus.model_validate(body["status"])
     expected = run_summary(run_of(body), status, now=NOW)
-    assert (expected.title, expected.look_further) == ("chat", ("benchrun report chat", "benchrun logs chat"))
+    assert (expected.title, expected.look_further) == (
+        "chat",
+        ("benchrun report chat", "benchrun logs chat"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -131,19 +138,31 @@ def test_without_a_namespace_none_is_named() -> None:
 def test_objectives_are_counted(expected: str | None, words: list[str]) -> None:
     objectives = [
         ObjectiveResult.model_validate(
-            {"metric": "TTFT", "percentile": "99", "max_milliseconds": 1, "measured_milliseconds": 1, "outcome": word}
+            {
+                "metric": "TTFT",
+                "percentile": "99",
+                "max_milliseconds": 1,
+                "measured_milliseconds": 1,
+                "outcome": word,
+            }
         )
         for word in words
     ]
-    rows = [result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)]
+    rows = [
+        result(f"c/rate={n}", axis="rate", objectives=[each]) for n, each in enumerate(objectives)
+    ]
     assert fact("objectives", ended(results=rows)) == expected
 
 
 def compared(*changes: tuple[str, float | None], gate: Any = None) -> BenchmarkRunStatus:
-    made = [Change(metric="MeanTTFT", change_percent=percent, word=word) for word, percent in changes]
+    made = [
+        Change(metric="MeanTTFT", change_percent=percent, word=word) for word, percent in changes
+    ]
     cells = [ComparedCell(cell="a", changes=made[:1]), ComparedCell(cell="b", changes=made[1:])]
     return ended(
-        comparison=Comparison(baseline=ComparedRun(name="old"), outcome="Mixed", message="m", cells=cells, gate=gate)
+        comparison=Comparison(
+            baseline=ComparedRun(name="old"), outcome="Mixed", message="m", cells=cells, gate=gate
+        )
     )
 
 
@@ -169,9 +188,13 @@ def test_the_summary_shows_the_gate() -> None:
 
 
 def test_a_comparison_shows_before_and_after() -> None:
-    waiting = Condition(type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %")
+    waiting = Condition(
+        type="NotRegressed", status="Unknown", reason="Measuring", message="3 repeats find 9.9 %"
+    )
     golden(fact("power", ended(conditions=(waiting,))))
-    comparison = Comparison(baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2)
+    comparison = Comparison(
+        baseline=ComparedRun(name="old"), outcome="Equivalent", message="m", detectable_percent=4.2
+    )
     assert "a change of 4.2 % in" in (fact("power", ended(comparison=comparison)) or "")
 
 
@@ -183,7 +206,9 @@ def test_lists_that_were_cut_are_reported() -> None:
 
 def found(*severities: str) -> BenchmarkRunStatus:
     made = [
-        Finding.model_validate({"code": f"Code{n}", "severity": severity, "count": 1, "worst_stage": "s"})
+        Finding.model_validate(
+            {"code": f"Code{n}", "severity": severity, "count": 1, "worst_stage": "s"}
+        )
         for n, severity in enumerate(severities)
     ]
     return ended(findings=made)
@@ -200,7 +225,9 @@ def found(*severities: str) -> BenchmarkRunStatus:
         ("Code0, Code1, Code2, Code3, Code4, Code5 +2", ("Invalid",) * 8),
     ],
 )
-def test_findings_are_named_where_one_costs_a_verdict(expected: str | None, severities: tuple[str, ...]) -> None:
+def test_findings_are_named_where_one_costs_a_verdict(
+    expected: str | None, severities: tuple[str, ...]
+) -> None:
     assert fact("findings", found(*severities)) == expected
 
 
@@ -210,13 +237,20 @@ def test_a_run_that_nothing_limits_has_no_limit(limits: tuple[str | None, ...]) 
 
 
 def test_the_first_limit_is_reported_with_its_load_point() -> None:
-    rows = [limited(None), limited("None"), limited("Compute", "a/rate=2"), limited("Client", "a/rate=3")]
+    rows = [
+        limited(None),
+        limited("None"),
+        limited("Compute", "a/rate=2"),
+        limited("Client", "a/rate=3"),
+    ]
     golden(fact("limit", ended(results=rows)))
 
 
 def limited(limit: str | None, cell: str = "a/rate=1") -> Any:
     bottleneck = (
-        Bottleneck.model_validate({"limit": limit, "sentence": f"{limit} it is"}) if limit is not None else None
+        Bottleneck.model_validate({"limit": limit, "sentence": f"{limit} it is"})
+        if limit is not None
+        else None
     )
     return result(cell, axis="rate", bottleneck=bottleneck)
 
@@ -224,8 +258,12 @@ def limited(limit: str | None, cell: str = "a/rate=1") -> Any:
 # The steps of a run, its start in words, and what it did not keep.
 
 
-def timed_steps(status: BenchmarkRunStatus, *, after: float = 100) -> list[tuple[str, str, float | None]]:
-    return [(s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))]
+def timed_steps(
+    status: BenchmarkRunStatus, *, after: float = 100
+) -> list[tuple[str, str, float | None]]:
+    return [
+        (s.name, s.state, s.seconds) for s in steps(status, now=BEGIN + timedelta(seconds=after))
+    ]
 
 
 def test_each_part_begins_when_the_one_before_ended() -> None:
@@ -247,7 +285,11 @@ def test_the_step_under_way_grows() -> None:
 
 def test_before_anything_happened() -> None:
     assert [state for _, state, _ in timed_steps(BenchmarkRunStatus())] == ["ToCome"] * 5
-    assert timed_steps(BenchmarkRunStatus(accepted_time=at(0)), after=3)[0] == ("client", "UnderWay", 3)
+    assert timed_steps(BenchmarkRunStatus(accepted_time=at(0)), after=3)[0] == (
+        "client",
+        "UnderWay",
+        3,
+    )
 
 
 def test_an_endpoint_has_no_node() -> None:
@@ -260,7 +302,11 @@ def test_an_endpoint_has_no_node() -> None:
 
 
 def test_when_the_run_has_ended_the_client_is_done_though_nobody_wrote_down_when() -> None:
-    assert timed_steps(ended())[:3] == [("client", "Done", None), ("node", "Done", None), ("server", "Done", 48)]
+    assert timed_steps(ended())[:3] == [
+        ("client", "Done", None),
+        ("node", "Done", None),
+        ("server", "Done", 48),
+    ]
     assert timed_steps(ended())[-1] == ("stages", "Done", 130)
 
 
@@ -282,7 +328,8 @@ WHOLE = Startup(
     ("line", "ready", "startup"),
     [
         (
-            "pod 40 s (image 31 s), download 1 min 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s",
+            "pod 40 s (image 31 s), download 1 min 20 s, load 9.4 s, compile 22 s, warm-up 15 s, "
+            "other 18 s",
             185.0,
             WHOLE,
         ),
@@ -300,13 +347,17 @@ WHOLE = Startup(
     ],
 )
 def test_a_start_in_a_line(line: str, ready: float | None, startup: Startup | None) -> None:
-    assert startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
+    assert (
+        startup_text(ServerStatus(role="server", seconds_to_ready=ready, startup=startup)) == line
+    )
 
 
 def test_startup_phases_stand_below_the_server() -> None:
     server = ServerStatus(role="server", seconds_to_ready=185.0, startup=WHOLE)
     ran = ended(servers=[server])
-    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(server)
+    assert dict(run_summary(run_of(run_body(ran)), ran, now=BEGIN).facts)["start"] == startup_text(
+        server
+    )
 
 
 @pytest.mark.parametrize(
@@ -324,7 +375,9 @@ def test_how_much_of_a_cell_is_left(lost: int, sentence: str) -> None:
 
 
 def test_a_missing_cell_has_an_unknown_repeat_count() -> None:
-    assert missing_sentences(BenchmarkRunStatus(), {"a/rate=1": 1}) == ["a/rate=1: not all of its records are kept"]
+    assert missing_sentences(BenchmarkRunStatus(), {"a/rate=1": 1}) == [
+        "a/rate=1: not all of its records are kept"
+    ]
 
 
 def test_nothing_is_missing() -> None:
@@ -339,11 +392,13 @@ def test_a_timeline_that_was_cut_is_reported_last_and_no_other_list_is() -> None
     sentences = missing_sentences(BenchmarkRunStatus(truncated=cut), {"a/rate=1": 1})
     assert sentences == [
         "a/rate=1: not all of its records are kept",
-        "2 of 5 chunks of the timeline were kept: samples of the servers are missing, and findings that rest on them may differ",
+        "2 of 5 chunks of the timeline were kept: samples of the servers are missing, and "
+        "findings that rest on them may differ",
     ]
 
 
-# Which settings are the server's and which the client's, and what the server reported of its KV cache.
+# Which settings are the server's and which the client's, and what the server reported of its KV
+# cache.
 
 ARGS = ["--max-num-seqs=256", "--no-enable-prefix-caching", "--max-model-len", "16384"]
 
@@ -360,7 +415,10 @@ def test_each_setting_names_its_side_and_its_field() -> None:
     assert rows["max-num-batched-tokens", "server.args"] == ("default", "server")
     assert rows["requests", "workloads[mix].requests"] == ("128", "client")
     assert rows["ignoreEOS", "workloads[mix].ignoreEOS"] == ("false", "client")
-    assert (rows["load", "workloads[mix].load"][1], rows["repeats", "repeats"]) == ("client", ("2", "client"))
+    assert (rows["load", "workloads[mix].load"][1], rows["repeats", "repeats"]) == (
+        "client",
+        ("2", "client"),
+    )
     assert rows["cachePolicy", "measurement.cachePolicy"] == ("default", "client")
 
 
@@ -370,20 +428,30 @@ def test_a_spec_of_nobody_knows_what_has_no_settings_and_does_no_harm() -> None:
 
 
 def test_a_token_of_the_kv_cache_takes_what_was_available_over_the_tokens() -> None:
-    """Hermes-3-Llama-3.1-8B on one H800: 2 x 32 layers x 8 heads x 128 x 2 bytes = 128 KiB a token."""
-    server = ServerStatus(role="server", kv_cache_tokens=416_304, reported={"available_kv_cache_gib": "50.83, 50.82"})
-    assert kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    """Hermes-3-Llama-3.1-8B on one H800: 2 x 32 layers x 8 heads x 128 x 2 bytes = 128 KiB a
+    token."""
+    server = ServerStatus(
+        role="server", kv_cache_tokens=416_304, reported={"available_kv_cache_gib": "50.83, 50.82"}
+    )
+    assert (
+        kv_cache_text(server) == "KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
+    )
     two = server.model_copy(update={"kv_cache_tokens": 832_608, "args": ["--data-parallel-size=2"]})
     assert kv_cache_text(two) == "KV cache 832608 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU"
     by_variable = two.model_copy(update={"args": ["--data-parallel-size=$(DP)"]})
-    assert kv_cache_text(by_variable) == "KV cache 832608 tokens in 50.8 GiB a GPU, 64 KiB a token and GPU"
+    assert (
+        kv_cache_text(by_variable)
+        == "KV cache 832608 tokens in 50.8 GiB a GPU, 64 KiB a token and GPU"
+    )
     bare = server.model_copy(update={"reported": {"available_kv_cache_gib": "?"}})
     assert kv_cache_text(bare) == "KV cache 416304 tokens"
     assert kv_cache_text(ServerStatus(role="server")) == ""
 
 
 def test_memory_that_was_given_stands_for_what_vllm_did_not_measure() -> None:
-    given = ServerStatus(role="server", kv_cache_tokens=1_048_576, reported={"kv_cache_memory_bytes": "1073741824"})
+    given = ServerStatus(
+        role="server", kv_cache_tokens=1_048_576, reported={"kv_cache_memory_bytes": "1073741824"}
+    )
     assert kv_cache_text(given) == "KV cache 1048576 tokens in 1 GiB a GPU, 1 KiB a token and GPU"
     none = given.model_copy(update={"reported": {"kv_cache_memory_bytes": "None"}})
     assert kv_cache_text(none) == "KV cache 1048576 tokens"

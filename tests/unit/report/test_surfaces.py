@@ -1,7 +1,8 @@
-"""What people read, whole: the terminal, Markdown and the text of the HTML pages. Wording is pinned here and nowhere else.
+"""What people read, whole: the terminal, Markdown and the text of the HTML pages. Wording is pinned
+here and nowhere else.
 
-After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/report/test_surfaces.py`, then read the diff. Such a run fails.
-"""
+After a wanted change: `UPDATE_GOLDEN=1 pytest tests/unit/report/test_surfaces.py`, then read the
+diff. Such a run fails."""
 
 import io
 import os
@@ -23,7 +24,8 @@ GOLDEN = Path(__file__).parent / "golden"
 
 
 class Text(HTMLParser):
-    """The text of a page: a line an element, or a row of a table; of a drawing, what screen readers say of it."""
+    """The text of a page: a line an element, or a row of a table; of a drawing, what screen readers
+    say of it."""
 
     def __init__(self, page: str) -> None:
         super().__init__()
@@ -51,12 +53,21 @@ class Text(HTMLParser):
 def small() -> BenchmarkRunStatus:
     """A run with a finding, objectives, a comparison, a log and a list that was cut."""
     finding = Finding(
-        code="RecordMissing", severity="Suspect", count=2, worst_stage="chat/concurrency=8/r2", meaning="A record is missing.",
-        evidence={"planned": 3.0, "measured": 2.0}, remedy="Measure again.",
-    )  # fmt: skip
+        code="RecordMissing",
+        severity="Suspect",
+        count=2,
+        worst_stage="chat/concurrency=8/r2",
+        meaning="A record is missing.",
+        evidence={"planned": 3.0, "measured": 2.0},
+        remedy="Measure again.",
+    )
     objectives = [
         ObjectiveResult(
-            metric="TTFT", percentile="99", max_milliseconds=200, measured_milliseconds=118.4, outcome="Inconclusive"
+            metric="TTFT",
+            percentile="99",
+            max_milliseconds=200,
+            measured_milliseconds=118.4,
+            outcome="Inconclusive",
         )
     ]
     comparison = compared().status.comparison
@@ -68,9 +79,9 @@ def small() -> BenchmarkRunStatus:
         "log_tail": "INFO ready\n<b>ERROR</b> gone",
         "truncated": [Truncated(field="findings", included=1, total=9)],
     }
-    return status(result(objectives=objectives), result("chat/concurrency=16", verdict="Suspect")).model_copy(
-        update=update
-    )
+    return status(
+        result(objectives=objectives), result("chat/concurrency=16", verdict="Suspect")
+    ).model_copy(update=update)
 
 
 def on_terminal(show: Callable[[Console], None]) -> str:
@@ -87,13 +98,19 @@ def terminal_comparison(console: Console) -> None:
 
 SURFACES: dict[str, Callable[[], str]] = {
     "run.terminal.txt": lambda: on_terminal(
-        lambda console: show_result(console, "chat", small().model_copy(update={"comparison": None}), wide=True)
+        lambda console: show_result(
+            console, "chat", small().model_copy(update={"comparison": None}), wide=True
+        )
     ),
-    "sweep.terminal.txt": lambda: on_terminal(lambda console: show_sweep(console, "seqs", several().status)),
+    "sweep.terminal.txt": lambda: on_terminal(
+        lambda console: show_sweep(console, "seqs", several().status)
+    ),
     "comparison.terminal.txt": lambda: on_terminal(terminal_comparison),
     "run.md": lambda: markdown("chat", small(), wide=True),
     "sweep.md": lambda: sweep_markdown("seqs", several().status),
-    "run.html.txt": lambda: "\n".join(Text(page_of(with_status(reported(compared()), profile=PROFILE))).lines) + "\n",
+    "run.html.txt": lambda: (
+        "\n".join(Text(page_of(with_status(reported(compared()), profile=PROFILE))).lines) + "\n"
+    ),
     "sweep.html.txt": lambda: "\n".join(Text(sweep_page_of(several())).lines) + "\n",
 }
 

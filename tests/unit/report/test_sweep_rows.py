@@ -23,7 +23,9 @@ def table(measured: dict[str, Measured | None], *, wide: bool = False, **spec: A
 
 def test_three_batch_sizes_beside_each_other() -> None:
     rows = variant_rows(batches().status, texts_per_prompt={"chat": 4}, wide=True)
-    shown = columns(rows, "variant", "req/s", "texts/s", "total tok/s", "running", "waiting", "KV max")
+    shown = columns(
+        rows, "variant", "req/s", "texts/s", "total tok/s", "running", "waiting", "KV max"
+    )
     assert shown == [
         ("10000", "20.3", "81.2", "25400", "33", "491", "9.4%"),
         ("80000", "20.6", "82.4", "25800", "267", "436", "78%"),
@@ -45,9 +47,14 @@ def test_columns_in_which_nothing_was_measured_are_left_out() -> None:
 def test_throughput_per_gpu_is_shown_where_it_is_not_that_of_the_server() -> None:
     assert "per GPU" not in table({"base": Measured()}).headers
     assert columns(table({"base": Measured()}, wide=True), "tok/s", "per GPU") == [("1200", "1200")]
-    template = {"model": {"name": "m"}, "server": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 4}}}}
+    template = {
+        "model": {"name": "m"},
+        "server": {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 4}}},
+    }
     whole = finished_sweep({"base": Measured()}).written["template"]
-    assert columns(table({"base": Measured()}, template=whole | template), "tok/s", "per GPU") == [("1200", "300")]
+    assert columns(table({"base": Measured()}, template=whole | template), "tok/s", "per GPU") == [
+        ("1200", "300")
+    ]
 
 
 def test_the_total_of_tokens_is_shown_where_there_are_no_latencies() -> None:
@@ -57,24 +64,45 @@ def test_the_total_of_tokens_is_shown_where_there_are_no_latencies() -> None:
         name: replace(each, figures={**each.figures, **latencies}) for name, each in BATCHES.items()
     }
     rows = table(engine_alone)
-    assert columns(rows, "total tok/s", "running") == [("25400", "33"), ("25800", "267"), ("25600", "276")]
+    assert columns(rows, "total tok/s", "running") == [
+        ("25400", "33"),
+        ("25800", "267"),
+        ("25600", "276"),
+    ]
     assert {"TTFT", "TPOT", "E2EL"} & set(rows.headers) == set()
 
 
 def test_two_variants_stand_side_by_side_with_change_and_interval() -> None:
-    found = finished_sweep({"base": Measured(), "wide": Measured({"OutputThroughput": 1250.0})}).status
+    found = finished_sweep(
+        {"base": Measured(), "wide": Measured({"OutputThroughput": 1250.0})}
+    ).status
     rows = change_rows(found)
-    assert rows.headers == ("variant", "load point", "figure", "base", "wide", "change", "interval", "word")
+    assert rows.headers == (
+        "variant",
+        "load point",
+        "figure",
+        "base",
+        "wide",
+        "change",
+        "interval",
+        "word",
+    )
     (throughput,) = [row for row in rows.rows if row[2] == "OutputThroughput"]
     assert throughput[3:6] == ("1200", "1250", "+4.2 %")
 
 
 def test_a_variant_that_failed_has_its_reason_for_a_verdict() -> None:
     rows = table({"base": Measured(), "wide": None})
-    assert columns(rows, "variant", "runs", "req/s", "verdict")[1] == ("wide", "0", "-", "OutOfGPUMemory")
+    assert columns(rows, "variant", "runs", "req/s", "verdict")[1] == (
+        "wide",
+        "0",
+        "-",
+        "OutOfGPUMemory",
+    )
 
 
-# ---- Markdown --------------------------------------------------------------------------------------------------------
+# ---- Markdown
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_markdown_has_the_verdict_every_table_and_what_limits() -> None:

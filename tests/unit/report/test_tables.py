@@ -41,7 +41,14 @@ from unit.report.statuses import LIMIT, WAITING, result, status
 
 @pytest.mark.parametrize(
     ("text", "value"),
-    [("-", None), ("0", 0.0), ("8.12", 8.123), ("812", 812.3), ("12300", 12345.0), ("0.0123", 0.01234)],
+    [
+        ("-", None),
+        ("0", 0.0),
+        ("8.12", 8.123),
+        ("812", 812.3),
+        ("12300", 12345.0),
+        ("0.0123", 0.01234),
+    ],
 )
 def test_figures(text: str, value: float | None) -> None:
     assert figure(value) == text
@@ -62,7 +69,13 @@ def cells(rows: Rows) -> dict[str, str]:
 
 def test_the_total_of_tokens_is_in_the_wide_table() -> None:
     found = status(
-        result(metrics={"request_throughput": 20.3, "output_throughput": 81.2, "total_token_throughput": 25_400.0})
+        result(
+            metrics={
+                "request_throughput": 20.3,
+                "output_throughput": 81.2,
+                "total_token_throughput": 25_400.0,
+            }
+        )
     )
     assert "total tok/s" not in cells(result_rows(found))
     wide = cells(result_rows(found, wide=True))
@@ -84,7 +97,9 @@ def test_throughput_of_a_gpu_stands_beside_that_of_all_where_there_are_several()
 
 
 def test_texts_a_second_stand_where_texts_are_packed() -> None:
-    rows = result_rows(status(result("packed/rate=1"), result("chat/rate=1")), texts_per_prompt={"packed": 40})
+    rows = result_rows(
+        status(result("packed/rate=1"), result("chat/rate=1")), texts_per_prompt={"packed": 40}
+    )
     at = rows.headers.index("texts/s")
     assert [row[at] for row in rows.rows] == ["138", "-"]
     assert "texts/s" not in result_rows(status(result())).headers
@@ -94,7 +109,10 @@ def test_which_workloads_pack_texts() -> None:
     texts = {"column": "review", "file": {"url": "https://example.org/a.csv"}}
     packed = workload("packed", dataset={"texts": {**texts, "textsPerPrompt": 40}})
     single = workload("single", dataset={"texts": texts})
-    assert texts_per_prompt(spec_body(workloads=[packed, single, workload()])) == {"packed": 40, "single": 1}
+    assert texts_per_prompt(spec_body(workloads=[packed, single, workload()])) == {
+        "packed": 40,
+        "single": 1,
+    }
     assert texts_per_prompt({"workloads": [{"dataset": "?"}, 3]}) == {}
 
 
@@ -107,8 +125,13 @@ def test_why_and_what_limits() -> None:
 
 def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
     answers = [("TrueRun", "Noise"), ("AnswerLength", "StopToken")]
-    expected = [Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers]
-    rows = [explanation_rows(status(result(explanations=expected)), wide=wide).rows[2:] for wide in (False, True)]
+    expected = [
+        Explanation.model_validate({"question": q, "answer": a, "sentence": a}) for q, a in answers
+    ]
+    rows = [
+        explanation_rows(status(result(explanations=expected)), wide=wide).rows[2:]
+        for wide in (False, True)
+    ]
     assert [[row[1:3] for row in each] for each in rows] == [
         [("answers", "StopToken")],
         [("true run", "Noise"), ("answers", "StopToken")],
@@ -116,9 +139,20 @@ def test_explanations_and_agreement_are_shown_in_wide_output() -> None:
 
 
 def test_stages_of_all_load_points_stand_in_the_order_in_which_they_were_measured() -> None:
-    first = {"sequence": [0.0, 2.0], "mean_ttft_ms": [265.0, 122.0], "prefix_hit_tokens": [0.0, 28_160.0]}
-    second = {"sequence": [1.0], "mean_ttft_ms": [300.0], "prefix_hit_tokens": [5.0], "compilations": [2.0]}
-    found = repeat_rows(status(result("a/rate=1", by_repeat=first), result("b/rate=1", by_repeat=second)))
+    first = {
+        "sequence": [0.0, 2.0],
+        "mean_ttft_ms": [265.0, 122.0],
+        "prefix_hit_tokens": [0.0, 28_160.0],
+    }
+    second = {
+        "sequence": [1.0],
+        "mean_ttft_ms": [300.0],
+        "prefix_hit_tokens": [5.0],
+        "compilations": [2.0],
+    }
+    found = repeat_rows(
+        status(result("a/rate=1", by_repeat=first), result("b/rate=1", by_repeat=second))
+    )
     assert found.headers == ("stage", "TTFT", "hit tokens", "compiled")
     assert found.rows == (
         ("a/rate=1/r1", "265", "0", "-"),
@@ -133,7 +167,15 @@ def test_a_result_without_explanations_has_no_row() -> None:
 
 def test_intervals() -> None:
     assert interval_rows(status(result())) == Rows(
-        ("load point", "percentile (ms)", "measured", "at least", "at most", "independent", "steady state"),
+        (
+            "load point",
+            "percentile (ms)",
+            "measured",
+            "at least",
+            "at most",
+            "independent",
+            "steady state",
+        ),
         (
             ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "412", "80"),
             ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "-", "-"),
@@ -144,13 +186,24 @@ def test_intervals() -> None:
 
 
 def objective(**fields: object) -> ObjectiveResult:
-    values = {"metric": "TTFT", "percentile": "99", "max_milliseconds": 500, "measured_milliseconds": 123.456}
+    values = {
+        "metric": "TTFT",
+        "percentile": "99",
+        "max_milliseconds": 500,
+        "measured_milliseconds": 123.456,
+    }
     return ObjectiveResult.model_validate(values | {"outcome": "Met"} | fields)
 
 
 def test_a_row_an_objective_and_load_point() -> None:
-    missed = objective(metric="E2EL", percentile="99.9", measured_milliseconds=12_345.6, outcome="Missed")
-    rows = objective_rows(status(result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")))
+    missed = objective(
+        metric="E2EL", percentile="99.9", measured_milliseconds=12_345.6, outcome="Missed"
+    )
+    rows = objective_rows(
+        status(
+            result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")
+        )
+    )
     assert rows.headers == ("load point", "objective", "measured (ms)", "independent", "outcome")
     assert rows.rows == (
         ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "-", "Met"),
@@ -173,7 +226,9 @@ COST = CostStatus(currency="CHF", per_hour=4.98)
 
 def priced(**metrics: float | None) -> BenchmarkRunStatus:
     known = result()
-    return status(known.model_copy(update={"metrics": known.metrics | metrics})).model_copy(update={"cost": COST})
+    return status(known.model_copy(update={"metrics": known.metrics | metrics})).model_copy(
+        update={"cost": COST}
+    )
 
 
 BOTH = priced(cost_per_million_output_tokens=1.7029, cost_per_million_total_tokens=0.21286)
@@ -206,7 +261,10 @@ def test_a_page_has_both() -> None:
             "3 input, 0.3 cached, 15 output, EUR a million tokens",
             CostStatus(currency="EUR", per_million_tokens="3 input, 0.3 cached, 15 output"),
         ),
-        ("not known: the price is per GPU, and no server holds one", CostStatus(currency="USD", per_hour=None)),
+        (
+            "not known: the price is per GPU, and no server holds one",
+            CostStatus(currency="USD", per_hour=None),
+        ),
     ],
 )
 def test_the_price_itself_is_reported_with_the_run(expected: str, cost: CostStatus) -> None:
@@ -227,7 +285,9 @@ def finding(**fields: Any) -> Finding:
 
 
 def test_every_column_of_a_finding() -> None:
-    found = finding(code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0, "unknown": None})
+    found = finding(
+        code="RecordMissing", evidence={"planned": 3.0, "measured": 2.0, "unknown": None}
+    )
     rows = finding_rows(status().model_copy(update={"findings": [found]}))
     assert dict(zip(rows.headers, rows.rows[0], strict=True)) == {
         "severity": "Suspect",
@@ -243,8 +303,13 @@ def test_a_finding_without_evidence_has_an_empty_cell() -> None:
 
 
 def test_findings_stand_in_the_order_of_the_status() -> None:
-    several = [finding(code=code, severity=severity) for code, severity in (("B", "Note"), ("A", "Invalid"))]
-    assert [row[1] for row in finding_rows(status().model_copy(update={"findings": several})).rows] == ["B", "A"]
+    several = [
+        finding(code=code, severity=severity)
+        for code, severity in (("B", "Note"), ("A", "Invalid"))
+    ]
+    assert [
+        row[1] for row in finding_rows(status().model_copy(update={"findings": several})).rows
+    ] == ["B", "A"]
 
 
 NO_WAITING = Waiting(reason="None", sentence="hardly any waited")
@@ -283,20 +348,31 @@ def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
 
 @pytest.mark.parametrize(
     ("marked", "cells"),
-    [(True, ("1", "118?")), (True, ("?",)), (False, ("1", "what?no")), (False, ()), (False, ("1",))],
+    [
+        (True, ("1", "118?")),
+        (True, ("?",)),
+        (False, ("1", "what?no")),
+        (False, ()),
+        (False, ("1",)),
+    ],
 )
 def test_the_mark_stands_at_the_end_of_a_cell(marked: bool, cells: tuple[str, ...]) -> None:
     assert has_uncertain(Rows(("a",), (("x",), cells))) is marked
 
 
-# Configurations against datasets, and texts in all against texts a prompt, as people draw them by hand.
+# Configurations against datasets, and texts in all against texts a prompt, as people draw them by
+# hand.
 
 
 def test_configurations_stand_against_load_points_figure_by_figure() -> None:
     rows = configuration_rows(several().status)
     assert rows.headers == ("figure", "variant", *CELLS)
     of_ttft = {row[1]: row[2:] for row in rows.rows if row[0] == "TTFT"}
-    measured = {(row.variant, row.cell): row.metrics["mean_ttft_ms"] for row in several().status.results if row.metrics}
+    measured = {
+        (row.variant, row.cell): row.metrics["mean_ttft_ms"]
+        for row in several().status.results
+        if row.metrics
+    }
     assert list(of_ttft) == ["baseline", "prefix-caching", "chunked-8192", "eager", "everything"]
     assert [float(cell) for cell in of_ttft["prefix-caching"]] == pytest.approx(
         [measured["prefix-caching", cell] for cell in CELLS], rel=0.01
@@ -308,7 +384,9 @@ def test_changes_stand_beside_each_other_with_interval_and_word() -> None:
     rows = configuration_change_rows(found)
     long = {(row[0], row[1], row[2]): row[5:] for row in change_rows(found).rows}
     faster = next(row for row in rows.rows if row[:2] == ("TTFT", "prefix-caching"))
-    assert faster[2:] == tuple("{} ({}) {}".format(*long["prefix-caching", cell, "MeanTTFT"]) for cell in CELLS)
+    assert faster[2:] == tuple(
+        "{} ({}) {}".format(*long["prefix-caching", cell, "MeanTTFT"]) for cell in CELLS
+    )
     assert faster[2].startswith("-")
     assert faster[2].endswith("Better")
     assert "baseline" not in {row[1] for row in rows.rows}
@@ -319,34 +397,49 @@ def test_one_load_point_has_nothing_to_stand_beside() -> None:
     assert len(BATCHES) > 1
 
 
-def packed(workload: str, prompts: int, total: float, output: float, *, rate: str = "inf") -> Result:
+def packed(
+    workload: str, prompts: int, total: float, output: float, *, rate: str = "inf"
+) -> Result:
     metrics = {
         "total_token_throughput": total,
         "output_throughput": output,
         "request_throughput": 2.0,
         "completed": 2.0 * prompts,
     }
-    return result(f"{workload}/rate={rate}", metrics=metrics | {"failed": 0.0}, repeats=2, repeats_planned=2)
+    return result(
+        f"{workload}/rate={rate}", metrics=metrics | {"failed": 0.0}, repeats=2, repeats_planned=2
+    )
 
 
 def test_texts_in_all_stand_against_their_packing() -> None:
     """The table of the original: n texts in one prompt against n prompts of one text."""
     texts = {"all-400": 400, "all-40": 40, "single-400": 1, "single-40": 1, "packed-20": 20}
     found = status(
-        packed("all-400", 1, 5058, 16.8), packed("single-400", 400, 21_300, 65.8), packed("all-40", 1, 11_443, 40.7),
-        packed("single-40", 40, 22_262, 73.3), packed("single-40", 40, 9000, 30, rate="1"), packed("packed-20", 20, 7000, 20),
+        packed("all-400", 1, 5058, 16.8),
+        packed("single-400", 400, 21_300, 65.8),
+        packed("all-40", 1, 11_443, 40.7),
+        packed("single-40", 40, 22_262, 73.3),
+        packed("single-40", 40, 9000, 30, rate="1"),
+        packed("packed-20", 20, 7000, 20),
         packed("chat", 9, 1, 1),
-    )  # fmt: skip
+    )
     rows = packing_rows(found, texts)
-    assert rows.headers == ("texts in all", "figure", "all in one prompt", "one a prompt", "20 a prompt")
+    assert rows.headers == (
+        "texts in all",
+        "figure",
+        "all in one prompt",
+        "one a prompt",
+        "20 a prompt",
+    )
     assert rows.rows[:3] == (
         ("400", "total tok/s", "5060", "21300", "7000"),
         ("400", "tok/s", "16.8", "65.8", "20"),
         ("400", "texts/s", "800", "2", "40"),
     )
     assert rows.rows[3:5] == (
-        ("400", "verdict", "Valid", "Valid", "Valid"), ("40", "total tok/s", "11400", "22300", "-"),
-    )  # fmt: skip
+        ("400", "verdict", "Valid", "Valid", "Valid"),
+        ("40", "total tok/s", "11400", "22300", "-"),
+    )
 
 
 def test_a_single_packing_is_no_comparison() -> None:

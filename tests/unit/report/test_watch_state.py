@@ -33,12 +33,15 @@ def printed(*moments: tuple[float, FollowedSweep]) -> list[list[str]]:
     return [log.lines(sweep, now=BEGIN + timedelta(seconds=seconds)) for seconds, sweep in moments]
 
 
-# ---- what is known ---------------------------------------------------------------------------------------------------
+# ---- what is known
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_runs_that_go_on_are_known_by_their_variants() -> None:
     sweep = followed(
-        run_of_sweep(1, running(done=0)), run_of_sweep(2, running(done=1)), run_of_sweep(1, running(done=3))
+        run_of_sweep(1, running(done=0)),
+        run_of_sweep(2, running(done=1)),
+        run_of_sweep(1, running(done=3)),
     )
     assert {name: each.title for name, each in sweep.under_way.items()} == {
         "seqs-v1-r1": TITLE,
@@ -82,7 +85,8 @@ def test_a_status_of_another_version_is_an_error() -> None:
         updated_sweep(None, sweep_object({"runs": 3}, spec=SPEC))
 
 
-# ---- on a screen -----------------------------------------------------------------------------------------------------
+# ---- on a screen
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_runs_stand_in_place_of_stages() -> None:
@@ -100,7 +104,9 @@ def test_the_time_left_takes_runs_for_equally_long() -> None:
 
 
 def test_a_run_that_goes_on_shows_all_that_its_own_screen_would() -> None:
-    [run] = view(followed(run_of_sweep(1, running()), run_of_sweep(1, running(live=live(90))))).under_way
+    [run] = view(
+        followed(run_of_sweep(1, running()), run_of_sweep(1, running(live=live(90))))
+    ).under_way
     assert (run.name, run.done, run.total, run.stage) == (TITLE, 1, 4, "chat/rate=8/r1")
     assert [gauge.label for gauge in run.gauges] == ["running", "waiting", "KV cache", "output"]
     assert len(run.gauges[0].values) == 2
@@ -113,12 +119,17 @@ def test_a_sweep_that_no_operator_looks_at_is_reported() -> None:
     assert view(later, 16).trouble == NO_OPERATOR
 
 
-# ---- in a log --------------------------------------------------------------------------------------------------------
+# ---- in a log
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_variants_take_run_facts_at_the_sweeps_time() -> None:
     starting = running(
-        phase="Starting", message="the server is starting on n1", progress=None, live=None, accepted_time=None
+        phase="Starting",
+        message="the server is starting on n1",
+        progress=None,
+        live=None,
+        accepted_time=None,
     )
     first, repeated, then = printed(
         (60, followed(run_of_sweep(1, starting))),
@@ -145,8 +156,15 @@ def test_the_failure_reason_is_printed_at_once() -> None:
 
 
 def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
-    moments = [(float(second), followed(run_of_sweep(1, running(live=live(second))))) for second in range(100, 171, 5)]
-    assert [100 + 5 * index for index, lines in enumerate(printed(*moments)) if lines] == [100, 130, 160]
+    moments = [
+        (float(second), followed(run_of_sweep(1, running(live=live(second)))))
+        for second in range(100, 171, 5)
+    ]
+    assert [100 + 5 * index for index, lines in enumerate(printed(*moments)) if lines] == [
+        100,
+        130,
+        160,
+    ]
     suspended = followed(sweep=sweep_going_on(done=("",), under_way=0, suspend=True))
     output = printed(*((float(second), suspended) for second in range(100, 171, 5)))
     assert [100 + 5 * index for index, lines in enumerate(output) if lines] == [100, 130, 160]
@@ -155,5 +173,10 @@ def test_signs_of_life_come_from_the_runs_or_from_the_sweep_itself() -> None:
 
 def test_trouble_is_reported_and_that_it_is_over() -> None:
     sweep = followed(run_of_sweep(1, running()))
-    lines = printed((80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep))
-    assert (lines[1], lines[2]) == (["01:21  no answer; trying again"], ["01:25  Running · 0/3 runs"])
+    lines = printed(
+        (80, sweep), (81, replace(sweep, trouble="no answer; trying again")), (85, sweep)
+    )
+    assert (lines[1], lines[2]) == (
+        ["01:21  no answer; trying again"],
+        ["01:25  Running · 0/3 runs"],
+    )

@@ -14,7 +14,12 @@ KEY = run_key(NAMESPACE, "chat")
 
 
 def run_body(
-    name: str = "chat", *, uid: str = UID, version: int = 100, status: Json | None = None, **meta: Any
+    name: str = "chat",
+    *,
+    uid: str = UID,
+    version: int = 100,
+    status: Json | None = None,
+    **meta: Any,
 ) -> Json:
     return {
         "apiVersion": API_VERSION,
@@ -68,7 +73,9 @@ def child_body(
     }
 
 
-def stage_body(sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any) -> Json:
+def stage_body(
+    sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any
+) -> Json:
     """The ConfigMap of a stage."""
     return child_body(
         names.stage_name("chat", UID, sequence),
@@ -82,14 +89,21 @@ def stage_body(sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", vers
 
 
 def pod_body(
-    name: str = "br-chat-4e20caa2-server-x", *, uid: str = "pod-1", version: int = 400, ip: str = "10.0.0.1"
+    name: str = "br-chat-4e20caa2-server-x",
+    *,
+    uid: str = "pod-1",
+    version: int = 400,
+    ip: str = "10.0.0.1",
 ) -> Json:
     """A running pod of the server."""
     body = child_body(
         name,
         uid=uid,
         version=version,
-        spec={"nodeName": "node-1", "containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.32.0"}]},
+        spec={
+            "nodeName": "node-1",
+            "containers": [{"name": "vllm", "image": "vllm/vllm-openai:v0.32.0"}],
+        },
         status={"phase": "Running", "podIP": ip, "conditions": [], "containerStatuses": []},
     )
     body["metadata"]["ownerReferences"] = [

@@ -41,7 +41,12 @@ class Web(Fetcher):
         return [at for url, at in self.requests if url.endswith(end)]
 
     async def fetch_bytes(
-        self, url: str, *, limit_bytes: int, timeout_seconds: float, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        *,
+        limit_bytes: int,
+        timeout_seconds: float,
+        headers: Mapping[str, str] | None = None,
     ) -> bytes:
         self.requests.append((url, asyncio.get_running_loop().time()))
         self.headers.append(headers or {})
@@ -53,7 +58,9 @@ class Web(Fetcher):
             self.at_once -= 1
         if self.takes_seconds > timeout_seconds:
             raise FetchError("too slow")
-        page = next((page for end, page in self.pages.items() if url.partition("?")[0].endswith(end)), None)
+        page = next(
+            (page for end, page in self.pages.items() if url.partition("?")[0].endswith(end)), None
+        )
         if page is None:
             raise FetchError("HTTP 404", status=404)
         if isinstance(page, Exception):
@@ -62,7 +69,12 @@ class Web(Fetcher):
         return found.encode() if isinstance(found, str) else found
 
     async def post(
-        self, url: str, body: str, *, timeout_seconds: float, headers: Mapping[str, str] | None = None
+        self,
+        url: str,
+        body: str,
+        *,
+        timeout_seconds: float,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         self.posted.append((url, body))
         self.headers.append(headers or {})

@@ -1,4 +1,5 @@
-"""An event loop whose time jumps to the next timer instead of waiting for it: hours pass in milliseconds."""
+"""An event loop whose time jumps to the next timer instead of waiting for it: hours pass in
+milliseconds."""
 
 import asyncio
 import selectors
@@ -63,8 +64,8 @@ def now() -> float:
 
 
 async def passing(seconds: float) -> None:
-    """Come back when so much time has passed, with everything done that was due until then. No second is waited for; a loop
-    whose time is real is refused."""
+    """Come back when so much time has passed, with everything done that was due until then. No
+    second is waited for; a loop whose time is real is refused."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, FastLoop), "only jumping time may be let pass"
     passed = loop.create_future()

@@ -16,7 +16,9 @@ class Judge(JudgeChild):
         self.parts: list[list[Part]] = []  # of each job
         self._outcomes = list(outcomes)
 
-    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
+    async def judge(
+        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+    ) -> A:
         assert isinstance(job, Job)
         self.jobs.append(job)
         self.parts.append([])

@@ -1,4 +1,5 @@
-"""A cluster in memory with what passes rely on: uids, versions, conflicts, controllers. Reality is tested in tests/cluster."""
+"""A cluster in memory with what passes rely on: uids, versions, conflicts, controllers. Reality is
+tested in tests/cluster."""
 
 import asyncio
 import copy
@@ -18,13 +19,16 @@ Json = dict[str, Any]
 
 
 class MemoryCluster(KubernetesApi):
-    """In memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one that reads a log."""
+    """In memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one
+    that reads a log."""
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}
         self.log: list[tuple[str, ...]] = []
         self.broken: dict[str, ClusterError] = {}
-        self.broken_objects: dict[str, ClusterError] = {}  # by name: can't be read, created or deleted
+        self.broken_objects: dict[
+            str, ClusterError
+        ] = {}  # by name: can't be read, created or deleted
         self.events: list[Event] = []
         self.log_text = "the last words"
         self.log_is_whole = True
@@ -50,11 +54,16 @@ class MemoryCluster(KubernetesApi):
         key = (kind, meta["namespace"], meta["name"])
         there = self.objects.get(key)
         if there is not None:
-            if raw.controller(there["metadata"]).get("uid") != raw.controller(manifest["metadata"]).get("uid"):
+            if raw.controller(there["metadata"]).get("uid") != raw.controller(
+                manifest["metadata"]
+            ).get("uid"):
                 raise Occupied(f"{kind} {meta['name']} exists and is not ours", found=there)
             return there
         body = copy.deepcopy(manifest)
-        body["metadata"] |= {"uid": f"uid-of-{meta['name']}", "resourceVersion": self._next_version()}
+        body["metadata"] |= {
+            "uid": f"uid-of-{meta['name']}",
+            "resourceVersion": self._next_version(),
+        }
         if kind == KIND:
             body["metadata"]["generation"] = 1
             return self.add(KIND, body)
@@ -80,10 +89,15 @@ class MemoryCluster(KubernetesApi):
         if there is not None and ref.uid in (None, there["metadata"]["uid"]):
             del self.objects[ref.kind, ref.namespace, ref.name]
 
-    async def patch_status(self, declared: Declared, *, resource_version: str, changes: Json) -> Json:
+    async def patch_status(
+        self, declared: Declared, *, resource_version: str, changes: Json
+    ) -> Json:
         self._ask("status", declared.kind, declared.name)
         body = await self.get(declared.kind, namespace=declared.namespace, name=declared.name)
-        if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (declared.uid, resource_version):
+        if (body["metadata"]["uid"], body["metadata"]["resourceVersion"]) != (
+            declared.uid,
+            resource_version,
+        ):
             raise Conflict("the object has been modified", code=409)
         return self.change(declared.kind, body, {"status": changes})
 
@@ -95,9 +109,20 @@ class MemoryCluster(KubernetesApi):
             raise NotFound(f"{kind} {name} not found", code=404) from None
 
     async def list(
-        self, kind: str, *, namespace: str | None, selector: str | None = None, metadata_only: bool = False
+        self,
+        kind: str,
+        *,
+        namespace: str | None,
+        selector: str | None = None,
+        metadata_only: bool = False,
     ) -> AsyncIterator[Json]:
-        self._ask("list", kind, namespace or "*", selector or "*", "metadata" if metadata_only else "whole")
+        self._ask(
+            "list",
+            kind,
+            namespace or "*",
+            selector or "*",
+            "metadata" if metadata_only else "whole",
+        )
         for (k, ns, _), body in list(self.objects.items()):
             labelled = selector is None or selector in (body["metadata"].get("labels") or {})
             if k == kind and namespace in (None, ns) and labelled:
@@ -173,6 +198,8 @@ def merge(target: Json, changes: Json) -> Json:
     return _merged(target, changes)
 
 
-async def list_everything(cluster: MemoryCluster, indexes: Indexes, namespaces: Iterable[str]) -> None:
+async def list_everything(
+    cluster: MemoryCluster, indexes: Indexes, namespaces: Iterable[str]
+) -> None:
     """Bring the indexes up to date with the cluster, as far as it can be read."""
     await Lister(cluster, indexes, namespaces).list_all()

@@ -1,4 +1,5 @@
-"""A Lease in memory with what electors rely on: a write of a version that was replaced meanwhile is a conflict."""
+"""A Lease in memory with what electors rely on: a write of a version that was replaced meanwhile is
+a conflict."""
 
 import asyncio
 import copy
@@ -29,7 +30,9 @@ class MemoryLease(LeaseApi):
         await self._answer()
         if self.lease is not None:
             raise Exists("it exists", code=409)
-        return self._written({"metadata": {"name": "lease", "labels": {"kept": "yes"}}, "spec": spec})
+        return self._written(
+            {"metadata": {"name": "lease", "labels": {"kept": "yes"}}, "spec": spec}
+        )
 
     async def replace(self, lease: Json) -> Json:
         await self._answer()

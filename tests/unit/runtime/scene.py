@@ -6,7 +6,16 @@ from typing import Any
 
 from benchrun import names
 from benchrun.api import BenchmarkRunStatus, as_json
-from benchrun.decide import Collected, Context, Decision, ExporterKind, Exporters, Facts, PullTarget, ScrapeTarget
+from benchrun.decide import (
+    Collected,
+    Context,
+    Decision,
+    ExporterKind,
+    Exporters,
+    Facts,
+    PullTarget,
+    ScrapeTarget,
+)
 from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.metrics_page import Sample
@@ -25,8 +34,12 @@ from unit.runtime.memory_cluster import MemoryCluster, list_everything
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 STAGE_0 = names.stage_name("chat", UID, 0)
 OWNER = Owner(namespace=NAMESPACE, name="chat", uid=UID)
-PULL = PullTarget(pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64)
-SCRAPE = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1)
+PULL = PullTarget(
+    pod="client", url="http://10.0.0.9:8090", run_uid=UID, from_sequence=0, token="t" * 64
+)
+SCRAPE = ScrapeTarget(
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=1
+)
 NO_EXPORTERS: Mapping[ExporterKind, Exporters] = {}
 RUNNING = BenchmarkRunStatus(observed_generation=1, phase="Running")
 ENDED = as_json(
@@ -77,11 +90,16 @@ class Scene:
     """A run in a cluster, and a reconciler that decides what the test says."""
 
     def __init__(
-        self, status: dict[str, Any] | None = None, *, exporters: Mapping[ExporterKind, Exporters] = NO_EXPORTERS
+        self,
+        status: dict[str, Any] | None = None,
+        *,
+        exporters: Mapping[ExporterKind, Exporters] = NO_EXPORTERS,
     ) -> None:
         self.cluster = MemoryCluster()
         # By default it is an edited run's, which is told at once.
-        self.cluster.add("BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status))
+        self.cluster.add(
+            "BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status)
+        )
         self.indexes = Indexes()
         self.sessions = Background(self.cluster.log)
         self.telemetry = Telemetry()
@@ -121,7 +139,10 @@ class Scene:
         return self.memories.of(KEY, UID).collected
 
     def count(self, result: str) -> float:
-        return self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result}) or 0.0
+        return (
+            self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result})
+            or 0.0
+        )
 
     def _decide(self, facts: Facts) -> Decision:
         self.facts_seen.append(facts)
@@ -131,7 +152,9 @@ class Scene:
 def manifest(
     name: str = "br-chat-4e20caa2-server", kind: str = "Service", role: str = names.ROLE_SERVER
 ) -> dict[str, Any]:
-    return stamped({"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)})
+    return stamped(
+        {"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)}
+    )
 
 
 def arrival(sequence: int = 0) -> Arrival:

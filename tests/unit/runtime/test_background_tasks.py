@@ -1,4 +1,5 @@
-"""Work that is kept going: what ends is begun anew, whatever it ended by, and who stops it waits for it."""
+"""Work that is kept going: what ends is begun anew, whatever it ended by, and who stops it waits
+for it."""
 
 import asyncio
 from itertools import repeat
@@ -9,7 +10,9 @@ from unit.runtime.fast_time import in_fast_time, passing
 
 
 @pytest.mark.parametrize(
-    "error", [None, ValueError("broken"), asyncio.CancelledError()], ids=["end", "error", "cancelled"]
+    "error",
+    [None, ValueError("broken"), asyncio.CancelledError()],
+    ids=["end", "error", "cancelled"],
 )
 @in_fast_time
 async def test_whatever_work_ends_by_it_is_begun_anew(error: BaseException | None) -> None:

@@ -1,4 +1,5 @@
-"""Following a client: every record once, every change told, nothing asked in a hurry, and no client disables deadlines. Time jumps."""
+"""Following a client: every record once, every change told, nothing asked in a hurry, and no client
+disables deadlines. Time jumps."""
 
 import asyncio
 from collections.abc import Callable
@@ -51,10 +52,16 @@ def sealed(sequence: int = 0, **changes: Any) -> Sealed:
     return seal(record().model_copy(update=values | changes))
 
 
-def answer(*records: Sealed, version: int = 1, run_uid: str = UID, made: int | None = None) -> bytes:
+def answer(
+    *records: Sealed, version: int = 1, run_uid: str = UID, made: int | None = None
+) -> bytes:
     """`made`: how many records the client says that it has made."""
-    progress = Progress(version=version, phase="Measuring", records=len(records) if made is None else made)
-    head = Delivery(run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records))
+    progress = Progress(
+        version=version, phase="Measuring", records=len(records) if made is None else made
+    )
+    head = Delivery(
+        run_uid=run_uid, progress=progress, records=tuple(envelope for envelope, _ in records)
+    )
     return pack_delivery(head, [body for _, body in records])
 
 
@@ -118,7 +125,11 @@ def test_records_are_kept_as_arrivals_and_reported() -> None:
 
 def test_each_question_asks_for_what_is_not_known_yet() -> None:
     scene = after(0.5, answer(sealed(0)), answer(sealed(1), version=2), answer(version=2))
-    assert scene.queries() == ["from=0&seen=-1&wait=20", "from=1&seen=1&wait=20", "from=2&seen=2&wait=20"]
+    assert scene.queries() == [
+        "from=0&seen=-1&wait=20",
+        "from=1&seen=1&wait=20",
+        "from=2&seen=2&wait=20",
+    ]
 
 
 def test_what_is_stored_already_is_not_requested() -> None:
@@ -159,13 +170,18 @@ def test_client_that_does_not_answer_is_polled_less_and_less_often() -> None:
     assert set(pauses[4:]) == {LONGEST_RETRY_SECONDS}
 
 
-# ---- silence ---------------------------------------------------------------------------------------------------------
+# ---- silence
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_unresponsive_client_is_reported_silent_once() -> None:
     assert after(SILENT_AFTER_SECONDS - 1, REFUSED).collected.client.silent is False
     scene = after(300, REFUSED)
-    assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (True, True, 1)
+    assert (scene.collected.client.silent, scene.collected.client.answered, scene.news) == (
+        True,
+        True,
+        1,
+    )
 
 
 def test_client_that_never_answers_the_first_question_counts_as_silent() -> None:
@@ -202,7 +218,8 @@ def test_client_that_answers_after_silence_is_followed_as_before() -> None:
     assert after(3, REFUSED, REFUSED, answer(sealed(0))).collected.sequences == {0}
 
 
-# ---- what can't be used ----------------------------------------------------------------------------------------------
+# ---- what can't be used
+# ----------------------------------------------------------------------------------------------
 
 
 def changing() -> Callable[[], bytes]:
@@ -257,14 +274,19 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize("unusable", UNUSABLE)
-def test_three_answers_in_a_row_that_cannot_be_used_are_a_mismatch(unusable: bytes | Exception) -> None:
+def test_three_answers_in_a_row_that_cannot_be_used_are_a_mismatch(
+    unusable: bytes | Exception,
+) -> None:
     seconds = LONGEST_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
     assert after(seconds - 0.5, unusable).collected.client.mismatch is None
     scene = after(seconds + 0.5, unusable)
     assert scene.collected.client.mismatch is not None
     assert scene.collected.client.answered
     assert scene.news >= 1
-    assert (set(scene.pauses()), len(scene.web.requests)) == ({LONGEST_RETRY_SECONDS}, MISMATCHED_AFTER)
+    assert (set(scene.pauses()), len(scene.web.requests)) == (
+        {LONGEST_RETRY_SECONDS},
+        MISMATCHED_AFTER,
+    )
 
 
 def test_one_answer_with_many_records_that_cannot_be_used_is_one() -> None:
@@ -289,7 +311,8 @@ def test_client_of_another_token_is_polled_slowly() -> None:
     assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {LONGEST_RETRY_SECONDS}
 
 
-# ---- records that are nowhere, records that are too many -------------------------------------------------------------
+# ---- records that are nowhere, records that are too many
+# -------------------------------------------------------------
 
 
 def test_record_that_the_client_has_made_and_does_not_have_is_lost() -> None:
@@ -327,7 +350,8 @@ def test_client_is_not_polled_while_too_much_waits_to_be_stored() -> None:
     assert list(scene.collected.arrivals) == [1]
 
 
-# ---- the token -------------------------------------------------------------------------------------------------------
+# ---- the token
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_questions_and_acknowledgements_carry_the_token_and_nothing_else_does() -> None:

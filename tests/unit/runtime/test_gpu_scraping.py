@@ -1,4 +1,5 @@
-"""An exporter's page is read beside a server's, and never in its way. Time jumps, but for the one over real HTTP."""
+"""An exporter's page is read beside a server's, and never in its way. Time jumps, but for the one
+over real HTTP."""
 
 import asyncio
 from collections.abc import Callable
@@ -28,7 +29,9 @@ TARGET = ScrapeTarget(
 class Scene:
     """A scraper with an exporter beside it, and what came of it."""
 
-    def __init__(self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET) -> None:
+    def __init__(
+        self, exporter: str | Exception | Callable[[], str], *, target: ScrapeTarget = TARGET
+    ) -> None:
         self.web = Web(metrics=PAGE, exporter=exporter, version='{"version": "1"}')
         self.collected = Collected()
         self.news: list[dict[tuple[ExporterKind, str], str]] = []
@@ -60,16 +63,19 @@ def test_every_fifth_sample_has_gpu_figures() -> None:
     scene = Scene(gpu_page(Gpu()))
     samples = scene.after(100.0)
     assert (len(samples), len(with_gpu_figures(samples))) == (100, 20)
-    assert {(s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz) for s in with_gpu_figures(samples)} == {
-        (3.0, 412.5, 71_234.0, 1980.0)
-    }
+    assert {
+        (s.running, s.gpu_watts, s.gpu_memory_mib, s.sm_clock_mhz)
+        for s in with_gpu_figures(samples)
+    } == {(3.0, 412.5, 71_234.0, 1980.0)}
     assert scene.collected.exporter_troubles == {}
 
 
 def test_each_exporter_sample_counts_once() -> None:
     energies = iter(range(1000, 10**9, 1000))
     samples = with_gpu_figures(Scene(lambda: gpu_page(Gpu(millijoules=next(energies)))).after(60.0))
-    assert [sample.gpu_joules for sample in samples] == [float(n) for n in range(1, len(samples) + 1)]
+    assert [sample.gpu_joules for sample in samples] == [
+        float(n) for n in range(1, len(samples) + 1)
+    ]
 
 
 def test_an_exporter_that_hangs_does_not_hold_up_the_server() -> None:
@@ -117,7 +123,9 @@ def test_cadvisor_is_read_beside_the_gpu_exporter() -> None:
     scene.web.pages["/cadvisor"] = cadvisor_page(periods=200, throttled=30)
     read = [s for s in scene.after(100.0) if s.cpu_periods is not None]
     assert len(read) == 20
-    assert {(s.cpu_periods, s.cpu_throttled_periods, s.gpu_watts) for s in read} == {(200.0, 30.0, 412.5)}
+    assert {(s.cpu_periods, s.cpu_throttled_periods, s.gpu_watts) for s in read} == {
+        (200.0, 30.0, 412.5)
+    }
 
 
 class UnstoredSamples(list[Sample]):
@@ -145,10 +153,19 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
     async with server:
         url = str(server.make_url("/"))
         target = replace(
-            TARGET, url=f"{url}metrics", exporters=(ExporterEndpoint("gpu", f"{url}exporter", namespace="lab"),)
+            TARGET,
+            url=f"{url}metrics",
+            exporters=(ExporterEndpoint("gpu", f"{url}exporter", namespace="lab"),),
         )
         collected.samples.unstored = samples = UnstoredSamples()
-        scraper = Scraper(target, collected, fetcher=fetcher, now=loop_now, telemetry=Telemetry(), news=lambda: None)
+        scraper = Scraper(
+            target,
+            collected,
+            fetcher=fetcher,
+            now=loop_now,
+            telemetry=Telemetry(),
+            news=lambda: None,
+        )
         task = asyncio.create_task(scraper.run())
         async with asyncio.timeout(10):
             await samples.with_gpus.wait()

@@ -1,11 +1,27 @@
-"""What the cluster holds, told in any order: the newest version stands, the dead stay dead, silence is noticed."""
+"""What the cluster holds, told in any order: the newest version stands, the dead stay dead, silence
+is noticed."""
 
 from contextlib import suppress
 
 import pytest
 from benchrun import names
-from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, NotFound, NotServed, Unavailable
-from benchrun.observe import Child, child_of, is_finished, run_key, sweep_key, sweep_of_run, view_builders
+from benchrun.effects import (
+    LEADER_WORKER_SET,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    NotServed,
+    Unavailable,
+)
+from benchrun.observe import (
+    Child,
+    child_of,
+    is_finished,
+    run_key,
+    sweep_key,
+    sweep_of_run,
+    view_builders,
+)
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, pod_body, run_body, stage_body
@@ -57,7 +73,8 @@ def test_event_of_a_run_or_of_anything_with_its_label_names_the_run(indexes: Ind
 
 
 def test_an_object_whose_label_is_changed_belongs_to_the_other_run(indexes: Indexes) -> None:
-    """Once: the first run could not be looked at any more when the object was gone, and was let go."""
+    """Once: the first run could not be looked at any more when the object was gone, and was let
+    go."""
     indexes.heard("Service", child_body(version=200), deleted=False)
     other = indexes.heard("Service", child_body(version=201, run="other"), deleted=False)
     assert other == run_key(KEY.namespace, "other")
@@ -74,25 +91,44 @@ def test_views_are_found_by_run(indexes: Indexes) -> None:
     run, children = indexes.run(KEY), indexes.children(KEY)
     assert run is not None
     assert (run.uid, run.version) == (UID, "100")
-    assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [("Deployment", "br-chat-4e20caa2-server", UID)]
-    assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [("br-chat-4e20caa2-server-x", "10.0.0.1", UID)]
+    assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [
+        ("Deployment", "br-chat-4e20caa2-server", UID)
+    ]
+    assert [(p.name, p.ip, p.run_uid) for p in children.pods] == [
+        ("br-chat-4e20caa2-server-x", "10.0.0.1", UID)
+    ]
     assert indexes.runs() == [KEY]
 
 
 def test_older_version_does_not_replace_a_newer_one_and_is_no_news(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "new"}), deleted=False)
-    assert indexes.heard("BenchmarkRun", run_body(version=8, status={"message": "old"}), deleted=False) is None
-    assert indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "same"}), deleted=False) is None
+    assert (
+        indexes.heard("BenchmarkRun", run_body(version=8, status={"message": "old"}), deleted=False)
+        is None
+    )
+    assert (
+        indexes.heard(
+            "BenchmarkRun", run_body(version=9, status={"message": "same"}), deleted=False
+        )
+        is None
+    )
     assert status_message(indexes) == "new"
 
 
-def test_change_that_no_decision_looks_at_is_no_news_but_is_the_newest_version(indexes: Indexes) -> None:
+def test_change_that_no_decision_looks_at_is_no_news_but_is_the_newest_version(
+    indexes: Indexes,
+) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9), deleted=False)
     indexes.heard("Deployment", child_body(version=9), deleted=False)
     assert indexes.heard("Deployment", child_body(version=10), deleted=False) is None
     assert indexes.heard("BenchmarkRun", run_body(version=10), deleted=False) is None
     assert version(indexes) == "10"
-    assert indexes.heard("BenchmarkRun", run_body(version=11, status={"message": "new"}), deleted=False) == KEY
+    assert (
+        indexes.heard(
+            "BenchmarkRun", run_body(version=11, status={"message": "new"}), deleted=False
+        )
+        == KEY
+    )
 
 
 def test_versions_are_compared_as_numbers(indexes: Indexes) -> None:
@@ -135,7 +171,12 @@ def test_answer_to_our_own_write_counts_at_once(indexes: Indexes) -> None:
     indexes.heard("BenchmarkRun", run_body(version=9, status={"message": "old"}), deleted=False)
     indexes.learnt("BenchmarkRun", run_body(version=10, status={"message": "ours"}))
     assert (status_message(indexes), version(indexes)) == ("ours", "10")
-    assert indexes.heard("BenchmarkRun", run_body(version=10, status={"message": "ours"}), deleted=False) is None
+    assert (
+        indexes.heard(
+            "BenchmarkRun", run_body(version=10, status={"message": "ours"}), deleted=False
+        )
+        is None
+    )
 
 
 def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) -> None:
@@ -148,7 +189,9 @@ def test_results_of_a_run_that_ended_are_not_kept_in_memory(indexes: Indexes) ->
 def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes) -> None:
     status = {"phase": "Completed", "results": [{}], "variants": [{}], "best": [{}], "front": [{}]}
     ended = {"conditions": [{"type": "Complete", "status": "True"}]}
-    assert indexes.heard("BenchmarkSweep", run_body("s", status=status | ended), deleted=False) == sweep_key("lab", "s")
+    assert indexes.heard(
+        "BenchmarkSweep", run_body("s", status=status | ended), deleted=False
+    ) == sweep_key("lab", "s")
     sweep = indexes.sweep(sweep_key("lab", "s"))
     assert sweep is not None
     assert sweep.status == {"phase": "Completed"} | ended
@@ -218,7 +261,10 @@ def test_watches_owe_what_we_wrote_until_they_tell(indexes: Indexes, seconds: Se
 
 @pytest.mark.parametrize(
     ("version", "deleted", "silent"),
-    [pytest.param(4, False, 7, id="an older event does not"), pytest.param(6, True, 0, id="a deletion does")],
+    [
+        pytest.param(4, False, 7, id="an older event does not"),
+        pytest.param(6, True, 0, id="a deletion does"),
+    ],
 )
 def test_an_event_settles_a_write(
     indexes: Indexes, seconds: Seconds, version: int, deleted: bool, silent: float
@@ -243,7 +289,9 @@ def test_nobody_owes_what_is_not_watched(indexes: Indexes, seconds: Seconds) -> 
     assert indexes.silent_seconds() == 0
 
 
-def listed(indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None) -> None:
+def listed(
+    indexes: Indexes, kind: str, *bodies: dict[str, object], namespace: str | None = None
+) -> None:
     with indexes.listing(kind, namespace) as listing:
         for body in bodies:
             indexes.listed(listing, body)
@@ -270,7 +318,8 @@ def test_list_that_broke_off_removes_nothing(indexes: Indexes) -> None:
 
 
 def test_two_lists_under_way_do_not_end_each_other(indexes: Indexes) -> None:
-    """Both are empty as yet. The second ends first: what is deleted until the first ends must stay dead."""
+    """Both are empty as yet. The second ends first: what is deleted until the first ends must stay
+    dead."""
     with indexes.listing("Job", None) as whole:
         with indexes.listing("Job", "prod"):
             pass
@@ -299,7 +348,9 @@ def test_our_own_write_while_the_list_was_read_stays(indexes: Indexes) -> None:
     assert [c.role for c in indexes.children(KEY).objects] == [names.ROLE_STAGE]
 
 
-def test_change_that_only_a_list_shows_is_owed_by_the_watch(indexes: Indexes, seconds: Seconds) -> None:
+def test_change_that_only_a_list_shows_is_owed_by_the_watch(
+    indexes: Indexes, seconds: Seconds
+) -> None:
     indexes.heard("Job", child_body(version=5), deleted=False)
     listed(indexes, "Job", child_body(version=6))
     seconds.now = 7
@@ -323,11 +374,22 @@ def test_names_of_runs_do_not_mix_between_namespaces(indexes: Indexes) -> None:
     [
         pytest.param({}, id="nothing"),
         pytest.param({"metadata": None}, id="no-metadata"),
-        pytest.param({"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}}, id="no-namespace"),
-        pytest.param({"metadata": {"namespace": "lab", "name": "chat", "resourceVersion": "1"}}, id="no-uid"),
+        pytest.param(
+            {"metadata": {"name": "chat", "uid": "u", "resourceVersion": "1"}}, id="no-namespace"
+        ),
+        pytest.param(
+            {"metadata": {"namespace": "lab", "name": "chat", "resourceVersion": "1"}}, id="no-uid"
+        ),
         *(
             pytest.param(
-                {"metadata": {"namespace": "lab", "name": "c", "uid": "u", "resourceVersion": version}},
+                {
+                    "metadata": {
+                        "namespace": "lab",
+                        "name": "c",
+                        "uid": "u",
+                        "resourceVersion": version,
+                    }
+                },
                 id=f"version-{version}",
             )
             for version in ("", "x", "-1", "1.5", None, "\u0663")
@@ -345,7 +407,12 @@ def test_object_that_does_not_say_which_it_is_is_passed_over(indexes: Indexes, b
 
 
 def test_versions_of_other_stores_than_etcd_are_longer(indexes: Indexes) -> None:
-    assert indexes.heard("BenchmarkRun", run_body(version=1_764_000_000_000_000_000_001), deleted=False) == KEY
+    assert (
+        indexes.heard(
+            "BenchmarkRun", run_body(version=1_764_000_000_000_000_000_001), deleted=False
+        )
+        == KEY
+    )
     assert version(indexes) == "1764000000000000000001"
 
 
@@ -430,8 +497,12 @@ class Lacking(MemoryCluster):
             raise self.error
 
 
-@pytest.mark.parametrize("error", [NotFound("404 page not found", code=404), Forbidden("no rights", code=403)])
-async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_to_read(error: ClusterError) -> None:
+@pytest.mark.parametrize(
+    "error", [NotFound("404 page not found", code=404), Forbidden("no rights", code=403)]
+)
+async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_to_read(
+    error: ClusterError,
+) -> None:
     cluster, indexes = Lacking(error), Indexes()
     cluster.add("BenchmarkRun", run_body())
     cluster.add("Deployment", child_body())

@@ -25,7 +25,10 @@ async def test_everything_of_every_run_is_known_afterwards() -> None:
     await list_everything(filled(), indexes, ())
     children = indexes.children(KEY)
     assert indexes.runs() == [KEY]
-    assert [(c.kind, c.record_digest) for c in children.objects] == [("ConfigMap", "e" * 64), ("Deployment", None)]
+    assert [(c.kind, c.record_digest) for c in children.objects] == [
+        ("ConfigMap", "e" * 64),
+        ("Deployment", None),
+    ]
     assert [p.name for p in children.pods] == ["br-chat-4e20caa2-server-x"]
 
 
@@ -33,7 +36,9 @@ async def test_only_labelled_objects_are_requested_and_of_configmaps_only_metada
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     listed = {entry[1]: entry[3:] for entry in cluster.log}
-    expected: dict[str, tuple[str, ...]] = dict.fromkeys((*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole"))
+    expected: dict[str, tuple[str, ...]] = dict.fromkeys(
+        (*CHILD_KINDS, *EXTENSION_KINDS), (names.LABEL_RUN, "whole")
+    )
     owners = dict.fromkeys(("BenchmarkRun", "BenchmarkSweep"), ("*", "whole"))
     assert listed == expected | owners | {"ConfigMap": (names.LABEL_RUN, "metadata")}
 
@@ -45,7 +50,8 @@ async def test_owners_come_last_so_that_none_is_known_without_its_children() -> 
 
 
 async def test_what_a_cluster_may_lack_is_listed_when_the_other_children_could_be_read() -> None:
-    """A right that is not there yet must not be taken for one that never will be, where all else can be read a moment later."""
+    """A right that is not there yet must not be taken for one that never will be, where all else
+    can be read a moment later."""
     cluster = filled()
     await list_everything(cluster, Indexes(), ())
     assert [entry[1] for entry in cluster.log[:-2]] == [*CHILD_KINDS, *EXTENSION_KINDS]
@@ -75,11 +81,17 @@ async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> No
     cluster, indexes = Fenced("closed"), Indexes()
     cluster.add("BenchmarkRun", run_body())
     events: list[tuple[str, bool]] = []
-    lister = Lister(cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: events.append(turn))
+    lister = Lister(
+        cluster, indexes, ("closed", NAMESPACE), turned=lambda *turn: events.append(turn)
+    )
     await lister.list_all()
     assert indexes.runs() == [KEY]
     assert events == [("closed", True), (NAMESPACE, False)]
-    assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (False, True, True)
+    assert (lister.knows("closed"), lister.knows(NAMESPACE), bool(lister.known)) == (
+        False,
+        True,
+        True,
+    )
     assert list(lister.unreadable) == ["closed"]
     cluster.fenced.clear()
     cluster.log.clear()
@@ -90,7 +102,9 @@ async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> No
     assert events[2:] == [("closed", False)]
 
 
-async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> None:
+async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> (
+    None
+):
     cluster, indexes = Fenced("Deployment"), Indexes()
     cluster.add("BenchmarkRun", run_body())
     lister = Lister(cluster, indexes, ())
@@ -101,7 +115,8 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
     assert not await lister.list_unreadable()
 
 
-# ---- what no watch will ever tell ------------------------------------------------------------------------------------
+# ---- what no watch will ever tell
+# ------------------------------------------------------------------------------------
 
 
 async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
@@ -111,7 +126,11 @@ async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
     await lister.list_all()
     del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
     for kind in ("BenchmarkRun", "Pod"):
-        indexes.heard(kind, next(body for (k, *_), body in cluster.objects.items() if k == kind), deleted=False)
+        indexes.heard(
+            kind,
+            next(body for (k, *_), body in cluster.objects.items() if k == kind),
+            deleted=False,
+        )
     seconds[0] = VERIFIED_AFTER_SECONDS
     assert indexes.silent_seconds() == VERIFIED_AFTER_SECONDS
     cluster.log.clear()

@@ -38,7 +38,12 @@ def test_the_deepest_object_that_an_api_server_takes_can_be_read() -> None:
     path = os.pathsep.join(part for part in sys.path if part)
     environment = os.environ | {"PYTHONPATH": path, "BENCHRUN_CLIENT_IMAGE": "client"}
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=False, timeout=60
+        [sys.executable, "-c", PROGRAM],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "read\n"), done.stderr[-2000:]
 
@@ -129,26 +134,54 @@ class Imported(TypedDict):
 @pytest.fixture(scope="module")
 def imported() -> Imported:
     """A new process that imported the whole operator."""
-    inherited = {name: value for name, value in os.environ.items() if not name.startswith("BENCHRUN_")}
+    inherited = {
+        name: value for name, value in os.environ.items() if not name.startswith("BENCHRUN_")
+    }
     environment = inherited | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
     answer = subprocess.run(
-        [sys.executable, "-c", PROGRAM_FOOTPRINT], env=environment, capture_output=True, text=True, check=True
+        [sys.executable, "-c", PROGRAM_FOOTPRINT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     found: Imported = json.loads(answer.stdout)
     return found
 
 
-def test_typed_models_and_apis_of_the_kubernetes_client_are_never_imported(imported: Imported) -> None:
+def test_typed_models_and_apis_of_the_kubernetes_client_are_never_imported(
+    imported: Imported,
+) -> None:
     modules = imported["modules"]
-    typed = [m for m in modules if m.startswith(("kubernetes.aio.client.models.", "kubernetes.aio.client.api."))]
+    typed = [
+        m
+        for m in modules
+        if m.startswith(("kubernetes.aio.client.models.", "kubernetes.aio.client.api."))
+    ]
     assert typed == []
 
 
-def test_heavy_libraries_and_the_synchronous_kubernetes_client_are_not_imported(imported: Imported) -> None:
+def test_heavy_libraries_and_the_synchronous_kubernetes_client_are_not_imported(
+    imported: Imported,
+) -> None:
     modules = set(imported["modules"])
     assert {"kubernetes.aio", "kopf"} <= modules
-    synchronous = {"requests", "requests_oauthlib", "websocket", "kubernetes.config", "kubernetes.stream"}
-    heavy = {"numpy", "pandas", "vllm", "transformers", "jinja2", "vl_convert", "benchrun.report.html"}
+    synchronous = {
+        "requests",
+        "requests_oauthlib",
+        "websocket",
+        "kubernetes.config",
+        "kubernetes.stream",
+    }
+    heavy = {
+        "numpy",
+        "pandas",
+        "vllm",
+        "transformers",
+        "jinja2",
+        "vl_convert",
+        "benchrun.report.html",
+    }
     assert (synchronous | heavy) & modules == set()
 
 
@@ -156,7 +189,11 @@ def test_nothing_of_the_judge_is_imported(imported: Imported) -> None:
     """Whatever a tenant's pod sent is opened in a process of its own."""
     modules = imported["modules"]
     job = {"benchrun.judge_process", "benchrun.judge_process.messages"}
-    assert [m for m in modules if m.startswith(("benchrun.judge.", "benchrun.judge_process")) and m not in job] == []
+    assert [
+        m
+        for m in modules
+        if m.startswith(("benchrun.judge.", "benchrun.judge_process")) and m not in job
+    ] == []
     assert "benchrun.judge" not in modules
 
 

@@ -44,7 +44,9 @@ def memory() -> RunMemory:
         pytest.param([0, 1], child(names.ROLE_PLAN), id="no-stage"),
     ],
 )
-def test_arrival_is_kept_until_exactly_it_is_stored(memory: RunMemory, left: list[int], stored: Child) -> None:
+def test_arrival_is_kept_until_exactly_it_is_stored(
+    memory: RunMemory, left: list[int], stored: Child
+) -> None:
     memory.collected.take(arrival(0))
     memory.collected.take(arrival(1))
     memory.let_go_of_stored(Children(objects=(stored,)))

@@ -1,4 +1,5 @@
-"""The work queue: each key once, one pass a key at a time, fair between namespaces, retried with growing pauses.
+"""The work queue: each key once, one pass a key at a time, fair between namespaces, retried with
+growing pauses.
 
 Time jumps, nothing sleeps.
 """
@@ -63,7 +64,9 @@ class Passes:
         return [round(at, 3) for _, at in self.calls]
 
 
-async def running(handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest) -> WorkQueue:
+async def running(
+    handle: Handle, *, workers: int = 2, jitter: Callable[[], float] = highest
+) -> WorkQueue:
     queue = WorkQueue(handle, workers=workers, jitter=jitter)
     queue.start()
     await passing(0)
@@ -141,9 +144,15 @@ async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_w
         pytest.param((30.0, 5.0, None), [0, 30, 35], id="a pass says when the next one is due"),
         pytest.param((0.0, None), [0, 0], id="zero means at once"),
         pytest.param(
-            (RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None), [0, 0.5, 1.5, 11.5, 12.0], id="success"
+            (RuntimeError(), RuntimeError(), 10.0, RuntimeError(), None),
+            [0, 0.5, 1.5, 11.5, 12.0],
+            id="success",
         ),
-        pytest.param((Later("throttled", seconds=42), None), [0, 42], id="a throttled pass waits as long as it says"),
+        pytest.param(
+            (Later("throttled", seconds=42), None),
+            [0, 42],
+            id="a throttled pass waits as long as it says",
+        ),
     ],
 )
 @in_fast_time
@@ -184,7 +193,9 @@ async def test_the_earliest_deadline_wins() -> None:
     ],
 )
 @in_fast_time
-async def test_an_event_starts_a_pass(passes: Passes, event_at: float, instants: list[float]) -> None:
+async def test_an_event_starts_a_pass(
+    passes: Passes, event_at: float, instants: list[float]
+) -> None:
     queue = await running(passes)
     queue.add(run("a"))
     await passing(event_at)
@@ -210,7 +221,8 @@ async def test_failures_are_retried_with_pauses_that_double_to_a_limit() -> None
 
 @in_fast_time
 async def test_an_urgent_key_is_retried_soon_however_often_it_failed() -> None:
-    """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete offered that had failed."""
+    """Once after up to 120 s: so late was a deadline seen that had passed meanwhile, and a delete
+    offered that had failed."""
     passes = Passes(*[RuntimeError("no")] * 20)
     queue = WorkQueue(passes, workers=1, urgent=lambda _: True, jitter=highest)
     queue.start()
@@ -291,7 +303,8 @@ async def test_dead_worker_is_noticed() -> None:
     await queue.stop()
 
 
-# ---- whose turn it is ------------------------------------------------------------------------------------------------
+# ---- whose turn it is
+# ------------------------------------------------------------------------------------------------
 
 
 @in_fast_time
@@ -305,7 +318,14 @@ async def test_namespaces_take_turns_however_much_one_of_them_asks_for() -> None
     queue.add(run("second", "other"))
     queue.start()
     await passing(100)
-    assert [name for name, _ in passes.calls][:6] == ["many-0", "one", "first", "many-1", "second", "many-2"]
+    assert [name for name, _ in passes.calls][:6] == [
+        "many-0",
+        "one",
+        "first",
+        "many-1",
+        "second",
+        "many-2",
+    ]
     assert len(passes.calls) == 53
     await queue.stop()
 

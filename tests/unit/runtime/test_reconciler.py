@@ -41,9 +41,20 @@ class Pass:
         return await self._reconciler.guard(KEY, self._make)
 
     def counted(self) -> dict[str, float]:
-        results = ("success", "throttled", "conflict", "error", "notfound", "forbidden", "invalid", "unavailable")
+        results = (
+            "success",
+            "throttled",
+            "conflict",
+            "error",
+            "notfound",
+            "forbidden",
+            "invalid",
+            "unavailable",
+        )
         found = {
-            result: self.telemetry.registry.get_sample_value("benchrun_reconcile_total", {"result": result})
+            result: self.telemetry.registry.get_sample_value(
+                "benchrun_reconcile_total", {"result": result}
+            )
             for result in results
         }
         return {result: count for result, count in found.items() if count}
@@ -59,17 +70,37 @@ async def test_a_pass_that_went_well_says_when_the_next_is_due(seconds: float | 
 @pytest.mark.parametrize(
     ("error", "result", "seconds", "reads"),
     [
-        pytest.param(errors.Throttled("slow down", retry_after_seconds=7.5), "throttled", 7.5, 0, id="throttled"),
-        pytest.param(errors.Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"),
-        pytest.param(errors.Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"),
-        pytest.param(errors.Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"),
-        pytest.param(errors.NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"),
-        pytest.param(errors.Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"),
+        pytest.param(
+            errors.Throttled("slow down", retry_after_seconds=7.5),
+            "throttled",
+            7.5,
+            0,
+            id="throttled",
+        ),
+        pytest.param(
+            errors.Conflict("moved on", code=409), "conflict", RETRY_SECONDS, 1, id="conflict"
+        ),
+        pytest.param(
+            errors.Exists("is there", code=409), "conflict", RETRY_SECONDS, 1, id="exists"
+        ),
+        pytest.param(
+            errors.Occupied("not ours", found={}), "conflict", RETRY_SECONDS, 1, id="occupied"
+        ),
+        pytest.param(
+            errors.NotFound("gone", code=404), "notfound", RETRY_SECONDS, 0, id="not-found"
+        ),
+        pytest.param(
+            errors.Forbidden("no", code=403), "forbidden", RETRY_SECONDS, 0, id="forbidden"
+        ),
         pytest.param(errors.Invalid("never", code=422), "invalid", RETRY_SECONDS, 0, id="invalid"),
-        pytest.param(errors.Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"),
+        pytest.param(
+            errors.Unavailable("no answer"), "unavailable", RETRY_SECONDS, 0, id="unavailable"
+        ),
     ],
 )
-async def test_a_refusal_is_retried_later(error: errors.ClusterError, result: str, seconds: float, reads: int) -> None:
+async def test_a_refusal_is_retried_later(
+    error: errors.ClusterError, result: str, seconds: float, reads: int
+) -> None:
     refused = Pass(error)
     with pytest.raises(Later) as later:
         await refused.made()
@@ -86,11 +117,25 @@ async def test_a_fault_of_ours_is_no_refusal() -> None:
     assert (broken.counted(), broken.reads) == ({"error": 1}, 0)
 
 
-HOLDERS = [("Deployment", "relabelled"), ("Deployment", "server"), (LEADER_WORKER_SET, "group"), ("Job", "client")]
+HOLDERS = [
+    ("Deployment", "relabelled"),
+    ("Deployment", "server"),
+    (LEADER_WORKER_SET, "group"),
+    ("Job", "client"),
+]
 CONDITIONS = {
-    "Accepted": "True", "ClientReady": "False", "ServerReady": "False", "Measured": "False", "Valid": "False",
-    "Complete": "False", "Failed": "True", "Succeeded": "False", "Ready": "False", "Reconciling": "False", "Stalled": "True",
-}  # fmt: skip
+    "Accepted": "True",
+    "ClientReady": "False",
+    "ServerReady": "False",
+    "Measured": "False",
+    "Valid": "False",
+    "Complete": "False",
+    "Failed": "True",
+    "Succeeded": "False",
+    "Ready": "False",
+    "Reconciling": "False",
+    "Stalled": "True",
+}
 
 
 def broken(facts: Facts) -> Decision:
@@ -135,12 +180,20 @@ async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() ->
     await fails(scene, MOST_FAILURES - 1)
     assert scene.cluster.writes() == []
     assert await scene.reconciler(KEY) is None
-    assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [("delete", *each) for each in HOLDERS]
+    assert [e for e in scene.cluster.writes() if e[0] == "delete"] == [
+        ("delete", *each) for each in HOLDERS
+    ]
     assert left(scene) == {"theirs", stage_body()["metadata"]["name"]}
     status = status_of(scene.cluster)
-    assert (status["phase"], status["verdict"], status["observedGeneration"]) == ("Failed", "Unknown", 1)
+    assert (status["phase"], status["verdict"], status["observedGeneration"]) == (
+        "Failed",
+        "Unknown",
+        1,
+    )
     assert {c["type"]: c["status"] for c in status["conditions"]} == CONDITIONS
-    assert next(c["reason"] for c in status["conditions"] if c["type"] == "Stalled") == "InternalError"
+    assert (
+        next(c["reason"] for c in status["conditions"] if c["type"] == "Stalled") == "InternalError"
+    )
     assert "OverflowError" in status["message"]
     assert "fsum" not in status["message"]
     assert poisoned(scene) == 1
@@ -221,7 +274,9 @@ async def test_a_status_that_is_rejected_for_ever_is() -> None:
     assert poisoned(scene) == 1
 
 
-@pytest.mark.parametrize("error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)])
+@pytest.mark.parametrize(
+    "error", [errors.Unavailable("down"), errors.Throttled("slow down", retry_after_seconds=1)]
+)
 @in_fast_time
 async def test_a_delete_that_fails_is_retried_and_keeps_no_other_from_being_tried(
     error: errors.ClusterError,
@@ -274,7 +329,12 @@ async def test_a_run_that_went_meanwhile_is_forgotten() -> None:
 @in_fast_time
 async def test_a_status_in_which_nothing_can_be_read_is_replaced() -> None:
     """Of a newer operator that was rolled back, or spoilt by hand."""
-    odd = {"phase": "Dreaming", "live": {"at": "x", "running": "many"}, "conditions": [{"type": 7}], "ending": {}}
+    odd = {
+        "phase": "Dreaming",
+        "live": {"at": "x", "running": "many"},
+        "conditions": [{"type": 7}],
+        "ending": {},
+    }
     scene = await holding(status=odd)
     await fails(scene, MOST_FAILURES - 1)
     await scene.reconciler(KEY)

@@ -1,4 +1,5 @@
-"""The servers of a run that ends are deleted before anything else of a pass, whatever else fails in it."""
+"""The servers of a run that ends are deleted before anything else of a pass, whatever else fails in
+it."""
 
 from contextlib import suppress
 from datetime import timedelta
@@ -64,13 +65,17 @@ async def test_servers_go_first_whatever_fails(verb: str, error: ClusterError) -
     with suppress(Later):
         await scene.once(**ending())
     assert (scene.cluster.writes()[:3], held(scene)) == (DELETED, [])
-    assert [child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"] == [True] * 3
+    assert [
+        child.deleting for child in scene.indexes.children(KEY).objects if child.kind != "Service"
+    ] == [True] * 3
     await scene.lookups.close()
 
 
 @pytest.mark.parametrize("error", ERRORS)
 @in_fast_time
-async def test_the_log_of_a_failed_server_is_requested_once_and_does_not_keep_it(error: ClusterError) -> None:
+async def test_the_log_of_a_failed_server_is_requested_once_and_does_not_keep_it(
+    error: ClusterError,
+) -> None:
     scene = await served()
     scene.cluster.broken["log"] = error
     assert await scene.once(**ending(last_words=TAIL)) == 0.0
@@ -166,9 +171,12 @@ async def test_what_cannot_be_stored_keeps_the_run_from_being_called_finished(fo
 async def test_a_run_that_is_being_deleted_lets_go_however_long_a_finalizer_keeps_it(
     error: ClusterError | None,
 ) -> None:
-    """Nothing else would: until it is gone the garbage collector removes nothing, and no deadline of it is looked at."""
+    """Nothing else would: until it is gone the garbage collector removes nothing, and no deadline
+    of it is looked at."""
     scene = await served()
-    leaving = run_body(version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"])
+    leaving = run_body(
+        version=2000, deletionTimestamp="2026-11-21T12:00:00Z", finalizers=["example.com/slow"]
+    )
     scene.indexes.heard("BenchmarkRun", leaving, deleted=False)
     if error is not None:
         scene.cluster.broken_objects["prefill"] = error

@@ -1,4 +1,5 @@
-"""The newest finished runs: as many as asked for, gone with their object, and as Prometheus reads them."""
+"""The newest finished runs: as many as asked for, gone with their object, and as Prometheus reads
+them."""
 
 import json
 import math
@@ -20,7 +21,9 @@ FIRST = datetime(2026, 11, 21, 12, tzinfo=UTC)
 Sample = tuple[str, dict[str, str], float]
 
 
-def ended(minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: Any = None) -> dict[str, Any]:
+def ended(
+    minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: Any = None
+) -> dict[str, Any]:
     """The status of a run that ended so many minutes after the first."""
     full = {name: float(place) for place, name in enumerate(HEADLINE_FIGURES)}
     return {
@@ -30,16 +33,24 @@ def ended(minute: int = 0, *, cells: int = 1, verdict: str = "Valid", metrics: A
         "verdict": verdict,
         "results": [
             {
-                "cell": f"chat/rate={n}", "workload": "chat", "axis": "rate", "value": str(n), "verdict": verdict,
+                "cell": f"chat/rate={n}",
+                "workload": "chat",
+                "axis": "rate",
+                "value": str(n),
+                "verdict": verdict,
                 "metrics": full if metrics is None else metrics,
             }
             for n in range(cells)
         ],
-    }  # fmt: skip
+    }
 
 
-def observe(indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False) -> None:
-    indexes.heard("BenchmarkRun", run_body(name, uid=name, version=version, status=status), deleted=deleted)
+def observe(
+    indexes: Indexes, name: str, status: dict[str, Any], *, version: int = 1, deleted: bool = False
+) -> None:
+    indexes.heard(
+        "BenchmarkRun", run_body(name, uid=name, version=version, status=status), deleted=deleted
+    )
 
 
 def shown(indexes: Indexes) -> list[str]:
@@ -52,7 +63,11 @@ def samples(indexes: Indexes) -> list[Sample]:
     telemetry = Telemetry()
     telemetry.registry.register(ResultMetrics(indexes.results))
     families = text_string_to_metric_families(telemetry.page().decode())
-    ours = [f for f in families if f.name.startswith(("benchrun_result", "benchrun_run_c", "benchrun_run_info"))]
+    ours = [
+        f
+        for f in families
+        if f.name.startswith(("benchrun_result", "benchrun_run_c", "benchrun_run_info"))
+    ]
     return [(s.name, s.labels, s.value) for family in ours for s in family.samples]
 
 
@@ -63,9 +78,19 @@ def indexes() -> Indexes:
 
 
 def test_finished_run_has_its_figures_and_its_verdict_on_the_page(indexes: Indexes) -> None:
-    observe(indexes, "chat", ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}))
+    observe(
+        indexes,
+        "chat",
+        ended(verdict="Suspect", metrics={"output_throughput": 812.5, "p99_ttft_ms": None}),
+    )
     run = {"namespace": "lab", "run": "chat"}
-    cell = {"cell": "chat/rate=0", "workload": "chat", "axis": "rate", "value": "0", "verdict": "Suspect"}
+    cell = {
+        "cell": "chat/rate=0",
+        "workload": "chat",
+        "axis": "rate",
+        "value": "0",
+        "verdict": "Suspect",
+    }
     assert samples(indexes) == [
         ("benchrun_run_info", run | {"phase": "Completed", "verdict": "Suspect"}, 1),
         ("benchrun_run_completion_timestamp_seconds", run, FIRST.timestamp()),
@@ -131,7 +156,9 @@ def test_series_are_bounded_by_runs_cells_and_figures() -> None:
         observe(indexes, f"run-{minute}", ended(minute, cells=64))
     found = samples(indexes)
     assert len(found) == most * (3 + MAX_CELLS + MAX_CELLS * len(HEADLINE_FIGURES)) == most * 147
-    assert {value for name, _, value in found if name == "benchrun_run_cells_left_out"} == {64 - MAX_CELLS}
+    assert {value for name, _, value in found if name == "benchrun_run_cells_left_out"} == {
+        64 - MAX_CELLS
+    }
     assert not any(math.isnan(value) for _, _, value in found)
 
 
@@ -160,9 +187,12 @@ print(json.dumps([kept, length, tracemalloc.get_traced_memory()[1]]))
 
 
 def test_most_that_can_be_requested_takes_little_memory() -> None:
-    """In a process of its own: the interpreter's table of shared words, which grows in leaps, holds those of other tests here."""
+    """In a process of its own: the interpreter's table of shared words, which grows in leaps, holds
+    those of other tests here."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    answer = subprocess.run([sys.executable, "-c", MOST], env=environment, capture_output=True, text=True, check=True)
+    answer = subprocess.run(
+        [sys.executable, "-c", MOST], env=environment, capture_output=True, text=True, check=True
+    )
     kept, length, most = json.loads(answer.stdout)
     assert kept < 2 * 2**20
     assert length < 2 * 2**20

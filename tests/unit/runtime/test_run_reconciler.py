@@ -14,7 +14,18 @@ from benchrun.plan import stamped
 from benchrun.runtime.queue import Later
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of
-from unit.runtime.scene import ENDED, NOW, PULL, RUNNING, SCRAPE, STAGE_0, Scene, arrival, manifest, stage
+from unit.runtime.scene import (
+    ENDED,
+    NOW,
+    PULL,
+    RUNNING,
+    SCRAPE,
+    STAGE_0,
+    Scene,
+    arrival,
+    manifest,
+    stage,
+)
 
 
 async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
@@ -111,7 +122,9 @@ async def test_stale_pass_never_overwrites_and_rereads(scene: Scene) -> None:
     assert [e.reason for e in scene.cluster.events] == ["Running"]
 
 
-async def test_run_recreated_under_the_same_name_is_not_given_the_old_ones_status(scene: Scene) -> None:
+async def test_run_recreated_under_the_same_name_is_not_given_the_old_ones_status(
+    scene: Scene,
+) -> None:
     scene.cluster.add("BenchmarkRun", run_body(uid="other", version=150))
     with pytest.raises(Later):
         await scene.once()
@@ -123,9 +136,12 @@ async def test_run_recreated_under_the_same_name_is_not_given_the_old_ones_statu
 
 @pytest.mark.parametrize("uid", [UID, "made-anew"])
 async def test_what_came_to_be_during_a_pass_is_never_overwritten(scene: Scene, uid: str) -> None:
-    """Once the newest version that was known was named, not the one that was decided on: an end that another operator had just
-    written was taken back, and a run made anew was given the status of the old one."""
-    over = run_body(uid=uid, version=150, status={"phase": "Completed", "message": "another operator's"})
+    """Once the newest version that was known was named, not the one that was decided on: an end
+    that another operator had just written was taken back, and a run made anew was given the status
+    of the old one."""
+    over = run_body(
+        uid=uid, version=150, status={"phase": "Completed", "message": "another operator's"}
+    )
 
     async def meanwhile(ref: Ref) -> None:
         scene.cluster.add("BenchmarkRun", over)
@@ -143,7 +159,9 @@ def blind_to_uids(scene: Scene) -> Callable[..., Awaitable[dict[str, Any]]]:
     """As /status is, which heeds the version alone."""
     patch_status = scene.cluster.patch_status
 
-    async def patch(declared: Declared, *, resource_version: str, changes: dict[str, Any]) -> dict[str, Any]:
+    async def patch(
+        declared: Declared, *, resource_version: str, changes: dict[str, Any]
+    ) -> dict[str, Any]:
         there = scene.cluster.objects[declared.kind, declared.namespace, declared.name]
         same = replace(declared, uid=there["metadata"]["uid"])
         return await patch_status(same, resource_version=resource_version, changes=changes)
@@ -167,7 +185,9 @@ async def test_run_that_is_over_is_forgotten_after_its_status_was_written(scene:
     with pytest.raises(Later):
         await scene.once(forget=True, status=RUNNING.model_copy(update={"message": "over"}))
     assert (len(scene.memories), scene.sessions.stopped) == (1, 0)
-    await scene.once(forget=True, status=RUNNING.model_copy(update={"message": "over"}), requeue_after_seconds=9)
+    await scene.once(
+        forget=True, status=RUNNING.model_copy(update={"message": "over"}), requeue_after_seconds=9
+    )
     assert (len(scene.memories), scene.sessions.stopped) == (0, 1)
 
 
@@ -205,12 +225,18 @@ async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: 
     assert scene.facts_seen[1].collected.conflict is None
 
 
-@pytest.mark.parametrize("error", [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)])
-async def test_a_transient_failure_is_retried_and_the_status_written(scene: Scene, error: ClusterError) -> None:
+@pytest.mark.parametrize(
+    "error", [Unavailable("down", code=503), Throttled("slow down", retry_after_seconds=1)]
+)
+async def test_a_transient_failure_is_retried_and_the_status_written(
+    scene: Scene, error: ClusterError
+) -> None:
     """A webhook that denies Jobs with 503 must not keep the deadlines from beginning."""
     scene.cluster.broken["apply"] = error
     with pytest.raises(Later, match=str(error)):
-        await scene.once(apply=(manifest(), manifest("b")), acknowledge=1, events=(Event("Running", "go"),))
+        await scene.once(
+            apply=(manifest(), manifest("b")), acknowledge=1, events=(Event("Running", "go"),)
+        )
     assert status_of(scene.cluster)["phase"] == "Running"
     assert [e[0] for e in scene.cluster.writes()] == ["apply", "status", "event"]
     assert ("acknowledge", "1") not in scene.cluster.log
@@ -231,11 +257,14 @@ async def test_throttling_is_obeyed(scene: Scene) -> None:
 
 
 QUOTA = Forbidden('deployments.apps "x" is forbidden: exceeded quota: gpus', code=403)
-INVALID = Invalid('Deployment.apps "x" is invalid: spec.template.spec.tolerations[0]: nonsense', code=422)
+INVALID = Invalid(
+    'Deployment.apps "x" is invalid: spec.template.spec.tolerations[0]: nonsense', code=422
+)
 
 
 @pytest.mark.parametrize(
-    ("error", "reason", "curable"), [(QUOTA, "QuotaExceeded", True), (INVALID, "ChildInvalid", False)]
+    ("error", "reason", "curable"),
+    [(QUOTA, "QuotaExceeded", True), (INVALID, "ChildInvalid", False)],
 )
 async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_reported(
     scene: Scene, error: Forbidden | Invalid, reason: str, curable: bool
@@ -246,12 +275,18 @@ async def test_refusal_by_the_cluster_is_decided_upon_at_once_and_reported(
     await scene.once()
     refused = scene.facts_seen[1].collected.refused_object
     assert refused is not None
-    assert (refused.kind, refused.name, refused.role) == ("Service", "br-chat-4e20caa2-server", "server")
+    assert (refused.kind, refused.name, refused.role) == (
+        "Service",
+        "br-chat-4e20caa2-server",
+        "server",
+    )
     assert (refused.message, refused.curable) == (str(error), curable)
     assert [(e.reason, e.warning) for e in scene.cluster.events] == [(reason, True)]
 
 
-async def test_what_is_rejected_stands_in_the_status_and_is_retried_now_and_then(scene: Scene) -> None:
+async def test_what_is_rejected_stands_in_the_status_and_is_retried_now_and_then(
+    scene: Scene,
+) -> None:
     scene.cluster.broken["apply"] = QUOTA
     waits = [await scene.once(apply=(manifest(),), requeue_after_seconds=100.0) for _ in range(4)]
     assert waits == [0.0, 15.0, 15.0, 15.0]
@@ -279,7 +314,10 @@ async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(sc
     assert [e for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == []
     assert ("apply", "ConfigMap", names.stage_name("chat", UID, 1)) in scene.cluster.log
     await scene.once(acknowledge=2, forget=True)
-    assert [e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == ["acknowledge", "status"]
+    assert [e[0] for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == [
+        "acknowledge",
+        "status",
+    ]
 
 
 async def test_event_that_cannot_be_posted_fails_nothing(scene: Scene) -> None:
@@ -287,12 +325,17 @@ async def test_event_that_cannot_be_posted_fails_nothing(scene: Scene) -> None:
     assert await scene.once(events=(Event("Running", "go"),), requeue_after_seconds=3) == 3
 
 
-async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten(scene: Scene) -> None:
+async def test_name_taken_by_somebody_else_is_decided_upon_and_never_overwritten(
+    scene: Scene,
+) -> None:
     theirs = scene.cluster.add("Service", child_body(owner_uid=None, run=None))
     assert await scene.once(apply=(manifest(),)) == 0.0
     assert scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"] is theirs
     await scene.once()
-    assert scene.facts_seen[1].collected.conflict == "Service br-chat-4e20caa2-server exists and is not ours"
+    assert (
+        scene.facts_seen[1].collected.conflict
+        == "Service br-chat-4e20caa2-server exists and is not ours"
+    )
 
 
 async def test_name_taken_by_another_run_is_a_conflict_too(scene: Scene) -> None:

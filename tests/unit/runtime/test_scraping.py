@@ -1,4 +1,5 @@
-"""Reading a metrics page at every tick, and telling only what a decision may turn on. Time jumps."""
+"""Reading a metrics page at every tick, and telling only what a decision may turn on. Time
+jumps."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +14,9 @@ from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import in_fast_time, passing, run_fast
 
-TARGET = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
+TARGET = ScrapeTarget(
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2
+)
 VERSION = '{"version": "0.32.0"}'
 
 
@@ -42,7 +45,10 @@ class Scene:
         await asyncio.gather(task, return_exceptions=True)
 
     def count(self, result: str) -> float:
-        return self.telemetry.registry.get_sample_value("benchrun_scrapes_total", {"result": result}) or 0.0
+        return (
+            self.telemetry.registry.get_sample_value("benchrun_scrapes_total", {"result": result})
+            or 0.0
+        )
 
     def _tell(self) -> None:
         self.news += 1
@@ -87,7 +93,9 @@ def test_slow_page_never_overlaps_and_its_missed_ticks_are_skipped() -> None:
 async def test_runs_do_not_all_read_at_the_same_instant() -> None:
     webs = [Web(metrics=PAGE, version=VERSION) for _ in range(20)]
     targets = [
-        ScrapeTarget(role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1)
+        ScrapeTarget(
+            role="server", pod=str(n), url=f"http://10.0.0.{n}:8000/metrics", interval_seconds=1
+        )
         for n in range(20)
     ]
     await asyncio.gather(*(Scene(w, t).go_on(1.5) for w, t in zip(webs, targets, strict=True)))
@@ -99,7 +107,12 @@ async def test_runs_do_not_all_read_at_the_same_instant() -> None:
 def test_samples_carry_role_pod_and_the_instant_of_the_answer() -> None:
     scene = after(7, Web(metrics=PAGE, version=VERSION))
     first = scene.collected.samples.unstored[0]
-    assert (first.role, first.pod, first.running, first.generation_tokens) == ("server", "p", 3.0, 100.0)
+    assert (first.role, first.pod, first.running, first.generation_tokens) == (
+        "server",
+        "p",
+        3.0,
+        100.0,
+    )
     assert first.at >= 1_000_000
     assert [round(s.at - first.at, 3) for s in scene.collected.samples.unstored] == [0, 2, 4, 6]
     assert scene.count("success") == 4
@@ -155,7 +168,9 @@ def test_a_page_that_costs_much_is_read_less_often(monkeypatch: pytest.MonkeyPat
     assert len(times) >= 4
 
 
-def test_servers_of_one_run_share_what_their_pages_may_cost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_servers_of_one_run_share_what_their_pages_may_cost(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     costing(0.11, monkeypatch)
     scene = Scene(Web(metrics=PAGE, version=VERSION), beside=10)
     run_fast(scene.go_on(100))
@@ -179,14 +194,21 @@ def test_server_that_started_anew_is_news() -> None:
 
 # The version that a server says of itself, and every way in which it may say none.
 
-TARGET_SCRAPING_VERSIONS = ScrapeTarget(role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2)
+TARGET_SCRAPING_VERSIONS = ScrapeTarget(
+    role="server", pod="p", url="http://10.0.0.1:8000/metrics", interval_seconds=2
+)
 
 
 def scraped(web: Web, *, seconds: float = 9) -> Collected:
     """What is remembered after that time."""
     collected = Collected()
     scraper = Scraper(
-        TARGET_SCRAPING_VERSIONS, collected, fetcher=web, now=loop_now, telemetry=Telemetry(), news=lambda: None
+        TARGET_SCRAPING_VERSIONS,
+        collected,
+        fetcher=web,
+        now=loop_now,
+        telemetry=Telemetry(),
+        news=lambda: None,
     )
 
     async def go_on() -> None:
@@ -219,7 +241,9 @@ def scraped(web: Web, *, seconds: float = 9) -> Collected:
         (None, FetchError("HTTP 404")),
     ],
 )
-def test_a_version_is_known_or_not_and_the_samples_go_on(version: str | None, answer: str | Exception) -> None:
+def test_a_version_is_known_or_not_and_the_samples_go_on(
+    version: str | None, answer: str | Exception
+) -> None:
     collected = scraped(Web(metrics=PAGE, version=answer))
     assert collected.server_facts["p"].version == version
     assert len(collected.samples.unstored) == 5, "one every two seconds"
@@ -228,7 +252,9 @@ def test_a_version_is_known_or_not_and_the_samples_go_on(version: str | None, an
 def test_it_is_requested_once_beside_the_page() -> None:
     web = Web(metrics=PAGE, version='{"version": "1"}')
     scraped(web)
-    assert [url for url, _ in web.requests if url.endswith("/version")] == ["http://10.0.0.1:8000/version"]
+    assert [url for url, _ in web.requests if url.endswith("/version")] == [
+        "http://10.0.0.1:8000/version"
+    ]
 
 
 def test_of_a_page_that_was_never_read_nothing_is_known() -> None:

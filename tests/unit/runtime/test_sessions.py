@@ -13,7 +13,12 @@ from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, Unavail
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.sessions import FIRST_RESTART_SECONDS, GROUP_SECONDS, LONGEST_RESTART_SECONDS, Sessions
+from benchrun.runtime.sessions import (
+    FIRST_RESTART_SECONDS,
+    GROUP_SECONDS,
+    LONGEST_RESTART_SECONDS,
+    Sessions,
+)
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
 from unit.runtime.fakes import PAGE, Web, loop_now
@@ -27,7 +32,9 @@ GROUP = names.group_name("chat", UID)
 
 
 def page(pod: str, seconds: int = 1) -> ScrapeTarget:
-    return ScrapeTarget(role="server", pod=pod, url=f"http://{pod}:8000/metrics", interval_seconds=seconds)
+    return ScrapeTarget(
+        role="server", pod=pod, url=f"http://{pod}:8000/metrics", interval_seconds=seconds
+    )
 
 
 class Background:
@@ -59,7 +66,12 @@ class Background:
 
     def restarted(self, task: str) -> float:
         """How often it was started again."""
-        return self.telemetry.registry.get_sample_value("benchrun_tasks_restarted_total", {"task": task}) or 0.0
+        return (
+            self.telemetry.registry.get_sample_value(
+                "benchrun_tasks_restarted_total", {"task": task}
+            )
+            or 0.0
+        )
 
     async def requests_in_the_next(self, seconds: float) -> dict[str, int]:
         """How often each host is asked for its page or records from now on."""
@@ -129,14 +141,16 @@ async def test_run_without_anything_to_do_costs_nothing(background: Background) 
 
 
 @scenario
-async def test_client_is_followed_on_when_only_the_next_record_changes(background: Background) -> None:
+async def test_client_is_followed_on_when_only_the_next_record_changes(
+    background: Background,
+) -> None:
     background.follow(pull=PULL)
     await passing(3)
     background.follow(pull=replace(PULL, from_sequence=2))
     await passing(3)
-    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.requests] == ["from=0"] + [
-        "from=1"
-    ] * 3 + ["from=2"] * (len(background.web.requests) - 4)
+    assert [url.partition("?")[2].partition("&")[0] for url, _ in background.web.requests] == [
+        "from=0"
+    ] + ["from=1"] * 3 + ["from=2"] * (len(background.web.requests) - 4)
 
 
 @scenario
@@ -149,7 +163,12 @@ async def test_a_question_under_way_is_not_left_for_the_same_client(background: 
 
 
 @pytest.mark.parametrize(
-    "another", [replace(PULL, pod="client-2"), replace(PULL, url="http://10.0.0.8:8090"), replace(PULL, token="f" * 64)]
+    "another",
+    [
+        replace(PULL, pod="client-2"),
+        replace(PULL, url="http://10.0.0.8:8090"),
+        replace(PULL, token="f" * 64),
+    ],
 )
 def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> None:
     @scenario
@@ -159,7 +178,10 @@ def test_client_that_is_another_one_is_followed_anew(another: PullTarget) -> Non
         await passing(3)
         background.follow(pull=another)
         await passing(0.5)
-        assert [url.split("/")[2] for url, _ in background.web.requests] == [PULL.url[7:], another.url[7:]]
+        assert [url.split("/")[2] for url, _ in background.web.requests] == [
+            PULL.url[7:],
+            another.url[7:],
+        ]
         assert background.web.at_once == 1
 
     anew()
@@ -199,7 +221,8 @@ async def test_stopping_what_was_never_started_is_harmless(background: Backgroun
     background.sessions.stop(OTHER)
 
 
-# ---- tasks that die --------------------------------------------------------------------------------------------------
+# ---- tasks that die
+# --------------------------------------------------------------------------------------------------
 
 
 @scenario
@@ -211,7 +234,10 @@ async def test_a_scraper_that_dies_is_restarted_and_counted(background: Backgrou
     assert died >= 1
     background.web.pages["/metrics"] = PAGE
     await passing(20)
-    assert (await background.requests_in_the_next(10), background.restarted("scrape")) == ({"a": 10}, died)
+    assert (await background.requests_in_the_next(10), background.restarted("scrape")) == (
+        {"a": 10},
+        died,
+    )
     assert len(background.memory.collected.samples.unstored) > 10
 
 
@@ -227,7 +253,9 @@ async def test_a_follower_that_dies_is_restarted_and_counted(background: Backgro
 
 
 @scenario
-async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_often(background: Background) -> None:
+async def test_a_task_that_dies_whenever_it_is_started_is_started_less_and_less_often(
+    background: Background,
+) -> None:
     background.web.pages["/records"] = RecursionError("deep")
     background.follow(pull=PULL)
     await passing(3600)
@@ -244,7 +272,8 @@ async def test_a_task_that_dies_spoils_no_other(background: Background) -> None:
     assert (await background.requests_in_the_next(10))["a"] == 10
 
 
-# ---- LeaderWorkerSets ------------------------------------------------------------------------------------------------
+# ---- LeaderWorkerSets
+# ------------------------------------------------------------------------------------------------
 
 OVER_NODES = replace(RUN, spec={"server": {"image": "v", "nodesPerReplica": 2}})
 LOOKED_UP = ("get", LEADER_WORKER_SET, GROUP)
@@ -252,11 +281,17 @@ LOOKED_UP = ("get", LEADER_WORKER_SET, GROUP)
 
 def known(background: Background) -> list[bool]:
     """Of the groups that are known, whether each is on its way out."""
-    return [child.deleting for child in background.indexes.children(KEY).objects if child.kind == LEADER_WORKER_SET]
+    return [
+        child.deleting
+        for child in background.indexes.children(KEY).objects
+        if child.kind == LEADER_WORKER_SET
+    ]
 
 
 @scenario
-async def test_groups_that_nobody_watches_are_seen_to_come_change_and_go(background: Background) -> None:
+async def test_groups_that_nobody_watches_are_seen_to_come_change_and_go(
+    background: Background,
+) -> None:
     background.follow(page("a"), run=OVER_NODES)
     await passing(1)
     background.enqueued.clear()

@@ -62,8 +62,12 @@ def test_everything_can_be_set() -> None:
 
 
 def test_a_namespace_alone_says_where_exporters_are() -> None:
-    settings = Settings.from_environment(IMAGE | {"BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator"})
-    assert settings.exporters == {"gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)}
+    settings = Settings.from_environment(
+        IMAGE | {"BENCHRUN_GPU_EXPORTER_NAMESPACE": "gpu-operator"}
+    )
+    assert settings.exporters == {
+        "gpu": Exporters("gpu-operator", "app=nvidia-dcgm-exporter", 9400)
+    }
 
 
 def test_no_namespaces_is_the_whole_cluster() -> None:
@@ -71,7 +75,10 @@ def test_no_namespaces_is_the_whole_cluster() -> None:
 
 
 def test_ipv6_address_to_listen_on() -> None:
-    assert Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == ("::", 8080)
+    assert Settings.from_environment(IMAGE | {"BENCHRUN_LISTEN": "[::]:8080"}).listen == (
+        "::",
+        8080,
+    )
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
-"""What is stored of a run in a pass: a record is an arrival until its ConfigMap is there, samples until they are written."""
+"""What is stored of a run in a pass: a record is an arrival until its ConfigMap is there, samples
+until they are written."""
 
 from typing import Any
 
@@ -51,8 +52,11 @@ async def test_samples_stay_unstored_when_storing_failed(scene: Scene) -> None:
     assert [s.at for s in scene.collected.samples.unstored] == [1]
 
 
-async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_the_samples_wait(scene: Scene) -> None:
-    """Its answer was lost, and samples came since: the same record beside another piece of the timeline."""
+async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_the_samples_wait(
+    scene: Scene,
+) -> None:
+    """Its answer was lost, and samples came since: the same record beside another piece of the
+    timeline."""
     one = arrival()
     earlier = stage(one, (sample(1),))
     earlier["metadata"] |= {"uid": "e", "resourceVersion": "500"}
@@ -69,7 +73,8 @@ async def test_a_record_that_an_earlier_attempt_has_stored_is_no_conflict_and_th
 
 
 def test_where_the_api_server_does_not_answer_the_other_records_wait_for_the_next_pass() -> None:
-    """Once each was offered in turn: of 20 records a pass took 10 minutes, in which no deadline and no cancel was looked at."""
+    """Once each was offered in turn: of 20 records a pass took 10 minutes, in which no deadline and
+    no cancel was looked at."""
 
     async def go() -> None:
         scene = Scene()

@@ -1,4 +1,5 @@
-"""A sweep in a cluster held in memory: what passes ask of the API server, and what they do about its answers."""
+"""A sweep in a cluster held in memory: what passes ask of the API server, and what they do about
+its answers."""
 
 import asyncio
 import io
@@ -16,7 +17,11 @@ from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, NOT_CREATED_RETRY_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconciler import (
+    LEFTOVER_SECONDS,
+    NOT_CREATED_RETRY_SECONDS,
+    SweepReconciler,
+)
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
@@ -36,7 +41,9 @@ class JudgeAtHand(JudgeChild):
         self.may_answer = asyncio.Event()
         self.may_answer.set()
 
-    async def judge(self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]) -> A:
+    async def judge(
+        self, job: Job | SweepJob, parts: AsyncGenerator[Part, None], answer: type[A]
+    ) -> A:
         await self.may_answer.wait()
         if self.problem is not None:
             raise NotJudged(self.problem)
@@ -56,9 +63,21 @@ class Scene:
     def __init__(self, **spec: Any) -> None:
         self.cluster = MemoryCluster()
         self.judge = JudgeAtHand()
-        meta = {"name": NAME, "namespace": NAMESPACE, "uid": UID, "resourceVersion": "100", "generation": 1}
+        meta = {
+            "name": NAME,
+            "namespace": NAMESPACE,
+            "uid": UID,
+            "resourceVersion": "100",
+            "generation": 1,
+        }
         self.cluster.add(
-            SWEEP_KIND, {"apiVersion": API_VERSION, "kind": SWEEP_KIND, "metadata": meta, "spec": sweep_body(**spec)}
+            SWEEP_KIND,
+            {
+                "apiVersion": API_VERSION,
+                "kind": SWEEP_KIND,
+                "metadata": meta,
+                "spec": sweep_body(**spec),
+            },
         )
         self.restart()
 
@@ -86,7 +105,9 @@ class Scene:
 
     async def until_settled(self) -> None:
         for _ in range(10):
-            version = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
+            version = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"][
+                "resourceVersion"
+            ]
             known = len(self.cluster.objects)
             retry = await self.once()
             now = self.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]["metadata"]["resourceVersion"]
@@ -163,7 +184,9 @@ async def test_news_of_a_run_that_say_nothing_of_the_sweep_cost_nothing(scene: S
     assert [entry for entry in scene.cluster.log if entry[0] != "list"] == []
 
 
-async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_table(scene: Scene) -> None:
+async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_table(
+    scene: Scene,
+) -> None:
     undisturbed = Scene()
     for each in (undisturbed, scene):
         await each.until_settled()
@@ -178,7 +201,8 @@ async def test_a_restarted_operator_creates_nothing_twice_and_comes_to_the_same_
 
 
 async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(scene: Scene) -> None:
-    """It was created, and the operator died before it heard of it: the watch has not told the next one yet."""
+    """It was created, and the operator died before it heard of it: the watch has not told the next
+    one yet."""
     await scene.reconcile(SWEEP)
     await list_everything(scene.cluster, scene.indexes, ())
     await scene.reconcile(SWEEP)
@@ -219,34 +243,56 @@ async def test_a_run_that_cannot_be_cancelled_keeps_none_of_the_others_from_it(
 
     monkeypatch.setattr(scene.cluster, "cancel_run", refused)
     sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
-    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "metadata": {"generation": 2}})
+    scene.cluster.change(
+        SWEEP_KIND, sweep, {"spec": {"cancel": True}, "metadata": {"generation": 2}}
+    )
     with pytest.raises(Later):
         await scene.once()
     assert scene.cluster.objects[KIND, NAMESPACE, SECOND]["spec"]["cancel"] is True
 
 
-async def test_newer_values_do_not_stop_a_cancelled_sweep_from_cancelling_runs(scene: Scene) -> None:
+async def test_newer_values_do_not_stop_a_cancelled_sweep_from_cancelling_runs(
+    scene: Scene,
+) -> None:
     await scene.until_settled()
     sweep = scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
-    scene.cluster.change(SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}})
+    scene.cluster.change(
+        SWEEP_KIND, sweep, {"spec": {"cancel": True}, "status": {"phase": "Rebalancing"}}
+    )
     await scene.once()
     assert scene.cluster.objects[KIND, NAMESPACE, FIRST]["spec"]["cancel"] is True
 
 
 def foreign(controller: Json | None) -> Json:
-    owners = [] if controller is None else [{"apiVersion": API_VERSION, "controller": True, **controller}]
-    meta = {"name": FIRST, "namespace": NAMESPACE, "uid": "x", "resourceVersion": "7", "ownerReferences": owners}
+    owners = (
+        []
+        if controller is None
+        else [{"apiVersion": API_VERSION, "controller": True, **controller}]
+    )
+    meta = {
+        "name": FIRST,
+        "namespace": NAMESPACE,
+        "uid": "x",
+        "resourceVersion": "7",
+        "ownerReferences": owners,
+    }
     return {"apiVersion": API_VERSION, "kind": KIND, "metadata": meta, "spec": {}}
 
 
 @pytest.mark.parametrize(
-    "controller", [None, {"kind": SWEEP_KIND, "name": "other", "uid": "y"}], ids=["a user", "a sweep"]
+    "controller",
+    [None, {"kind": SWEEP_KIND, "name": "other", "uid": "y"}],
+    ids=["a user", "a sweep"],
 )
-async def test_a_run_of_that_name_that_belongs_to_another_is_a_conflict(scene: Scene, controller: Json | None) -> None:
+async def test_a_run_of_that_name_that_belongs_to_another_is_a_conflict(
+    scene: Scene, controller: Json | None
+) -> None:
     theirs = scene.cluster.add(KIND, foreign(controller))
     assert await scene.once() == 0.0
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["Conflict"]
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == [
+        "Conflict"
+    ]
     assert scene.cluster.objects[KIND, NAMESPACE, FIRST] == theirs
 
 
@@ -264,7 +310,9 @@ async def test_what_is_forbidden_is_reported_and_retried(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
     assert await scene.once() == NOT_CREATED_RETRY_SECONDS
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == ["QuotaExceeded"]
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == [
+        "QuotaExceeded"
+    ]
     scene.cluster.broken.clear()
     await scene.once()
     assert list(scene.run_names()) == [FIRST]
@@ -280,8 +328,13 @@ async def test_a_reworded_answer_does_not_trigger_a_new_query(scene: Scene) -> N
 async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == ["RunInvalid"]
-    assert "seqs-v1-r1 is refused by the API server: spec.server.image: too long" in scene.status["message"]
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Failed"] == [
+        "RunInvalid"
+    ]
+    assert (
+        "seqs-v1-r1 is refused by the API server: spec.server.image: too long"
+        in scene.status["message"]
+    )
 
 
 async def test_a_run_that_vanished_is_remeasured(scene: Scene) -> None:
@@ -328,7 +381,8 @@ async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None
 
 
 @pytest.mark.parametrize(
-    ("finalizers", "cancelled"), [(["a/b"], [FIRST, SECOND]), (["a/b", "orphan"], []), (None, [FIRST, SECOND])]
+    ("finalizers", "cancelled"),
+    [(["a/b"], [FIRST, SECOND]), (["a/b", "orphan"], []), (None, [FIRST, SECOND])],
 )
 async def test_runs_of_a_sweep_that_a_finalizer_keeps_are_cancelled_unless_they_are_to_stay(
     finalizers: list[str] | None, cancelled: list[str]
@@ -336,7 +390,9 @@ async def test_runs_of_a_sweep_that_a_finalizer_keeps_are_cancelled_unless_they_
     scene = Scene(maxParallel=2)
     await scene.until_settled()
     meta = {"deletionTimestamp": "2026-11-21T12:00:00Z", "finalizers": finalizers}
-    scene.cluster.change(SWEEP_KIND, scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME], {"metadata": meta})
+    scene.cluster.change(
+        SWEEP_KIND, scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME], {"metadata": meta}
+    )
     assert [await scene.once(), len(scene.reconcile.memories)] == [None, 0]
     assert [name for _, _, name in scene.calls("cancel")] == cancelled
     assert scene.calls("apply", "status") == []
@@ -378,7 +434,9 @@ async def made(scene: Scene) -> None:
     assert scene.enqueued == [SWEEP]
 
 
-async def test_a_pass_does_not_wait_for_its_table(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_pass_does_not_wait_for_its_table(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchrun.runtime.sweep_reconciler.TABLE_SECONDS", 0.0)
     await scene.until_settled()
     scene.end(FIRST)
@@ -437,11 +495,15 @@ async def test_a_sweep_whose_table_cannot_be_made_ends_and_says_so(scene: Scene)
         await scene.until_settled()
         scene.end(name)
     await scene.until_settled()
-    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Complete"] == ["NotJudged"]
+    assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Complete"] == [
+        "NotJudged"
+    ]
     assert "SIGXCPU" in scene.status["message"]
 
 
-async def test_the_table_of_a_sweep_that_is_gone_is_not_made(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_table_of_a_sweep_that_is_gone_is_not_made(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
     await scene.until_settled()
     scene.end(FIRST)
     scene.judge.may_answer.clear()

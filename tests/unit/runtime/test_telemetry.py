@@ -1,4 +1,5 @@
-"""The operator's own metrics: counted what happened, live figures only while a run goes on, bounded."""
+"""The operator's own metrics: counted what happened, live figures only while a run goes on,
+bounded."""
 
 import asyncio
 import math
@@ -34,7 +35,9 @@ def test_pass_is_timed_and_counted_by_result(telemetry: Telemetry) -> None:
         outcome.result = "conflict"
     with pytest.raises(ZeroDivisionError), telemetry.a_pass():
         raise ZeroDivisionError
-    results = [value(telemetry, "reconcile_total", result=r) for r in ("success", "conflict", "error")]
+    results = [
+        value(telemetry, "reconcile_total", result=r) for r in ("success", "conflict", "error")
+    ]
     assert results == [1, 1, 1]
     assert value(telemetry, "reconcile_seconds_count") == 3
 
@@ -75,7 +78,9 @@ def test_run_without_figures_shows_none(telemetry: Telemetry) -> None:
     assert value(telemetry, "run_requests_running", **LABELS) is None
 
 
-def test_number_of_runs_with_figures_is_bounded_and_places_are_given_back(telemetry: Telemetry) -> None:
+def test_number_of_runs_with_figures_is_bounded_and_places_are_given_back(
+    telemetry: Telemetry,
+) -> None:
     keys = [run_key("lab", str(n)) for n in range(MAX_LIVE_RUNS + 5)]
     for key in keys:
         telemetry.live(key, STATUS, ended=False)
@@ -139,7 +144,10 @@ async def test_healthy_as_long_as_there_is_no_problem(client: ClientSession, sta
     assert (answer.status, await answer.text()) == (200, "ok\n")
     state.problems = ["a queue worker has ended", "a watch is silent"]
     answer = await client.get("/healthz")
-    assert (answer.status, await answer.text()) == (503, "a queue worker has ended\na watch is silent\n")
+    assert (answer.status, await answer.text()) == (
+        503,
+        "a queue worker has ended\na watch is silent\n",
+    )
 
 
 async def test_ready_once_the_cluster_was_read(client: ClientSession, state: State) -> None:

@@ -1,4 +1,5 @@
-"""Kopf's part: which objects are watched, that nothing is written on them, and that an event reaches index and queue."""
+"""Kopf's part: which objects are watched, that nothing is written on them, and that an event
+reaches index and queue."""
 
 import asyncio
 import itertools
@@ -22,18 +23,24 @@ Handler = Callable[..., Any]
 
 
 class Scene:
-    """A registry over empty indexes. Kopf's decorators are stand-ins: of those for handlers there is `event` alone, the one
-    that writes nothing on the object."""
+    """A registry over empty indexes. Kopf's decorators are stand-ins: of those for handlers there
+    is `event` alone, the one that writes nothing on the object."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.indexes = Indexes()
         self.enqueued: list[Key] = []
         self.telemetry = Telemetry()
         self.handlers: list[tuple[tuple[str, ...], Handler]] = []
-        monkeypatch.setattr(kopf, "on", SimpleNamespace(event=self._event, login=lambda registry: lambda login: None))
+        monkeypatch.setattr(
+            kopf,
+            "on",
+            SimpleNamespace(event=self._event, login=lambda registry: lambda login: None),
+        )
         watching.registry(self.indexes, enqueue=self.enqueued.append, telemetry=self.telemetry)
 
-    def _event(self, *resource: str, id: str, registry: kopf.OperatorRegistry) -> Callable[[Handler], None]:
+    def _event(
+        self, *resource: str, id: str, registry: kopf.OperatorRegistry
+    ) -> Callable[[Handler], None]:
         return lambda handler: self.handlers.append((resource, handler))
 
     def send(self, kind: str, event_type: str | None, body: dict[str, Any]) -> None:
@@ -52,7 +59,9 @@ def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
     return Scene(monkeypatch)
 
 
-def test_every_kind_has_one_handler_by_its_full_name_and_no_other_handler_is_used(scene: Scene) -> None:
+def test_every_kind_has_one_handler_by_its_full_name_and_no_other_handler_is_used(
+    scene: Scene,
+) -> None:
     assert [resource for resource, _ in scene.handlers] == [named(kind) for kind in KINDS]
 
 
@@ -113,9 +122,13 @@ def test_kopf_stores_nothing_on_the_objects() -> None:
     settings = watching.kopf_settings()
     for kind in CHILD_KINDS:
         resource = kopf.Resource(
-            group=RESOURCES[kind].group, version=RESOURCES[kind].version, plural=RESOURCES[kind].plural
+            group=RESOURCES[kind].group,
+            version=RESOURCES[kind].version,
+            plural=RESOURCES[kind].plural,
         )
-        assert list(settings.watching.label_selectors.collect(resource)) == [watching.label_selector(kind)]
+        assert list(settings.watching.label_selectors.collect(resource)) == [
+            watching.label_selector(kind)
+        ]
 
 
 def test_kopf_is_reduced_to_watching() -> None:
@@ -127,11 +140,14 @@ def test_kopf_is_reduced_to_watching() -> None:
 
 
 def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:
-    """Kopf patches it away from whoever has it, which our rights do not allow, and tries that for ever."""
+    """Kopf patches it away from whoever has it, which our rights do not allow, and tries that for
+    ever."""
     one, other = (watching.kopf_settings().persistence.finalizer for _ in range(2))
     assert one.startswith("benchrun.dev/")
     assert one != other
-    assert 32 <= len(one.partition("/")[2]) <= 63, "too long to guess, not longer than Kubernetes takes"
+    assert 32 <= len(one.partition("/")[2]) <= 63, (
+        "too long to guess, not longer than Kubernetes takes"
+    )
 
 
 def test_kopf_never_runs_out_of_tries() -> None:

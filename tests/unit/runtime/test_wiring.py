@@ -142,14 +142,18 @@ def test_a_loop_that_does_nothing_else_is_late(seconds: float, problems: list[st
     assert problems_after(blocked) == problems
 
 
-def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(cluster: MemoryCluster) -> None:
+def test_a_watch_that_does_not_tell_what_was_written_is_silent_until_it_does(
+    cluster: MemoryCluster,
+) -> None:
     async def report_late(operator: Operator) -> None:
         # The first pass wrote a status when the operator started.
         await passing(MAX_SILENCE_SECONDS - A_MINUTE - 1)
         assert operator.problems() == []
         await passing(2)
         assert operator.problems() == ["a watch is silent about a change that is 181 s old"]
-        operator.indexes.heard("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False)
+        operator.indexes.heard(
+            "BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False
+        )
 
     assert problems_after(report_late) == []
 
@@ -161,7 +165,9 @@ def test_a_change_that_was_listed_and_is_gone_when_the_watch_begins_does_not_end
 
     async def gone(operator: Operator) -> None:
         del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
-        operator.indexes.heard("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False)
+        operator.indexes.heard(
+            "BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], deleted=False
+        )
         await passing(MAX_SILENCE_SECONDS)
         assert operator.indexes.children(KEY).objects == ()
 
@@ -206,7 +212,9 @@ async def test_resync_goes_on_where_one_namespace_is_not_readable_any_more(clust
 
 
 @in_fast_time
-async def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: MemoryCluster) -> None:
+async def test_waiting_for_an_api_server_is_no_problem_of_this_process(
+    cluster: MemoryCluster,
+) -> None:
     cluster.broken["list"] = Unavailable("connection refused")
     operator = Operator(SETTINGS, decide=lambda facts: Decision(status=RUNNING))
     starting = asyncio.create_task(operator.start())
@@ -221,7 +229,8 @@ async def test_waiting_for_an_api_server_is_no_problem_of_this_process(cluster: 
     await operator.stop()
 
 
-# ---- two of them -----------------------------------------------------------------------------------------------------
+# ---- two of them
+# -----------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -234,7 +243,9 @@ def lease(monkeypatch: pytest.MonkeyPatch) -> MemoryLease:
 
 def electing(name: str) -> Settings:
     """Settings of one of several operators."""
-    return SETTINGS.model_copy(update={"leader_election": True, "operator_namespace": "benchrun", "pod_name": name})
+    return SETTINGS.model_copy(
+        update={"leader_election": True, "operator_namespace": "benchrun", "pod_name": name}
+    )
 
 
 def passes(operator: Operator) -> float:
@@ -254,7 +265,9 @@ async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
         assert standby.indexes.runs() == [KEY]
         for operator in (leader, standby):
             assert await status_of(operator, "/readyz") == 200
-            key = operator.indexes.heard("BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False)
+            key = operator.indexes.heard(
+                "BenchmarkRun", cluster.add("BenchmarkRun", changed()), deleted=False
+            )
             assert key is not None
             operator.enqueue(key)
         await passing(1)
@@ -262,7 +275,9 @@ async def test_a_standby_knows_everything_is_live_and_ready_and_makes_no_pass(
 
 
 @in_fast_time
-async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, lease: MemoryLease) -> None:
+async def test_the_standby_takes_over_with_what_is_there_then(
+    cluster: Fenced, lease: MemoryLease
+) -> None:
     async with running(electing("a")) as leader, running(electing("b")) as standby:
         cluster.add("BenchmarkRun", run_body("late", uid="2", status=EDITED))
         await leader.stop()
@@ -274,7 +289,9 @@ async def test_the_standby_takes_over_with_what_is_there_then(cluster: Fenced, l
 
 
 @in_fast_time
-async def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(cluster: Fenced, lease: MemoryLease) -> None:
+async def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(
+    cluster: Fenced, lease: MemoryLease
+) -> None:
     async with running(electing("a")) as leader:
         lease.broken = Unavailable("connection refused")
         await passing(LEASE_SECONDS)
@@ -291,7 +308,9 @@ async def test_a_leader_that_cannot_renew_makes_no_pass_until_it_can(cluster: Fe
 
 
 @in_fast_time
-async def test_an_operator_that_was_superseded_makes_no_pass_and_ends(cluster: Fenced, lease: MemoryLease) -> None:
+async def test_an_operator_that_was_superseded_makes_no_pass_and_ends(
+    cluster: Fenced, lease: MemoryLease
+) -> None:
     async with running(electing("a")) as leader:
         assert lease.lease is not None
         await lease.replace({**lease.lease, "spec": {**lease.lease["spec"], "holderIdentity": "b"}})
@@ -315,7 +334,8 @@ async def test_the_election_survives_its_own_task(cluster: Fenced, lease: Memory
         assert leader.problems() == []
 
 
-# ---- what anybody may read -------------------------------------------------------------------------------------------
+# ---- what anybody may read
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.usefixtures("cluster")
@@ -330,8 +350,13 @@ def test_single_runs_stand_on_the_metrics_page_only_where_that_was_requested(ena
         )
         await operator.start()
         await passing(1)
-        done = {"conditions": [{"type": "Complete", "status": "True"}], "completionTime": "2026-11-21T12:00:00Z"}
-        operator.indexes.heard("BenchmarkRun", run_body("done", uid="2", status=done), deleted=False)
+        done = {
+            "conditions": [{"type": "Complete", "status": "True"}],
+            "completionTime": "2026-11-21T12:00:00Z",
+        }
+        operator.indexes.heard(
+            "BenchmarkRun", run_body("done", uid="2", status=done), deleted=False
+        )
         page = operator.telemetry.page().decode()
         await operator.stop()
         return page

@@ -1,11 +1,17 @@
-"""When the status is written: what a person waits for at once, what follows closely together, progress now and then. Time jumps."""
+"""When the status is written: what a person waits for at once, what follows closely together,
+progress now and then. Time jumps."""
 
 from collections.abc import Callable, Coroutine
 from typing import Any
 
 from benchrun.api import BenchmarkRunStatus, Live, ServerStatus
 from benchrun.decide import Ending, Event, Judging, Ref
-from benchrun.runtime.run_reconciler import JUDGED_WITHIN_SECONDS, RUNS_A_SECOND, SETTLE_SECONDS, STORED_WITHIN_SECONDS
+from benchrun.runtime.run_reconciler import (
+    JUDGED_WITHIN_SECONDS,
+    RUNS_A_SECOND,
+    SETTLE_SECONDS,
+    STORED_WITHIN_SECONDS,
+)
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import RUNNING, Scene
@@ -47,7 +53,10 @@ def writes(scene: Scene) -> int:
 async def test_changes_that_follow_closely_are_one_write(scene: Scene) -> None:
     assert await scene.once(status=status(start_time="a")) == SETTLE_SECONDS
     await passing(SETTLE_SECONDS / 2)
-    assert await scene.once(status=status(start_time="b"), requeue_after_seconds=9) == SETTLE_SECONDS / 2
+    assert (
+        await scene.once(status=status(start_time="b"), requeue_after_seconds=9)
+        == SETTLE_SECONDS / 2
+    )
     assert writes(scene) == 0
     await passing(SETTLE_SECONDS / 2)
     assert await scene.once(status=status(start_time="b"), requeue_after_seconds=9) == 9
@@ -116,7 +125,9 @@ async def test_each_of_many_runs_has_its_turn(scene: Scene) -> None:
 
 
 @scenario
-async def test_what_is_measured_is_reported_with_its_results_where_they_come_soon(scene: Scene) -> None:
+async def test_what_is_measured_is_reported_with_its_results_where_they_come_soon(
+    scene: Scene,
+) -> None:
     measured = status(phase="Collecting")
     assert await scene.once(status=measured) == STORED_WITHIN_SECONDS
     judging = {"status": measured, "lookups": (Judging(ended_early=False),)}
@@ -132,7 +143,9 @@ async def test_what_the_servers_were_is_written_while_their_pods_are_there(scene
     held = status(phase="Collecting", servers=[server])
     assert await scene.once(status=status(servers=[server])) == STORED_WITHIN_SECONDS
     assert writes(scene) == 0
-    await scene.once(status=held, delete=(Ref("Deployment", "lab", "br-chat-4e20caa2-server", "u"),))
+    await scene.once(
+        status=held, delete=(Ref("Deployment", "lab", "br-chat-4e20caa2-server", "u"),)
+    )
     assert (writes(scene), status_of(scene.cluster)["servers"][0]["replicas"]) == (1, 3)
 
 

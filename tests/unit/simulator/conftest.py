@@ -16,7 +16,9 @@ from kit.polling import polling
 def serve() -> Iterator[Callable[..., Running]]:
     """Start servers that end with the test: `serve("--sim-ttft-ms=5", variables={...})`."""
     with ExitStack() as servers:
-        yield lambda *arguments, variables=None: servers.enter_context(running("tiny", *arguments, variables=variables))
+        yield lambda *arguments, variables=None: servers.enter_context(
+            running("tiny", *arguments, variables=variables)
+        )
 
 
 @pytest.fixture

@@ -19,13 +19,16 @@ def parsed(*arguments: str, **environment: str) -> Settings:
 
 
 @pytest.mark.parametrize(
-    ("text", "number"), [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)]
+    ("text", "number"),
+    [("32768", 32768), ("32k", 32_000), ("32K", 32_768), ("25.6k", 25_600), ("2M", 2 * 2**20)],
 )
 def test_lengths_take_vllms_suffixes(text: str, number: int) -> None:
     assert human_readable_int(text) == number
 
 
-@pytest.mark.parametrize("arguments", [("serve", "m"), ("m",), ("--model", "m"), ("--port=1", "m"), ("--model=m",)])
+@pytest.mark.parametrize(
+    "arguments", [("serve", "m"), ("m",), ("--model", "m"), ("--port=1", "m"), ("--model=m",)]
+)
 def test_the_model_is_found_wherever_it_stands(arguments: tuple[str, ...]) -> None:
     assert parsed(*arguments).model == "m"
 
@@ -49,7 +52,10 @@ def test_other_flags_of_vllm_are_taken_and_reported() -> None:
         *("--ec-transfer-config", '{"ec_connector": "Some"}', "--compilation-config.mode", "3"),
     )
     assert settings.declared["enforce_eager"] is True
-    assert (settings.declared["dtype"], settings.declared["tensor_parallel_size"]) == ("bfloat16", 2)
+    assert (settings.declared["dtype"], settings.declared["tensor_parallel_size"]) == (
+        "bfloat16",
+        2,
+    )
     assert settings.declared["ec_transfer_config"] == {"ec_connector": "Some"}
 
 
@@ -65,7 +71,10 @@ def test_keys_come_from_flag_or_environment_and_are_never_reported() -> None:
     [
         (("m", "--foo", "bar"), "vllm: error: unrecognized arguments: --foo bar\n"),
         (("m", "--swap-space=4"), "vllm: error: unrecognized arguments: --swap-space=4\n"),
-        (("m", "--ec-transfer-config", "{bad"), "vllm serve: error: argument --ec-transfer-config: invalid"),
+        (
+            ("m", "--ec-transfer-config", "{bad"),
+            "vllm serve: error: argument --ec-transfer-config: invalid",
+        ),
     ],
 )
 def test_usage_errors_read_and_end_as_vllms_do(
@@ -83,7 +92,10 @@ def test_usage_errors_read_and_end_as_vllms_do(
         ("--gpu-memory-utilization=0", "Input should be greater than 0"),
         ("--max-num-seqs=0", "max_num_seqs\n  Input should be greater than or equal to 1"),
         ("--stream-interval=0", "stream_interval\n  Input should be greater than or equal to 1"),
-        ("--max-num-queued-reqs=-1", "max_num_queued_reqs\n  Input should be greater than or equal to 0"),
+        (
+            "--max-num-queued-reqs=-1",
+            "max_num_queued_reqs\n  Input should be greater than or equal to 0",
+        ),
     ],
 )
 def test_values_vllm_refuses_end_with_one(argument: str, words: str) -> None:
@@ -108,7 +120,10 @@ def test_the_models_own_length_is_the_default_and_the_limit(tmp_path: Path) -> N
         ("oom-gpu", "torch.OutOfMemoryError: CUDA out of memory."),
         ("gpu-memory-taken", "is less than desired GPU memory utilization"),
         ("no-kv-cache-memory", "No available memory for the cache blocks."),
-        ("kv-cache-too-small", "KV cache is needed, which is larger than the available KV cache memory"),
+        (
+            "kv-cache-too-small",
+            "KV cache is needed, which is larger than the available KV cache memory",
+        ),
         ("gated-model", "You are trying to access a gated repo."),
         ("model-not-found", "org/m is not a local folder and is not a valid model identifier"),
         ("not-enough-gpus", "is larger than the number of available GPUs"),
@@ -123,7 +138,11 @@ def test_failing_starts_say_what_the_real_ones_say(name: str, words: str) -> Non
 
 def test_without_flags_nothing_misbehaves() -> None:
     settings = parsed("m")
-    assert (settings.faults, settings.disturbances, settings.foreign) == (Faults(), Disturbances(), Foreign())
+    assert (settings.faults, settings.disturbances, settings.foreign) == (
+        Faults(),
+        Disturbances(),
+        Foreign(),
+    )
 
 
 def test_the_readme_has_every_flag_and_no_other() -> None:

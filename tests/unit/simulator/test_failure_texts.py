@@ -1,4 +1,5 @@
-"""The simulator's failed starts beside the logs of a real vLLM 0.32.0 that was started with the same arguments."""
+"""The simulator's failed starts beside the logs of a real vLLM 0.32.0 that was started with the
+same arguments."""
 
 import json
 import re
@@ -26,12 +27,15 @@ CONFIG = {
     "hidden_size": 256,
 }
 """What the model of the real servers says of itself."""
-OWN_TO_A_PROCESS = re.compile(r"pid=\d+|\d\d-\d\d \d\d:\d\d:\d\d|input_value=ArgsKwargs\(.*\)(?=, input_type)")
+OWN_TO_A_PROCESS = re.compile(
+    r"pid=\d+|\d\d-\d\d \d\d:\d\d:\d\d|input_value=ArgsKwargs\(.*\)(?=, input_type)"
+)
 
 
 @dataclass(frozen=True)
 class Start:
-    """How the real server was started, how it ended, and how many of its last lines matter to the word."""
+    """How the real server was started, how it ended, and how many of its last lines matter to the
+    word."""
 
     arguments: tuple[str, ...]
     code: int
@@ -55,7 +59,8 @@ STARTS = {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The real servers' model, and the simulator as a program of the same name, which argparse reports."""
+    """The real servers' model, and the simulator as a program of the same name, which argparse
+    reports."""
     folder = tmp_path_factory.mktemp("simulator")
     (folder / "config.json").write_text(json.dumps(CONFIG))
     shutil.copy(SOURCE_ROOT / "vllm", folder / "main.py")
@@ -74,20 +79,36 @@ def test_every_real_log_has_its_start() -> None:
 def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(folder: Path, log: str) -> None:
     start, real = STARTS[log], LOGS[log]
     done = subprocess.run(
-        [sys.executable, folder / "main.py", "serve", *(str(folder) if a == "MODEL" else a for a in start.arguments)],
+        [
+            sys.executable,
+            folder / "main.py",
+            "serve",
+            *(str(folder) if a == "MODEL" else a for a in start.arguments),
+        ],
         env=environment({"HF_HOME": str(folder), **start.variables}),
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30, check=False,
-    )  # fmt: skip
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=30,
+        check=False,
+    )
     assert done.returncode == start.code
-    ours, theirs = ([OWN_TO_A_PROCESS.sub("", line) for line in text.splitlines()] for text in (done.stdout, real))
+    ours, theirs = (
+        [OWN_TO_A_PROCESS.sub("", line) for line in text.splitlines()]
+        for text in (done.stdout, real)
+    )
     assert ours[-start.last_lines :] == theirs[-start.last_lines :]
     assert last_words(done.stdout) == last_words(real)
     for length in (len(real), TERMINATION_MESSAGE_BYTES):
         assert diagnosis(start.code, done.stdout[-length:]) == diagnosis(start.code, real[-length:])
 
 
-@pytest.mark.parametrize("text", ["{bad", "", "{", '{"a"', '{"a":', '{"a": 1', '{"a" 1}', '{"a": 1 "b"}', "{} x"])
-def test_broken_json_is_reported_in_the_words_of_pydantic(capsys: pytest.CaptureFixture[str], text: str) -> None:
+@pytest.mark.parametrize(
+    "text", ["{bad", "", "{", '{"a"', '{"a":', '{"a": 1', '{"a" 1}', '{"a": 1 "b"}', "{} x"]
+)
+def test_broken_json_is_reported_in_the_words_of_pydantic(
+    capsys: pytest.CaptureFixture[str], text: str
+) -> None:
     with pytest.raises(ValueError, match=r".") as real:
         from_json(text)
     with pytest.raises(SystemExit):

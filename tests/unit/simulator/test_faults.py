@@ -19,7 +19,9 @@ def test_without_faults_nothing_fails() -> None:
     assert not any(failures(Faults(), 1000))
 
 
-@pytest.mark.parametrize(("percent", "expected"), [(1.0, 10), (2.5, 25), (50.0, 500), (100.0, 1000)])
+@pytest.mark.parametrize(
+    ("percent", "expected"), [(1.0, 10), (2.5, 25), (50.0, 500), (100.0, 1000)]
+)
 def test_errors_have_exactly_their_share(percent: float, expected: int) -> None:
     assert sum(failures(Faults(error_percent=percent), 1000)) == expected
 
@@ -32,7 +34,9 @@ def test_errors_are_spread_evenly() -> None:
 def test_a_share_is_exact_at_every_thousand(percent: float) -> None:
     share = Share(percent)
     due = [share.next_is_due() for _ in range(5000)]
-    assert [sum(due[start : start + 1000]) for start in range(0, 5000, 1000)] == [round(percent * 10)] * 5
+    assert [sum(due[start : start + 1000]) for start in range(0, 5000, 1000)] == [
+        round(percent * 10)
+    ] * 5
 
 
 def test_the_rejected_get_another_status_than_the_failed() -> None:
@@ -93,7 +97,12 @@ def test_requests_alternate_in_groups() -> None:
 
 
 def test_what_no_client_sent_goes_at_the_usual_speed() -> None:
-    assert Drift(Changes(percent_per_1000_requests=9, alternate_requests=1, alternate_percent=50)).factor(0, now=1) == 1
+    assert (
+        Drift(
+            Changes(percent_per_1000_requests=9, alternate_requests=1, alternate_percent=50)
+        ).factor(0, now=1)
+        == 1
+    )
 
 
 # Which requests a cold engine holds up.
@@ -109,7 +118,11 @@ def held_up(cold: Cold, *arrivals: float) -> list[float]:
     [
         pytest.param(Cold(), [0, 0, 0, 0], id="no request by default"),
         pytest.param(Cold(requests=2, seconds=0.3), [0.3, 0.3, 0, 0], id="the first ones"),
-        pytest.param(Cold(requests=1, seconds=0.3, after_requests=2), [0, 0, 0.3, 0], id="the first after a warm-up"),
+        pytest.param(
+            Cold(requests=1, seconds=0.3, after_requests=2),
+            [0, 0, 0.3, 0],
+            id="the first after a warm-up",
+        ),
     ],
 )
 def test_cold_requests_are_held_up(cold: Cold, delays: list[float]) -> None:
@@ -137,7 +150,10 @@ VLLMS_WARNING = re.compile(
 def stalls(compilations: Compilations, *prompts: int) -> tuple[list[float], list[str]]:
     lines: list[str] = []
     compiler = Compiler(compilations, warn=lines.append)
-    found = [compiler.stall_seconds(number, prompt_tokens=tokens) for number, tokens in enumerate(prompts, 1)]
+    found = [
+        compiler.stall_seconds(number, prompt_tokens=tokens)
+        for number, tokens in enumerate(prompts, 1)
+    ]
     return found, lines
 
 
@@ -153,7 +169,9 @@ def test_one_at_the_named_request_in_vllms_words() -> None:
 
 
 def test_each_power_of_two_compiles_once() -> None:
-    found, lines = stalls(Compilations(for_each_length=True, seconds=0.4), 100, 128, 129, 256, 90, 1)
+    found, lines = stalls(
+        Compilations(for_each_length=True, seconds=0.4), 100, 128, 129, 256, 90, 1
+    )
     assert found == [0.4, 0, 0.4, 0, 0, 0.4]
     assert [warning.split(": ")[1].split(".")[0] for warning in lines] == [
         "_kernel_up_to_128_tokens",

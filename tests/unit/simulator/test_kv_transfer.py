@@ -33,7 +33,8 @@ REAL = {
         "request_prefill_kv_computed_tokens_sum": 104.0,
     },
 }
-"""By what the counters rose when a prompt went through a real prefill server and then a real decode server."""
+"""By what the counters rose when a prompt went through a real prefill server and then a real decode
+server."""
 REAL_RECOMPUTED = REAL["prefill"]
 PAGES = Path(__file__).parents[1] / "measure" / "pages"
 """Of two real servers that had handed prompts over."""
@@ -50,7 +51,12 @@ def flag(role: str, folder: Path | None = None) -> str:
 
 
 def server(serve: Serve, *flags: str) -> str:
-    ways = ("--no-enable-prefix-caching", f"--block-size={BLOCK}", "--sim-ttft-ms=0", "--sim-tpot-ms=1")
+    ways = (
+        "--no-enable-prefix-caching",
+        f"--block-size={BLOCK}",
+        "--sim-ttft-ms=0",
+        "--sim-tpot-ms=1",
+    )
     return serve(*ways, f"--sim-prefill-us-per-token={PREFILL_MS_PER_TOKEN * 100}", *flags).url
 
 
@@ -67,12 +73,21 @@ async def prompt_counters(http: aiohttp.ClientSession, url: str) -> Mapping[str,
     async with http.get(f"{url}/metrics") as response:
         page = await response.text()
     names = r"(external_prefix_cache_\w+_total|prompt_tokens\w*_total|request_prefill_kv_computed_tokens_sum)"
-    found = re.findall(rf'^vllm:{names}{{engine="0",model_name="tiny"(?:,(source="\w+"))?}} (\S+)$', page, re.MULTILINE)
-    return {f"{name}{{{label}}}" if label else name: float(value) for name, label, value in found if float(value)}
+    found = re.findall(
+        rf'^vllm:{names}{{engine="0",model_name="tiny"(?:,(source="\w+"))?}} (\S+)$',
+        page,
+        re.MULTILINE,
+    )
+    return {
+        f"{name}{{{label}}}" if label else name: float(value)
+        for name, label, value in found
+        if float(value)
+    }
 
 
 @pytest.mark.parametrize(
-    "roles", [("kv_producer", "kv_consumer"), ("kv_both", "kv_both"), ("kv_consumer", "kv_producer")]
+    "roles",
+    [("kv_producer", "kv_consumer"), ("kv_both", "kv_both"), ("kv_consumer", "kv_producer")],
 )
 async def test_with_a_shared_folder_counters_rise_as_real_ones_whatever_the_roles(
     serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, roles: tuple[str, str]
@@ -84,7 +99,9 @@ async def test_with_a_shared_folder_counters_rise_as_real_ones_whatever_the_role
     assert await prompt_counters(http, decode) == REAL["decode"]
 
 
-async def test_blocks_handed_over_by_request_count_the_same(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_blocks_handed_over_by_request_count_the_same(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     prefill, decode = server(serve, flag("kv_producer")), server(serve, flag("kv_consumer"))
     params = (await complete(http, prefill, kv_transfer_params=NIXL))["kv_transfer_params"]
     assert params["do_remote_prefill"] is True
@@ -103,18 +120,26 @@ async def test_a_request_that_names_no_blocks_is_computed(
 
 async def test_a_producer_fetches_nothing(serve: Serve, http: aiohttp.ClientSession) -> None:
     prefill = server(serve, flag("kv_producer"))
-    await complete(http, prefill, kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"})
+    await complete(
+        http, prefill, kv_transfer_params={"do_remote_prefill": True, "remote_engine_id": "x"}
+    )
     assert await prompt_counters(http, prefill) == REAL_RECOMPUTED
 
 
-async def test_fetched_blocks_take_no_prefill_time(serve: Serve, http: aiohttp.ClientSession, tmp_path: Path) -> None:
+async def test_fetched_blocks_take_no_prefill_time(
+    serve: Serve, http: aiohttp.ClientSession, tmp_path: Path
+) -> None:
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
     await complete(http, prefill)
     await complete(http, decode)
     seconds = []
     for url in (prefill, decode):
         async with http.get(f"{url}/metrics") as response:
-            line = re.search(r"^vllm:time_to_first_token_seconds_sum\S* (\S+)$", await response.text(), re.MULTILINE)
+            line = re.search(
+                r"^vllm:time_to_first_token_seconds_sum\S* (\S+)$",
+                await response.text(),
+                re.MULTILINE,
+            )
         assert line is not None
         seconds.append(float(line[1]))
     computed_all, computed_rest = seconds
@@ -134,7 +159,8 @@ async def test_a_broken_transfer_shows_as_computing_all_of_it(
 
 
 @pytest.mark.parametrize(
-    ("tokens", "fetched"), [(100, 0), (129, 0), (130, 128), (257, 0), (258, 256), (897, 0), (3000, 2944)]
+    ("tokens", "fetched"),
+    [(100, 0), (129, 0), (130, 128), (257, 0), (258, 256), (897, 0), (3000, 2944)],
 )
 async def test_whole_blocks_are_found_but_for_one_token_beyond_them_as_measured_on_vllm(
     serve: Serve, http: aiohttp.ClientSession, tmp_path: Path, tokens: int, fetched: int
@@ -142,13 +168,17 @@ async def test_whole_blocks_are_found_but_for_one_token_beyond_them_as_measured_
     prefill, decode = (server(serve, flag("kv_both", tmp_path)) for _ in range(2))
     for url in (prefill, decode):
         await complete(http, url, prompt="y" * tokens)
-    assert (await prompt_counters(http, decode)).get("external_prefix_cache_hits_total", 0) == fetched
+    assert (await prompt_counters(http, decode)).get(
+        "external_prefix_cache_hits_total", 0
+    ) == fetched
 
 
 async def test_what_the_own_cache_holds_is_not_fetched(
     serve: Serve, http: aiohttp.ClientSession, tmp_path: Path
 ) -> None:
-    prefill, decode = (serve(f"--block-size={BLOCK}", flag("kv_both", tmp_path)).url for _ in range(2))
+    prefill, decode = (
+        serve(f"--block-size={BLOCK}", flag("kv_both", tmp_path)).url for _ in range(2)
+    )
     for url in (prefill, decode, decode):
         await complete(http, url)
     counters = await prompt_counters(http, decode)
@@ -158,7 +188,9 @@ async def test_what_the_own_cache_holds_is_not_fetched(
     assert counters["external_prefix_cache_queries_total"] == 1000 + 104
 
 
-@pytest.mark.parametrize(("role", "told_of"), [("kv_producer", False), ("kv_both", True), ("kv_consumer", True)])
+@pytest.mark.parametrize(
+    ("role", "told_of"), [("kv_producer", False), ("kv_both", True), ("kv_consumer", True)]
+)
 async def test_the_gauge_of_fetching_is_there_only_where_blocks_are_fetched(
     serve: Serve, http: aiohttp.ClientSession, role: str, told_of: bool
 ) -> None:
@@ -172,7 +204,10 @@ async def test_the_gauge_of_fetching_is_there_only_where_blocks_are_fetched(
         ("[1]", "Input should be an object"),
         ("null", "Input should be an object"),
         ('{"kv_connector": "ExampleConnector"}', "Please specify kv_role when kv_connector is set"),
-        ('{"kv_connector": "ExampleConnector", "kv_role": "x"}', "Input should be 'kv_producer', 'kv_both' or"),
+        (
+            '{"kv_connector": "ExampleConnector", "kv_role": "x"}',
+            "Input should be 'kv_producer', 'kv_both' or",
+        ),
         ('{"kv_role": "kv_both", "foo": 1}', "foo\n  Unexpected keyword argument"),
     ],
 )
@@ -189,7 +224,10 @@ def test_a_configuration_that_vllm_cannot_read_is_a_usage_error(
 
 def test_a_connector_that_vllm_does_not_know_ends_the_engine() -> None:
     with pytest.raises(Refusal, match="Unsupported connector type: Nope") as refused:
-        parse(["m", '--kv-transfer-config={"kv_connector": "Nope", "kv_role": "kv_both"}'], environment={})
+        parse(
+            ["m", '--kv-transfer-config={"kv_connector": "Nope", "kv_role": "kv_both"}'],
+            environment={},
+        )
     assert refused.value.code == 1
 
 
@@ -199,12 +237,22 @@ def test_without_a_connector_nothing_is_handed_over(value: str) -> None:
 
 
 @pytest.mark.parametrize("page", ["vllm-0.32.0-prefill.txt", "vllm-0.32.0-decode.txt"])
-async def test_names_and_labels_are_those_of_real_pages(serve: Serve, http: aiohttp.ClientSession, page: str) -> None:
+async def test_names_and_labels_are_those_of_real_pages(
+    serve: Serve, http: aiohttp.ClientSession, page: str
+) -> None:
     async with http.get(f"{server(serve, flag('kv_both'))}/metrics") as response:
         ours = series(await response.text())
     theirs = series((PAGES / page).read_text())
-    assert {name for name in theirs if "external" in name or "kv_fetch" in name or "prompt_tokens_" in name} <= ours
+    assert {
+        name
+        for name in theirs
+        if "external" in name or "kv_fetch" in name or "prompt_tokens_" in name
+    } <= ours
 
 
 def series(page: str) -> set[str]:
-    return {line.rpartition(" ")[0] for line in page.splitlines() if line.startswith("vllm:") and 'le="' not in line}
+    return {
+        line.rpartition(" ")[0]
+        for line in page.splitlines()
+        if line.startswith("vllm:") and 'le="' not in line
+    }

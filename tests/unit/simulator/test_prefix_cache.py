@@ -80,7 +80,9 @@ def test_the_block_unused_longest_is_evicted_first_and_a_prompt_from_its_tail() 
     kv = cache(blocks=4)
     kv.release(admitted(kv, list(range(8))))
     kv.release(admitted(kv, list(range(100, 108))))
-    kv.release(admitted(kv, list(range(200, 204))))  # takes one block: the tail of the oldest prompt
+    kv.release(
+        admitted(kv, list(range(200, 204)))
+    )  # takes one block: the tail of the oldest prompt
     assert admitted(kv, list(range(9))).cached_tokens == 4
 
 
@@ -117,7 +119,11 @@ def test_without_prefix_caching_nothing_is_found() -> None:
     assert lease.cached_tokens == 0
 
 
-@given(st.lists(st.tuples(st.lists(st.integers(0, 1), min_size=1, max_size=24), st.booleans()), max_size=30))
+@given(
+    st.lists(
+        st.tuples(st.lists(st.integers(0, 1), min_size=1, max_size=24), st.booleans()), max_size=30
+    )
+)
 def test_blocks_are_neither_lost_nor_invented(history: list[tuple[list[int], bool]]) -> None:
     kv = cache(blocks=10)
     leases: list[Lease] = []
@@ -142,7 +148,10 @@ def test_foreign_hits_are_whole_blocks_and_never_the_last_token() -> None:
     lease = cache.admit(block_hashes(range(41), block_size=4), tokens=41)
     assert lease is not None
     assert lease.cached_tokens == cache.cached_tokens([], tokens=41) == 20
-    assert KvCache(blocks=100, block_size=4, foreign_hits_percent=100).cached_tokens([], tokens=40) == 36
+    assert (
+        KvCache(blocks=100, block_size=4, foreign_hits_percent=100).cached_tokens([], tokens=40)
+        == 36
+    )
 
 
 def test_own_hits_count_where_they_are_more() -> None:

@@ -1,4 +1,5 @@
-"""Sequences that slow each other: batches, shared prefills, compilations. To the microsecond, on the test's clock."""
+"""Sequences that slow each other: batches, shared prefills, compilations. To the microsecond, on
+the test's clock."""
 
 from collections import defaultdict
 
@@ -34,7 +35,9 @@ def scheduler(
     )
 
 
-def sequences(count: int, *, prompt_tokens: int = 1, tokens: int = 3, at: float = 0.0) -> list[Sequence]:
+def sequences(
+    count: int, *, prompt_tokens: int = 1, tokens: int = 3, at: float = 0.0
+) -> list[Sequence]:
     return [
         Sequence(prompt=[number] * prompt_tokens, output=[0] * tokens, arrived_at=at, number=number)
         for number in range(1, count + 1)
@@ -92,7 +95,10 @@ def test_a_prompt_beyond_the_budget_goes_in_alone() -> None:
 def test_cached_tokens_take_nothing_of_the_budget() -> None:
     target = scheduler(budget=100)
     served(target, [Sequence(prompt=[7] * 401, output=[0], arrived_at=0.0, number=1)])
-    repeated = [Sequence(prompt=[7] * 401, output=[0], arrived_at=9.0, number=number) for number in range(2, 10)]
+    repeated = [
+        Sequence(prompt=[7] * 401, output=[0], arrived_at=9.0, number=number)
+        for number in range(2, 10)
+    ]
     for one in repeated:
         target.submit(one, now=9.0)
     assert (target.running, target.waiting) == (8, 0)
@@ -138,14 +144,18 @@ def test_what_others_send_moves_no_count() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(1, 60), st.integers(1, 8), st.floats(0, 3)), min_size=1, max_size=20),
+    st.lists(
+        st.tuples(st.integers(1, 60), st.integers(1, 8), st.floats(0, 3)), min_size=1, max_size=20
+    ),
     st.integers(1, 100),
 )
 def test_under_all_pressures_everybody_gets_all_tokens_in_order(
     load: list[tuple[int, int, float]], budget: int
 ) -> None:
     disturbances = Disturbances(
-        changes=Changes(percent_per_second=20, from_request=2, alternate_requests=2, alternate_percent=30),
+        changes=Changes(
+            percent_per_second=20, from_request=2, alternate_requests=2, alternate_percent=30
+        ),
         cold=Cold(requests=2, seconds=0.2, after_requests=1),
         compilations=Compilations(at_request=3, for_each_length=True, seconds=0.3),
     )

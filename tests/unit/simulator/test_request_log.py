@@ -13,12 +13,30 @@ from benchrun_simulator.launch import Running
 Serve = Callable[..., Running]
 Truth = Callable[[Path, int], list[dict[str, Any]]]
 LINE = {
-    *("request_id", "number", "arrived_at", "scheduled_at", "first_sent_at", "last_sent_at", "prompt_tokens"),
-    *("cached_tokens", "fetched_tokens", "output_tokens", "sent_tokens", "chunks", "preemptions", "gaps_us"),
+    *(
+        "request_id",
+        "number",
+        "arrived_at",
+        "scheduled_at",
+        "first_sent_at",
+        "last_sent_at",
+        "prompt_tokens",
+    ),
+    *(
+        "cached_tokens",
+        "fetched_tokens",
+        "output_tokens",
+        "sent_tokens",
+        "chunks",
+        "preemptions",
+        "gaps_us",
+    ),
 }
 
 
-async def stream(http: aiohttp.ClientSession, url: str, *, tokens: int = 10, request_id: str | None = None) -> None:
+async def stream(
+    http: aiohttp.ClientSession, url: str, *, tokens: int = 10, request_id: str | None = None
+) -> None:
     headers = {} if request_id is None else {"X-Request-Id": request_id}
     body = {"prompt": "x" * 40, "max_tokens": tokens, "stream": True, "ignore_eos": True}
     async with http.post(f"{url}/v1/completions", json=body, headers=headers) as response:
@@ -35,7 +53,8 @@ async def test_a_line_says_what_was_sent_and_when(
     await stream(http, url, request_id="mine")
     await stream(http, url)
     first, second = truth(log, 2)
-    # An instant is taken after its write, when the client may have read what was written: only the log's end is later.
+    # An instant is taken after its write, when the client may have read what was written: only the
+    # log's end is later.
     after = time.perf_counter()
     assert first.keys() == LINE
     assert (first["request_id"], first["number"], second["number"]) == ("mine", 1, 2)
@@ -44,10 +63,17 @@ async def test_a_line_says_what_was_sent_and_when(
     assert first["last_sent_at"] >= first["first_sent_at"]
     assert first["last_sent_at"] >= first["arrived_at"] + 0.020 + 9 * 0.005
     assert second["last_sent_at"] < after
-    assert (first["prompt_tokens"], first["output_tokens"], first["sent_tokens"], first["chunks"]) == (40, 10, 10, 10)
+    assert (
+        first["prompt_tokens"],
+        first["output_tokens"],
+        first["sent_tokens"],
+        first["chunks"],
+    ) == (40, 10, 10, 10)
     assert (first["cached_tokens"], second["cached_tokens"]) == (0, 32)
     assert len(first["gaps_us"]) == 9
-    assert sum(first["gaps_us"]) == pytest.approx(1e6 * (first["last_sent_at"] - first["first_sent_at"]), abs=9)
+    assert sum(first["gaps_us"]) == pytest.approx(
+        1e6 * (first["last_sent_at"] - first["first_sent_at"]), abs=9
+    )
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,9 @@ FOREVER = 1e9
 
 def scheduler(*, blocks: int = 1000, block_size: int = 4, max_sequences: int = 8) -> Scheduler:
     return Scheduler(
-        pace=Pace(TIMING), cache=KvCache(blocks=blocks, block_size=block_size), max_sequences=max_sequences
+        pace=Pace(TIMING),
+        cache=KvCache(blocks=blocks, block_size=block_size),
+        max_sequences=max_sequences,
     )
 
 
@@ -92,7 +94,11 @@ def test_cached_tokens_cost_no_prefill_and_are_counted() -> None:
     instants(target, until=0.5)
     submit(target, second)
     assert due_times(second, instants(target)) == pytest.approx([1.0 + 0.1 + 2 * 0.001])
-    assert (second.cached_tokens, target.totals.prefix_hits, target.totals.prefix_queries) == (8, 8, 20)
+    assert (second.cached_tokens, target.totals.prefix_hits, target.totals.prefix_queries) == (
+        8,
+        8,
+        20,
+    )
 
 
 def test_a_next_turn_finds_the_answer_of_the_last_one() -> None:
@@ -126,7 +132,8 @@ def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_late
     assert target.totals.preemptions == 1
     assert (old.preemptions, young.preemptions) == (0, 1)
     assert due_times(old, seen) == pytest.approx([0.103 + 0.02 * step for step in range(6)])
-    # Resumed when `old` ended, with its one full block still in the cache and one token to compute again.
+    # Resumed when `old` ended, with its one full block still in the cache and one token to compute
+    # again.
     assert due_times(young, seen)[-1] > due_times(old, seen)[-1] + 0.1
     assert len(due_times(young, seen)) == 6
     assert target.totals.prefix_queries == 6  # the second look-up is not counted
@@ -144,14 +151,21 @@ def test_the_preempted_goes_before_those_that_wait() -> None:
 
 def test_the_preempted_keeps_its_first_admission() -> None:
     target = scheduler(blocks=3)
-    submit(target, sequence(prompt=[1, 2, 3], tokens=6), young := sequence(prompt=[4, 5, 6], tokens=6))
+    submit(
+        target, sequence(prompt=[1, 2, 3], tokens=6), young := sequence(prompt=[4, 5, 6], tokens=6)
+    )
     instants(target)
     assert young.scheduled_at == 0.0
 
 
 def test_a_request_is_preempted_once_though_there_is_room() -> None:
     """After its first token: its prompt and that token are computed once more."""
-    target = Scheduler(pace=Pace(TIMING), cache=KvCache(blocks=100, block_size=4), max_sequences=8, preempted_request=2)
+    target = Scheduler(
+        pace=Pace(TIMING),
+        cache=KvCache(blocks=100, block_size=4),
+        max_sequences=8,
+        preempted_request=2,
+    )
     first, second = (sequence(prompt=[1] * 50, tokens=3), sequence(prompt=[2] * 50, tokens=3))
     first.number, second.number = 1, 2
     submit(target, first, second)
@@ -184,7 +198,10 @@ def test_a_waiting_sequence_can_be_aborted() -> None:
 def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
     delays = iter([0.005, 0.0, 0.01, 0.0])
     target = Scheduler(
-        pace=Pace(TIMING), cache=KvCache(blocks=10, block_size=4), max_sequences=1, jitter=lambda: next(delays)
+        pace=Pace(TIMING),
+        cache=KvCache(blocks=10, block_size=4),
+        max_sequences=1,
+        jitter=lambda: next(delays),
     )
     one = sequence(prompt=[], tokens=4)
     submit(target, one)
@@ -192,7 +209,9 @@ def test_jitter_delays_single_tokens_and_does_not_add_up() -> None:
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)), min_size=1, max_size=25),
+    st.lists(
+        st.tuples(st.integers(0, 20), st.integers(1, 20), st.floats(0, 2)), min_size=1, max_size=25
+    ),
     st.integers(10, 40),
     st.integers(1, 6),
 )
@@ -202,7 +221,9 @@ def test_every_sequence_gets_all_its_tokens_whatever_the_pressure(
     kv = KvCache(blocks=blocks, block_size=4)
     target = Scheduler(pace=Pace(TIMING), cache=kv, max_sequences=max_sequences)
     arrivals = sorted(load, key=lambda entry: entry[2])
-    sequences = [sequence(prompt=[7] * prompt, tokens=tokens, at=at) for prompt, tokens, at in arrivals]
+    sequences = [
+        sequence(prompt=[7] * prompt, tokens=tokens, at=at) for prompt, tokens, at in arrivals
+    ]
     seen: list[tuple[Sequence, float]] = []
     for one in sequences:
         seen += instants(target, until=one.arrived_at)
@@ -229,7 +250,9 @@ def test_without_limits_every_request_is_admitted() -> None:
 def test_requests_that_run_count_as_those_that_wait() -> None:
     admission = Admission(max_requests=3, max_tokens=None)
     admission.check(unfinished=2, queued_tokens=0)
-    with pytest.raises(ApiError, match="The engine is currently busy and cannot accept new requests") as refused:
+    with pytest.raises(
+        ApiError, match="The engine is currently busy and cannot accept new requests"
+    ) as refused:
         admission.check(unfinished=3, queued_tokens=0)
     assert refused.value.status == 503
     assert b'"type":"Service Unavailable"' in refused.value.body

@@ -48,11 +48,16 @@ async def test_every_served_name_is_a_model(serve: Serve, http: aiohttp.ClientSe
     ]
 
 
-async def test_a_completion_has_as_many_tokens_as_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_completion_has_as_many_tokens_as_requested(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
     status, answer = await post(http, url, model="tiny", prompt="hello", max_tokens=7)
     assert status == 200
-    assert (answer["object"], answer["choices"][0]["finish_reason"]) == ("text_completion", "length")
+    assert (answer["object"], answer["choices"][0]["finish_reason"]) == (
+        "text_completion",
+        "length",
+    )
     assert len(answer["choices"][0]["text"]) == 7
     assert answer["usage"] == {"prompt_tokens": 5, "total_tokens": 12, "completion_tokens": 7}
 
@@ -65,7 +70,9 @@ async def test_token_ids_are_a_prompt_too(serve: Serve, http: aiohttp.ClientSess
     assert by_ids["usage"] == {"prompt_tokens": 3, "total_tokens": 19, "completion_tokens": 16}
 
 
-async def test_a_stream_brings_a_chunk_a_token_then_the_usage(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_stream_brings_a_chunk_a_token_then_the_usage(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK).url}/v1/completions"
     body: dict[str, Any] = {"prompt": "hello", "max_tokens": 5}
     _, whole = await post(http, url, **body)
@@ -75,7 +82,9 @@ async def test_a_stream_brings_a_chunk_a_token_then_the_usage(serve: Serve, http
     assert (usage["choices"], usage["usage"]) == ([], whole["usage"])
 
 
-async def test_without_include_usage_there_is_no_usage(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_without_include_usage_there_is_no_usage(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     seen = await events(http, f"{serve(*QUICK).url}/v1/completions", prompt="hello", max_tokens=3)
     assert len(seen) == 3
     assert not any("usage" in event for event in seen)
@@ -84,7 +93,13 @@ async def test_without_include_usage_there_is_no_usage(serve: Serve, http: aioht
 async def test_a_chat_stream_opens_with_the_role(serve: Serve, http: aiohttp.ClientSession) -> None:
     url = f"{serve(*QUICK).url}/v1/chat/completions"
     messages = [{"role": "user", "content": [{"type": "text", "text": "hi"}]}]
-    seen = await events(http, url, messages=messages, max_completion_tokens=2, stream_options={"include_usage": True})
+    seen = await events(
+        http,
+        url,
+        messages=messages,
+        max_completion_tokens=2,
+        stream_options={"include_usage": True},
+    )
     assert seen[0]["choices"][0]["delta"] == {"role": "assistant", "content": ""}
     assert len(seen) == 1 + 2 + 1
     assert seen[-1]["usage"]["prompt_tokens"] == len("user: hi\nassistant:")
@@ -107,26 +122,61 @@ async def test_a_whole_chat_answer(serve: Serve, http: aiohttp.ClientSession) ->
         ),
         pytest.param(
             {"prompt": list(range(100)) * 2},
-            *(400, "BadRequestError", "This model's maximum context length is 64 tokens. However, your prompt "),
+            *(
+                400,
+                "BadRequestError",
+                "This model's maximum context length is 64 tokens. However, your prompt ",
+            ),
             id="long",
         ),
         pytest.param(
             {"prompt": "a" * 65},
-            *(400, "BadRequestError", "This model's maximum context length is 64 tokens. However, your prompt "),
+            *(
+                400,
+                "BadRequestError",
+                "This model's maximum context length is 64 tokens. However, your prompt ",
+            ),
             id="characters",
         ),
         pytest.param(
-            {"prompt": [1] * 64}, *(400, "BadRequestError", "max_tokens must be at least 1, got 0."), id="full"
+            {"prompt": [1] * 64},
+            *(400, "BadRequestError", "max_tokens must be at least 1, got 0."),
+            id="full",
         ),
-        pytest.param({"prompt": "a", "max_tokens": 0}, 400, "BadRequestError", "max_tokens must be", id="zero"),
-        pytest.param({}, 400, "BadRequestError", "Either prompt or prompt_embeds must be provided", id="empty"),
-        pytest.param({"prompt": [999]}, 400, "BadRequestError", "Token id 999 is out of vocabulary", id="vocabulary"),
+        pytest.param(
+            {"prompt": "a", "max_tokens": 0},
+            400,
+            "BadRequestError",
+            "max_tokens must be",
+            id="zero",
+        ),
+        pytest.param(
+            {},
+            400,
+            "BadRequestError",
+            "Either prompt or prompt_embeds must be provided",
+            id="empty",
+        ),
+        pytest.param(
+            {"prompt": [999]},
+            400,
+            "BadRequestError",
+            "Token id 999 is out of vocabulary",
+            id="vocabulary",
+        ),
         pytest.param({"prompt": "a", "max_tokens": "many"}, 400, "BadRequestError", "", id="type"),
-        pytest.param({"prompt": "a", "n": 2}, 400, "BadRequestError", "The simulator answers neither", id="n"),
+        pytest.param(
+            {"prompt": "a", "n": 2}, 400, "BadRequestError", "The simulator answers neither", id="n"
+        ),
     ],
 )
 async def test_refusals_are_worded_as_vllms(
-    serve: Serve, http: aiohttp.ClientSession, body: dict[str, Any], status: int, kind: str, message: str
+    serve: Serve,
+    http: aiohttp.ClientSession,
+    body: dict[str, Any],
+    status: int,
+    kind: str,
+    message: str,
 ) -> None:
     url = serve("--max-model-len=64").url
     got, answer = await post(http, f"{url}/v1/completions", **body)
@@ -134,7 +184,9 @@ async def test_refusals_are_worded_as_vllms(
     assert answer["error"]["message"].startswith(message)
 
 
-async def test_an_answer_ends_at_the_context_length(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_an_answer_ends_at_the_context_length(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--max-model-len=64").url
     _, answer = await post(http, f"{url}/v1/completions", prompt=[1] * 60, max_tokens=400)
     assert answer["usage"]["completion_tokens"] == 4
@@ -146,7 +198,9 @@ async def test_a_body_that_is_no_json_is_a_400(serve: Serve, http: aiohttp.Clien
         assert "JSON decode error" in (await response.json())["error"]["message"]
 
 
-async def test_the_key_guards_v1_and_nothing_else(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_key_guards_v1_and_nothing_else(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, variables={"VLLM_API_KEY": "secret"}).url
     for headers, expected in (
         ({}, 401),
@@ -161,11 +215,18 @@ async def test_the_key_guards_v1_and_nothing_else(serve: Serve, http: aiohttp.Cl
     assert (await post(http, f"{url}/tokenize", prompt="a"))[0] == 200
 
 
-async def test_tokenize_and_detokenize_are_inverse(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_tokenize_and_detokenize_are_inverse(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve().url
-    _, tokens = await post(http, f"{url}/tokenize", model="tiny", prompt="näive", add_special_tokens=False)
+    _, tokens = await post(
+        http, f"{url}/tokenize", model="tiny", prompt="näive", add_special_tokens=False
+    )
     assert (tokens["count"], tokens["max_model_len"]) == (6, 8192)
-    assert await post(http, f"{url}/detokenize", tokens=tokens["tokens"]) == (200, {"prompt": "näive"})
+    assert await post(http, f"{url}/detokenize", tokens=tokens["tokens"]) == (
+        200,
+        {"prompt": "näive"},
+    )
     _, chat = await post(http, f"{url}/tokenize", messages=[{"role": "user", "content": "hi"}])
     assert chat["count"] == len("user: hi\nassistant:")
 
@@ -186,7 +247,12 @@ async def test_the_prefix_cache_can_be_reset_in_development_mode_only(
         pass  # the test's own time limit ends this
 
 
-async def test_cached_tokens_are_reported_when_requested(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_cached_tokens_are_reported_when_requested(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = f"{serve(*QUICK, '--enable-prompt-tokens-details').url}/v1/completions"
-    details = [(await post(http, url, prompt="x" * 40))[1]["usage"]["prompt_tokens_details"] for _ in range(2)]
+    details = [
+        (await post(http, url, prompt="x" * 40))[1]["usage"]["prompt_tokens_details"]
+        for _ in range(2)
+    ]
     assert details == [{"cached_tokens": 0}, {"cached_tokens": 32}]

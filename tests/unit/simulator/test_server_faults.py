@@ -12,7 +12,9 @@ QUICK = ("--sim-ttft-ms=1", "--sim-tpot-ms=1")
 
 
 async def status(http: aiohttp.ClientSession, url: str) -> int:
-    async with http.post(f"{url}/v1/completions", json={"prompt": "abc", "max_tokens": 3}) as response:
+    async with http.post(
+        f"{url}/v1/completions", json={"prompt": "abc", "max_tokens": 3}
+    ) as response:
         await response.read()
         return response.status
 
@@ -24,7 +26,9 @@ async def streamed(http: aiohttp.ClientSession, url: str, *, ignore_eos: bool = 
         return await response.text()
 
 
-async def test_the_canary_fails_while_health_is_fine(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_canary_fails_while_health_is_fine(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-canary-fails").url
     async with http.get(f"{url}/health") as response:
         assert response.status == 200
@@ -36,7 +40,9 @@ async def test_a_share_of_requests_fails(serve: Serve, http: aiohttp.ClientSessi
     assert [await status(http, url) for _ in range(10)] == [200, 200, 200, 200, 500] * 2
 
 
-async def test_a_truncated_stream_is_a_200_with_an_error_event(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_truncated_stream_is_a_200_with_an_error_event(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     text = await streamed(http, serve(*QUICK, "--sim-truncate-after-tokens=4").url)
     *tokens, error, done, end = text.split("\n\n")
     assert (len(tokens), done, end) == (4, "data: [DONE]", "")
@@ -58,15 +64,22 @@ async def test_a_connection_is_cut(serve: Serve, http: aiohttp.ClientSession) ->
         await streamed(http, url)
 
 
-async def test_an_early_end_of_sequence_unless_it_is_ignored(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_an_early_end_of_sequence_unless_it_is_ignored(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-early-stop-after-tokens=4").url
-    stopped, ignored = await streamed(http, url, ignore_eos=False), await streamed(http, url, ignore_eos=True)
+    stopped, ignored = (
+        await streamed(http, url, ignore_eos=False),
+        await streamed(http, url, ignore_eos=True),
+    )
     assert stopped.count('"text"') == 4
     assert '"finish_reason":"stop"' in stopped
     assert ignored.count('"text"') == 10
 
 
-async def test_the_process_dies_after_so_many_requests(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_process_dies_after_so_many_requests(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     server = serve(*QUICK, "--sim-die-after-requests=2")
     assert [await status(http, server.url) for _ in range(2)] == [200, 200]
     with pytest.raises(aiohttp.ClientError):

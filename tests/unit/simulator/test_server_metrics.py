@@ -41,12 +41,16 @@ async def complete(http: aiohttp.ClientSession, url: str, **body: Any) -> None:
 
 
 def family_line(family: Metric) -> tuple[str, str, frozenset[str]]:
-    labels = frozenset(label for sample in family.samples for label in sample.labels if label != "le")
+    labels = frozenset(
+        label for sample in family.samples for label in sample.labels if label != "le"
+    )
     suffix = "_total" if family.type == "counter" else ""
     return family.name + suffix, family.type, labels
 
 
-async def test_families_types_and_labels_are_those_of_vllm(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_families_types_and_labels_are_those_of_vllm(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     golden = {}
     for line in GOLDEN.read_text().splitlines()[1:]:
         name, kind, *named = line.split(" ")
@@ -61,7 +65,9 @@ async def test_families_types_and_labels_are_those_of_vllm(serve: Serve, http: a
     assert found == golden
 
 
-async def test_counters_and_histograms_tell_what_was_served(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_counters_and_histograms_tell_what_was_served(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-ttft-ms=30", "--sim-tpot-ms=10", "--block-size=8").url
     for _ in range(2):
         await complete(http, url, prompt="x" * 20, max_tokens=5)
@@ -73,24 +79,37 @@ async def test_counters_and_histograms_tell_what_was_served(serve: Serve, http: 
     assert value(seen, "vllm:prompt_tokens_by_source_total", source="local_cache_hit") == 16
     assert value(seen, "vllm:request_success_total", finished_reason="length") == 2
     assert value(seen, "vllm:inter_token_latency_seconds_count") == 8
-    for name in ("request_queue_time", "request_prefill_time", "request_decode_time", "e2e_request_latency"):
+    for name in (
+        "request_queue_time",
+        "request_prefill_time",
+        "request_decode_time",
+        "e2e_request_latency",
+    ):
         assert value(seen, f"vllm:{name}_seconds_count") == 2
     assert value(seen, "vllm:iteration_tokens_total_sum") == 40 - 16 + 10
     first_tokens = value(seen, "vllm:time_to_first_token_seconds_sum")
     decode = value(seen, "vllm:request_decode_time_seconds_sum")
     assert first_tokens >= 0.06
     assert first_tokens + decode >= 0.06 + 0.08
-    assert value(seen, "vllm:e2e_request_latency_seconds_sum") == pytest.approx(first_tokens + decode)
+    assert value(seen, "vllm:e2e_request_latency_seconds_sum") == pytest.approx(
+        first_tokens + decode
+    )
 
 
 async def test_gauges_follow_what_runs_and_waits(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=20", "--max-num-seqs=2", "--sim-kv-tokens=16K").url
-    requests = [asyncio.ensure_future(complete(http, url, prompt="x" * 640, max_tokens=50)) for _ in range(5)]
+    url = serve(
+        "--sim-ttft-ms=1", "--sim-tpot-ms=20", "--max-num-seqs=2", "--sim-kv-tokens=16K"
+    ).url
+    requests = [
+        asyncio.ensure_future(complete(http, url, prompt="x" * 640, max_tokens=50))
+        for _ in range(5)
+    ]
     while value(seen := await scrape(http, url), "vllm:num_requests_waiting") != 3:
         pass
     assert value(seen, "vllm:num_requests_running") == 2
     assert value(seen, "vllm:num_requests_waiting_by_reason", reason="capacity") == 3
-    # 640 tokens are 40 of 1024 blocks, 39 of them shared; each of the two also holds blocks of its own.
+    # 640 tokens are 40 of 1024 blocks, 39 of them shared; each of the two also holds blocks of its
+    # own.
     assert 41 / 1024 <= value(seen, "vllm:kv_cache_usage_perc") <= 60 / 1024
     await asyncio.gather(*requests)
     seen = await scrape(http, url)
@@ -100,7 +119,9 @@ async def test_gauges_follow_what_runs_and_waits(serve: Serve, http: aiohttp.Cli
 
 
 async def test_preemptions_are_counted(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=1", "--max-model-len=128", "--sim-kv-tokens=128").url
+    url = serve(
+        "--sim-ttft-ms=1", "--sim-tpot-ms=1", "--max-model-len=128", "--sim-kv-tokens=128"
+    ).url
     bodies = [{"prompt": letter * 40, "max_tokens": 60} for letter in "ab"]
     await asyncio.gather(*(complete(http, url, **body) for body in bodies))
     seen = await scrape(http, url)
@@ -108,9 +129,13 @@ async def test_preemptions_are_counted(serve: Serve, http: aiohttp.ClientSession
     assert value(seen, "vllm:generation_tokens_total") == 120
 
 
-async def test_an_aborted_request_counts_its_tokens_but_no_request(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_an_aborted_request_counts_its_tokens_but_no_request(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=30").url
-    async with http.post(f"{url}/v1/completions", json={"prompt": "abc", "max_tokens": 99, "stream": True}) as response:
+    async with http.post(
+        f"{url}/v1/completions", json={"prompt": "abc", "max_tokens": 99, "stream": True}
+    ) as response:
         await response.content.readany()
         response.close()
     while value(seen := await scrape(http, url), "vllm:num_requests_running"):
@@ -121,10 +146,15 @@ async def test_an_aborted_request_counts_its_tokens_but_no_request(serve: Serve,
         assert value(seen, "vllm:request_success_total", finished_reason=reason) == 0
 
 
-async def test_the_cache_configuration_is_reported(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_cache_configuration_is_reported(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     seen = await scrape(http, serve("--block-size=32", "--sim-kv-tokens=64K").url)
     sample = seen["vllm:cache_config_info"].samples[0]
-    info = {name: sample.labels[name] for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")}
+    info = {
+        name: sample.labels[name]
+        for name in ("block_size", "num_gpu_blocks", "kv_cache_size_tokens")
+    }
     assert info == {"block_size": "32", "num_gpu_blocks": "2048", "kv_cache_size_tokens": "65536"}
 
 
@@ -139,7 +169,11 @@ async def test_without_statistics_only_the_process_is_left(
 
 async def test_old_names(serve: Serve, http: aiohttp.ClientSession) -> None:
     families = await scrape(http, serve("--sim-metrics=old-names").url)
-    old = {"vllm:gpu_cache_usage_perc", "vllm:gpu_prefix_cache_hits", "vllm:time_per_output_token_seconds"}
+    old = {
+        "vllm:gpu_cache_usage_perc",
+        "vllm:gpu_prefix_cache_hits",
+        "vllm:time_per_output_token_seconds",
+    }
     new = {"vllm:kv_cache_usage_perc", "vllm:prefix_cache_hits", "vllm:inter_token_latency_seconds"}
     assert old <= families.keys()
     assert not new & families.keys()
@@ -202,7 +236,11 @@ def test_buckets_are_cumulative_and_bounds_inclusive() -> None:
     for value in (0.5, 1.0, 2.5, 9.0):
         histogram.observe(value)
     read = values(histogram.render({}, created=1.0))
-    assert [read["h_bucket", (("le", bound),)] for bound in ("1.0", "2.5", "+Inf")] == [2.0, 3.0, 4.0]
+    assert [read["h_bucket", (("le", bound),)] for bound in ("1.0", "2.5", "+Inf")] == [
+        2.0,
+        3.0,
+        4.0,
+    ]
     assert (read["h_count", ()], read["h_sum", ()]) == (4.0, 13.0)
 
 

@@ -23,10 +23,17 @@ async def complete(http: aiohttp.ClientSession, url: str, **fields: Any) -> tupl
 
 
 async def streamed(http: aiohttp.ClientSession, url: str, *, tokens: int = 10) -> list[str]:
-    body = {"prompt": "abc", "max_tokens": tokens, "stream": True, "stream_options": {"include_usage": True}}
+    body = {
+        "prompt": "abc",
+        "max_tokens": tokens,
+        "stream": True,
+        "stream_options": {"include_usage": True},
+    }
     async with http.post(f"{url}/v1/completions", json={**body, "ignore_eos": True}) as response:
         assert response.status == 200
-        return [line.removeprefix("data: ") for line in (await response.text()).split("\n\n") if line]
+        return [
+            line.removeprefix("data: ") for line in (await response.text()).split("\n\n") if line
+        ]
 
 
 def words(events: list[str]) -> list[str]:
@@ -57,22 +64,30 @@ async def test_a_gateway_rejects_a_share(serve: Serve, http: aiohttp.ClientSessi
     assert await metric(http, url, "vllm:admission_rejections_total") == 0
 
 
-async def test_the_server_refuses_beyond_its_own_limit(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_server_refuses_beyond_its_own_limit(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-ttft-ms=300", "--max-num-seqs=1", "--max-num-queued-reqs=3").url
     answers = await asyncio.gather(*(complete(http, url, max_tokens=1) for _ in range(5)))
     refused = [body for status, body in answers if status == 503]
     assert sorted(status for status, _ in answers) == [200, 200, 200, 503, 503]
-    assert refused[0]["error"]["message"].startswith("The engine is currently busy and cannot accept new requests.")
+    assert refused[0]["error"]["message"].startswith(
+        "The engine is currently busy and cannot accept new requests."
+    )
     assert await metric(http, url, "vllm:admission_rejections_total") == 2
 
 
-async def test_the_server_refuses_beyond_its_prefill_backlog(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_server_refuses_beyond_its_prefill_backlog(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-ttft-ms=300", "--max-num-queued-tokens=5").url
     answers = await asyncio.gather(*(complete(http, url, max_tokens=1) for _ in range(4)))
     assert sorted(status for status, _ in answers) == [200, 200, 503, 503]
 
 
-async def test_streams_lose_their_end_without_an_error(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_streams_lose_their_end_without_an_error(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-drop-end-percent=50").url
     whole, cut = await streamed(http, url, tokens=30), await streamed(http, url, tokens=30)
     assert (len(words(whole)), whole[-1]) == (30, "[DONE]")
@@ -82,16 +97,22 @@ async def test_streams_lose_their_end_without_an_error(serve: Serve, http: aioht
     assert await metric(http, url, "vllm:request_success_total") == 2
 
 
-async def test_usage_counts_are_wrong_and_the_servers_own_right(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_usage_counts_are_wrong_and_the_servers_own_right(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-usage-percent=90").url
     _, answer = await complete(http, url, prompt="x" * 20, max_tokens=50)
     assert answer["usage"] == {"prompt_tokens": 18, "completion_tokens": 45, "total_tokens": 63}
-    assert json.loads((await streamed(http, url, tokens=50))[-2])["usage"]["completion_tokens"] == 45
+    assert (
+        json.loads((await streamed(http, url, tokens=50))[-2])["usage"]["completion_tokens"] == 45
+    )
     assert await metric(http, url, "vllm:generation_tokens_total") == 100
 
 
 @pytest.mark.parametrize(("tokens", "sizes"), [(11, [1, 4, 4, 2]), (1, [1]), (5, [1, 4])])
-async def test_chunks_bundle_tokens(serve: Serve, http: aiohttp.ClientSession, tokens: int, sizes: list[int]) -> None:
+async def test_chunks_bundle_tokens(
+    serve: Serve, http: aiohttp.ClientSession, tokens: int, sizes: list[int]
+) -> None:
     url = serve(*QUICK, "--stream-interval=4").url
     events = await streamed(http, url, tokens=tokens)
     _, whole = await complete(http, url, max_tokens=tokens)
@@ -103,19 +124,30 @@ async def test_chunks_bundle_tokens(serve: Serve, http: aiohttp.ClientSession, t
 
 @pytest.mark.parametrize(
     ("flags", "tokens"),
-    [(("--sim-output-percent=60",), 6), (("--sim-early-stop-after-tokens=4", "--sim-ignore-ignore-eos"), 4)],
+    [
+        (("--sim-output-percent=60",), 6),
+        (("--sim-early-stop-after-tokens=4", "--sim-ignore-ignore-eos"), 4),
+    ],
 )
 async def test_answers_are_short_although_the_end_is_to_be_ignored(
     serve: Serve, http: aiohttp.ClientSession, flags: tuple[str, ...], tokens: int
 ) -> None:
     url = serve(*QUICK, *flags).url
     _, answer = await complete(http, url)
-    assert (answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]) == (tokens, "stop")
+    assert (answer["usage"]["completion_tokens"], answer["choices"][0]["finish_reason"]) == (
+        tokens,
+        "stop",
+    )
     assert await metric(http, url, "vllm:generation_tokens_total") == tokens
 
 
 async def test_others_are_served_too(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve(*QUICK, "--sim-foreign-rate=200", "--sim-foreign-prompt-tokens=32", "--sim-foreign-output-tokens=2").url
+    url = serve(
+        *QUICK,
+        "--sim-foreign-rate=200",
+        "--sim-foreign-prompt-tokens=32",
+        "--sim-foreign-output-tokens=2",
+    ).url
     while (requests := await metric(http, url, "vllm:request_success_total")) < 5:
         pass
     assert await metric(http, url, "vllm:generation_tokens_total") >= 2 * requests
@@ -125,8 +157,12 @@ async def test_others_are_served_too(serve: Serve, http: aiohttp.ClientSession) 
     assert status == 200
 
 
-async def test_prompts_are_found_that_this_client_never_sent(serve: Serve, http: aiohttp.ClientSession) -> None:
-    url = serve("--sim-ttft-ms=1", "--sim-prefill-us-per-token=1000", "--sim-foreign-hits-percent=50").url
+async def test_prompts_are_found_that_this_client_never_sent(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
+    url = serve(
+        "--sim-ttft-ms=1", "--sim-prefill-us-per-token=1000", "--sim-foreign-hits-percent=50"
+    ).url
     await complete(http, url, prompt="x" * 321, max_tokens=1)
     assert await metric(http, url, "vllm:prefix_cache_hits_total") == 160
     assert await metric(http, url, "vllm:prompt_tokens_cached_total") == 160
@@ -138,12 +174,18 @@ async def test_counters_begin_anew(serve: Serve, http: aiohttp.ClientSession) ->
     seen = []
     for _ in range(3):
         await complete(http, url, prompt="x" * 40)
-        names = ("vllm:generation_tokens_total", "vllm:prefix_cache_queries_total", "vllm:request_success_total")
+        names = (
+            "vllm:generation_tokens_total",
+            "vllm:prefix_cache_queries_total",
+            "vllm:request_success_total",
+        )
         seen.append([await metric(http, url, name) for name in names])
     assert seen == [[10, 40, 1], [20, 80, 2], [10, 40, 1]]
 
 
-async def test_the_process_seems_to_have_restarted(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_the_process_seems_to_have_restarted(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-restart-look-at-request=2").url
     seen = []
     for _ in range(3):
@@ -177,7 +219,9 @@ async def test_resets_fail_at_first(serve: Serve, http: aiohttp.ClientSession) -
     assert [await reset(http, url) for _ in range(3)] == [False, False, True]
 
 
-async def test_a_reset_that_lies_leaves_the_cache(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_reset_that_lies_leaves_the_cache(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-reset-lies", variables=DEVELOPMENT).url
     await complete(http, url, prompt="x" * 40)
     assert await reset(http, url)
@@ -185,13 +229,17 @@ async def test_a_reset_that_lies_leaves_the_cache(serve: Serve, http: aiohttp.Cl
     assert await metric(http, url, "vllm:prefix_cache_hits_total") == 32
 
 
-async def test_a_compilation_stalls_and_is_reported_in_the_log(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_compilation_stalls_and_is_reported_in_the_log(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     server = serve(*QUICK, "--sim-jit-at-request=2", "--sim-jit-ms=300")
     first_tokens = []
     for _ in range(3):
         before = await metric(http, server.url, "vllm:time_to_first_token_seconds_sum")
         await complete(http, server.url)
-        first_tokens.append(await metric(http, server.url, "vllm:time_to_first_token_seconds_sum") - before)
+        first_tokens.append(
+            await metric(http, server.url, "vllm:time_to_first_token_seconds_sum") - before
+        )
     assert min(first_tokens[0], first_tokens[2]) < 0.2
     assert first_tokens[1] >= 0.301
     server.process.terminate()
@@ -206,9 +254,16 @@ async def test_a_compilation_stalls_and_is_reported_in_the_log(serve: Serve, htt
 
 
 async def test_waiting_for_the_token_budget(serve: Serve, http: aiohttp.ClientSession) -> None:
-    flags = ("--sim-prefill-serial", "--max-num-batched-tokens=100", "--sim-prefill-us-per-token=3000")
+    flags = (
+        "--sim-prefill-serial",
+        "--max-num-batched-tokens=100",
+        "--sim-prefill-us-per-token=3000",
+    )
     url = serve("--sim-ttft-ms=1", *flags).url
-    requests = [asyncio.ensure_future(complete(http, url, prompt=[number] * 100, max_tokens=1)) for number in range(4)]
+    requests = [
+        asyncio.ensure_future(complete(http, url, prompt=[number] * 100, max_tokens=1))
+        for number in range(4)
+    ]
     while await metric(http, url, "vllm:num_requests_waiting") != 3:
         pass
     assert await metric(http, url, "vllm:num_requests_running") == 1
@@ -237,13 +292,17 @@ async def test_over_a_slow_way_all_comes_late_and_the_server_does_not_know(
     assert (await complete(http, url))[0] == 200
 
 
-async def test_another_chat_template_makes_every_prompt_longer(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_another_chat_template_makes_every_prompt_longer(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve(*QUICK, "--sim-template-tokens=7").url
     _, answer = await complete(http, url)
     assert answer["usage"]["prompt_tokens"] == 3 + 7
 
 
-async def test_a_busy_front_end_is_in_no_ttft_of_the_server(serve: Serve, http: aiohttp.ClientSession) -> None:
+async def test_a_busy_front_end_is_in_no_ttft_of_the_server(
+    serve: Serve, http: aiohttp.ClientSession
+) -> None:
     url = serve("--sim-ttft-ms=1", "--sim-tpot-ms=1", "--sim-frontend-ms=40").url
     cpu_before = await metric(http, url, "process_cpu_seconds_total")
     sent = time.perf_counter()

@@ -1,4 +1,5 @@
-"""Tokens arrive when the flags say: nothing early, and close enough to compare a client's numbers with."""
+"""Tokens arrive when the flags say: nothing early, and close enough to compare a client's numbers
+with."""
 
 import asyncio
 import time
@@ -82,10 +83,13 @@ async def test_beyond_the_running_limit_requests_queue(
     serve: Serve, http: aiohttp.ClientSession, truth: Truth, tmp_path: Path
 ) -> None:
     log = tmp_path / "requests.jsonl"
-    url = serve("--sim-ttft-ms=200", "--sim-tpot-ms=10", "--max-num-seqs=1", f"--sim-log-requests={log}").url
+    url = serve(
+        "--sim-ttft-ms=200", "--sim-tpot-ms=10", "--max-num-seqs=1", f"--sim-log-requests={log}"
+    ).url
     await asyncio.gather(*(stream(http, url, prompt=letter, tokens=10) for letter in "abc"))
     first, second, third = (record["scheduled_at"] for record in truth(log, 3))
-    # Each request occupies the only place for 200 + 9 x 10 ms; admissions do not drift, whatever the machine does.
+    # Each request occupies the only place for 200 + 9 x 10 ms; admissions do not drift, whatever
+    # the machine does.
     assert second - first == pytest.approx(0.290, abs=1e-6)
     assert third - second == pytest.approx(0.290, abs=1e-6)
 

@@ -60,7 +60,12 @@ def seconds_until_healthy(*arguments: str) -> float:
 def test_nothing_is_imported_that_would_keep_it_from_being_healthy_soon() -> None:
     python, *module = command("--help")
     info = subprocess.run(
-        [python, "-X", "importtime", *module], env=environment(), capture_output=True, text=True, check=True, timeout=60
+        [python, "-X", "importtime", *module],
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
     ).stderr
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in info.splitlines()}
     assert "benchrun_simulator" in imported
@@ -127,7 +132,13 @@ def test_a_start_that_fails_is_reported_by_the_launcher() -> None:
 
 def test_a_headless_worker_loads_listens_nowhere_and_ends_on_sigterm() -> None:
     port = free_port()
-    group = ["--nnodes=2", "--node-rank=1", "--master-addr=leader.example", "--headless", f"--port={port}"]
+    group = [
+        "--nnodes=2",
+        "--node-rank=1",
+        "--master-addr=leader.example",
+        "--headless",
+        f"--port={port}",
+    ]
     words = command("tiny", *group, "--host=127.0.0.1")
     with subprocess.Popen(words, env=environment(), stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -3,7 +3,15 @@
 from typing import Any
 
 import pytest
-from benchrun.sizing import MOST, UnknownShape, attention_of_layers, number_if_any, value_if_any, whole, whole_if_any
+from benchrun.sizing import (
+    MOST,
+    UnknownShape,
+    attention_of_layers,
+    number_if_any,
+    value_if_any,
+    whole,
+    whole_if_any,
+)
 from unit.sizing.configs import Config
 
 LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}
@@ -11,7 +19,10 @@ LETTERS = {"Full": "F", "Sliding": "S", "State": "_"}
 
 def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
     """One letter a layer: F attends to everything, S to a window, _ keeps a state."""
-    return "".join(LETTERS[each.kind] for each in attention_of_layers(config, model_type=model_type, count=count))
+    return "".join(
+        LETTERS[each.kind]
+        for each in attention_of_layers(config, model_type=model_type, count=count)
+    )
 
 
 @pytest.mark.parametrize(
@@ -20,10 +31,20 @@ def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
         pytest.param({}, "llama", "FFFFFFFF", id="nothing said"),
         pytest.param({"sliding_window": 9}, "mistral", "SSSSSSSS", id="a window without a pattern"),
         pytest.param({"sliding_window": 0}, "mistral", "FFFFFFFF", id="a window of 0 is none"),
-        pytest.param({"sliding_window": 9, "use_sliding_window": False}, "mistral", "FFFFFFFF", id="switched off"),
+        pytest.param(
+            {"sliding_window": 9, "use_sliding_window": False},
+            "mistral",
+            "FFFFFFFF",
+            id="switched off",
+        ),
         pytest.param({"sliding_window": 9}, "qwen2", "FFFFFFFF", id="Qwen2 needs it switched on"),
         pytest.param({"sliding_window": 9}, "qwen3_moe", "FFFFFFFF", id="Qwen3, too"),
-        pytest.param({"sliding_window": 9, "use_sliding_window": True}, "qwen2", "SSSSSSSS", id="on, from the first"),
+        pytest.param(
+            {"sliding_window": 9, "use_sliding_window": True},
+            "qwen2",
+            "SSSSSSSS",
+            id="on, from the first",
+        ),
         pytest.param(
             {"sliding_window": 9, "use_sliding_window": True, "max_window_layers": 3},
             "qwen2",
@@ -36,32 +57,81 @@ def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
         pytest.param({"sliding_window": 9}, "gemma3n_text", "SSSSFSSS", id="Gemma 3n"),
         pytest.param({"sliding_window": 9}, "cohere2", "SSSFSSSF", id="Command R7B"),
         pytest.param({"sliding_window": 9}, "olmo3", "SSSFSSSF", id="OLMo 3"),
-        pytest.param({"sliding_window": 9, "sliding_window_pattern": 3}, "gemma3_text", "SSFSSFSS", id="a number said"),
         pytest.param(
-            {"sliding_window": 9, "_sliding_window_pattern": 2}, "gemma3_text", "SFSFSFSF", id="said privately"
+            {"sliding_window": 9, "sliding_window_pattern": 3},
+            "gemma3_text",
+            "SSFSSFSS",
+            id="a number said",
         ),
-        pytest.param({"sliding_window": 9, "sliding_window_pattern": "LLG"}, "exaone4", "SSFSSFSS", id="letters said"),
-        pytest.param({"sliding_window": 9, "sliding_window_pattern": 1}, "x", "FFFFFFFF", id="every layer is the last"),
+        pytest.param(
+            {"sliding_window": 9, "_sliding_window_pattern": 2},
+            "gemma3_text",
+            "SFSFSFSF",
+            id="said privately",
+        ),
+        pytest.param(
+            {"sliding_window": 9, "sliding_window_pattern": "LLG"},
+            "exaone4",
+            "SSFSSFSS",
+            id="letters said",
+        ),
+        pytest.param(
+            {"sliding_window": 9, "sliding_window_pattern": 1},
+            "x",
+            "FFFFFFFF",
+            id="every layer is the last",
+        ),
         pytest.param({"full_attention_interval": 4}, "qwen3_next", "___F___F", id="Qwen3 Next"),
-        pytest.param({"attn_layer_period": 4, "attn_layer_offset": 1}, "jamba", "_F___F__", id="Jamba"),
+        pytest.param(
+            {"attn_layer_period": 4, "attn_layer_offset": 1}, "jamba", "_F___F__", id="Jamba"
+        ),
         pytest.param({"attn_layer_period": 4}, "jamba", "F___F___", id="Jamba, from the first"),
         pytest.param({"attn_layer_indices": [0, 7]}, "bamba", "F______F", id="Bamba"),
-        pytest.param({"attn_type_list": [0, 0, 1, 1, 0, 0, 0, 1]}, "minimax", "__FF___F", id="MiniMax"),
         pytest.param(
-            {"linear_attn_config": {"kda_layers": [1, 2, 3, 5]}}, "kimi_linear", "___F_FFF", id="Kimi, from 1"
+            {"attn_type_list": [0, 0, 1, 1, 0, 0, 0, 1]}, "minimax", "__FF___F", id="MiniMax"
         ),
-        pytest.param({"linear_attn_config": {}}, "kimi_linear", "FFFFFFFF", id="Kimi without such layers"),
-        pytest.param({"layer_types": ["full_attention", "linear_attention"] * 4}, "x", "F_F_F_F_", id="listed"),
+        pytest.param(
+            {"linear_attn_config": {"kda_layers": [1, 2, 3, 5]}},
+            "kimi_linear",
+            "___F_FFF",
+            id="Kimi, from 1",
+        ),
+        pytest.param(
+            {"linear_attn_config": {}}, "kimi_linear", "FFFFFFFF", id="Kimi without such layers"
+        ),
+        pytest.param(
+            {"layer_types": ["full_attention", "linear_attention"] * 4},
+            "x",
+            "F_F_F_F_",
+            id="listed",
+        ),
         pytest.param(
             {"layer_types": ["sliding_attention", "full_attention"] * 4, "sliding_window": 9},
             "x",
             "SFSFSFSF",
             id="both",
         ),
-        pytest.param({"layer_types": ["sliding_attention"] * 8}, "x", "FFFFFFFF", id="a window of no length"),
-        pytest.param({"layers_block_type": ["mamba", "attention"] * 4}, "x", "_F_F_F_F", id="listed otherwise"),
-        pytest.param({"layer_types": ["full_attention"] * 12}, "x", "FFFFFFFF", id="more listed than there are"),
-        pytest.param({"hybrid_override_pattern": "M*-EM*-E"}, "nemotron_h", "_F_F", id="layers that keep nothing"),
+        pytest.param(
+            {"layer_types": ["sliding_attention"] * 8}, "x", "FFFFFFFF", id="a window of no length"
+        ),
+        pytest.param(
+            {"layers_block_type": ["mamba", "attention"] * 4},
+            "x",
+            "_F_F_F_F",
+            id="listed otherwise",
+        ),
+        pytest.param(
+            {"layer_types": ["full_attention"] * 12},
+            "x",
+            "FFFFFFFF",
+            id="more listed than there are",
+        ),
+        pytest.param(
+            {"hybrid_override_pattern": "M*-EM*-E"},
+            "nemotron_h",
+            "_F_F",
+            id="layers that keep nothing",
+        ),
         pytest.param(
             {"layer_types": ["full_attention"] * 8, "full_attention_interval": 4},
             "x",
@@ -96,7 +166,12 @@ def test_a_window_is_as_long_as_it_says_but_for_cohere(model_type: str, window: 
 
 @pytest.mark.parametrize("value", [1, 2, 10**12])
 def test_a_whole_number_is_above_0(value: int) -> None:
-    assert whole({"n": value}, "n") == whole_if_any({"n": value}, "n") == number_if_any({"n": value}, "n") == value
+    assert (
+        whole({"n": value}, "n")
+        == whole_if_any({"n": value}, "n")
+        == number_if_any({"n": value}, "n")
+        == value
+    )
 
 
 def test_the_largest_is_beyond_any_model() -> None:
@@ -143,7 +218,9 @@ def test_a_value_that_is_not_a_number_is_named(value: object) -> None:
 
 
 @pytest.mark.parametrize(("kind", "good", "bad"), [(list, [1], {"a": 1}), (dict, {"a": 1}, [1])])
-def test_lists_and_objects_are_distinguished(kind: type[list[Any]], good: object, bad: object) -> None:
+def test_lists_and_objects_are_distinguished(
+    kind: type[list[Any]], good: object, bad: object
+) -> None:
     assert value_if_any({"n": good}, "n", kind) == good
     for wrong in (bad, "word", 5):
         with pytest.raises(UnknownShape) as problem:

@@ -1,4 +1,5 @@
-"""Blocks of vLLM's pool, counted by hand: one table or several, windows, padding, stages of a pipeline."""
+"""Blocks of vLLM's pool, counted by hand: one table or several, windows, padding, stages of a
+pipeline."""
 
 from dataclasses import replace
 
@@ -38,13 +39,15 @@ def shape_of(*layers: Layer) -> ModelShape:
 
 
 def engine(*flags: str) -> Engine:
-    """Of 16 tokens a block, 2 bytes a number, 1024 tokens a step, one step at a time; unless the flags say otherwise."""
+    """Of 16 tokens a block, 2 bytes a number, 1024 tokens a step, one step at a time; unless the
+    flags say otherwise."""
     defaults = ("--max-num-batched-tokens=1024", "--no-async-scheduling")
     return engine_of(ServeArgs.of((*defaults, *flags)), model_shape(configs.LLAMA_8B))
 
 
 @pytest.mark.parametrize(
-    ("tokens", "blocks"), [(1, 1), (15, 1), (16, 1), (17, 2), (32, 2), (33, 3), (1600, 100), (1601, 101)]
+    ("tokens", "blocks"),
+    [(1, 1), (15, 1), (16, 1), (17, 2), (32, 2), (33, 3), (1600, 100), (1601, 101)],
 )
 def test_a_table_that_keeps_all_takes_a_block_for_each_begun(tokens: int, blocks: int) -> None:
     assert KEEPS_ALL.blocks(tokens, in_flight_tokens=0) == blocks
@@ -63,7 +66,9 @@ def test_a_table_that_keeps_all_takes_a_block_for_each_begun(tokens: int, blocks
         pytest.param(64, 1000, 5, id="no more than there are"),
     ],
 )
-def test_a_table_with_a_window_keeps_that_and_what_is_in_flight(tokens: int, in_flight: int, blocks: int) -> None:
+def test_a_table_with_a_window_keeps_that_and_what_is_in_flight(
+    tokens: int, in_flight: int, blocks: int
+) -> None:
     assert KEEPS_100.blocks(tokens, in_flight_tokens=in_flight) == blocks
 
 
@@ -80,12 +85,18 @@ def test_a_sequence_takes_blocks_of_every_table() -> None:
         pytest.param(("-tp=4",), 3 * 2 * 32 * 2 * 16, id="a quarter of the heads"),
         pytest.param(("-tp=16",), 3 * 1 * 32 * 2 * 16, id="one head at least"),
         pytest.param(("-pp=3",), 8 * 32 * 2 * 16, id="a layer a stage"),
-        pytest.param(("-pp=2",), 2 * 8 * 32 * 2 * 16, id="two layers on the first stage, one on the second"),
+        pytest.param(
+            ("-pp=2",), 2 * 8 * 32 * 2 * 16, id="two layers on the first stage, one on the second"
+        ),
         pytest.param(("--kv-cache-dtype=fp8",), 3 * 8 * 32 * 16, id="FP8"),
-        pytest.param(("-dp=2",), 3 * 8 * 32 * 2 * 16, id="engines side by side have each their own"),
+        pytest.param(
+            ("-dp=2",), 3 * 8 * 32 * 2 * 16, id="engines side by side have each their own"
+        ),
     ],
 )
-def test_layers_that_keep_the_same_make_one_table(flags: tuple[str, ...], bytes_of_a_block: int) -> None:
+def test_layers_that_keep_the_same_make_one_table(
+    flags: tuple[str, ...], bytes_of_a_block: int
+) -> None:
     pool = pool_of(shape_of(full(8), full(8), full(8)), engine(*flags))
     assert pool.block_bytes == bytes_of_a_block
     assert [group.layers for group in pool.groups] == [3]
@@ -137,7 +148,10 @@ def test_beside_latent_vectors_windows_gain_nothing() -> None:
 
 def test_a_latent_vector_with_an_index_key_is_one_table() -> None:
     pool = pool_of(
-        shape_of(Layer(kind="Latent", heads=1, values=576), Layer(kind="Index", heads=1, values=132)), engine()
+        shape_of(
+            Layer(kind="Latent", heads=1, values=576), Layer(kind="Index", heads=1, values=132)
+        ),
+        engine(),
     )
     assert [group.layers for group in pool.groups] == [2]
     assert pool.block_bytes == 16 * (576 * 2 + 132)
@@ -153,7 +167,9 @@ def test_a_latent_vector_with_an_index_key_is_one_table() -> None:
         (("--max-num-batched-tokens=8k",), 8000),
     ],
 )
-def test_what_is_in_flight_is_a_step_for_each_that_runs_at_once(flags: tuple[str, ...], in_flight: int) -> None:
+def test_what_is_in_flight_is_a_step_for_each_that_runs_at_once(
+    flags: tuple[str, ...], in_flight: int
+) -> None:
     assert pool_of(shape_of(full(), sliding()), engine(*flags)).in_flight_tokens == in_flight
 
 
@@ -165,7 +181,10 @@ def test_layers_of_a_state_take_no_block() -> None:
 def test_gemma_3_by_hand() -> None:
     """10 full layers in one table; 52 sliding ones in six of up to nine."""
     pool = pool_of(model_shape(published.GEMMA_3_27B), engine())
-    assert sorted((g.window_tokens or 0, g.layers) for g in pool.groups) == [(0, 10), *[(1024, 9)] * 6]
+    assert sorted((g.window_tokens or 0, g.layers) for g in pool.groups) == [
+        (0, 10),
+        *[(1024, 9)] * 6,
+    ]
     assert pool.block_bytes == 10 * 16 * (16 * 2 * 128 * 2)
     assert pool.blocks_for(32_768) == 2048 + 6 * (-(-(1023 + 1024) // 16) + 1)
 
@@ -187,7 +206,8 @@ def test_one_block_is_kept_back(blocks: int, usable: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "sequences"), [(1, 100), (16, 100), (17, 50), (48, 33), (800, 2), (801, 1), (1600, 1), (1601, 0)]
+    ("tokens", "sequences"),
+    [(1, 100), (16, 100), (17, 50), (48, 33), (800, 2), (801, 1), (1600, 1), (1601, 0)],
 )
 def test_whole_sequences_are_counted(tokens: int, sequences: int) -> None:
     assert fit(101).sequences(tokens) == sequences
@@ -275,7 +295,9 @@ def test_a_size_among_the_flags_takes_the_place_of_the_memory() -> None:
 
 
 def test_a_number_of_blocks_among_the_flags_needs_no_memory() -> None:
-    assert sizing("--num-gpu-blocks-override=65", "--max-model-len=1024").tokens == int(65 / 64 * 1024)
+    assert sizing("--num-gpu-blocks-override=65", "--max-model-len=1024").tokens == int(
+        65 / 64 * 1024
+    )
 
 
 def test_a_cache_of_no_bytes_holds_nothing() -> None:

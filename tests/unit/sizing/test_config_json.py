@@ -11,14 +11,21 @@ from unit.sizing.configs import LLAMA_8B, Config
 
 def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
     """Layers that are the same, and how many."""
-    return Counter((layer.kind, layer.heads, layer.values, layer.window_tokens) for layer in model_shape(config).layers)
+    return Counter(
+        (layer.kind, layer.heads, layer.values, layer.window_tokens)
+        for layer in model_shape(config).layers
+    )
 
 
 @pytest.mark.parametrize(
     ("config", "layers"),
     [
-        pytest.param(configs.QWEN_32B, {("Full", 8, 256, None): 64}, id="a window that is switched off"),
-        pytest.param(configs.LLAMA_8B, {("Full", 8, 256, None): 32}, id="head size from the hidden size"),
+        pytest.param(
+            configs.QWEN_32B, {("Full", 8, 256, None): 64}, id="a window that is switched off"
+        ),
+        pytest.param(
+            configs.LLAMA_8B, {("Full", 8, 256, None): 32}, id="head size from the hidden size"
+        ),
         pytest.param(configs.DEEPSEEK_V3, {("Latent", 1, 576, None): 61}, id="latent"),
         pytest.param(
             configs.DEEPSEEK_V3 | {"model_type": "deepseek_v32", "index_head_dim": 128},
@@ -26,14 +33,22 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
             id="latent with an indexer",
         ),
         pytest.param(
-            configs.GEMMA_3_4B, {("Sliding", 4, 512, 1024): 29, ("Full", 4, 512, None): 5}, id="defaults of the class"
+            configs.GEMMA_3_4B,
+            {("Sliding", 4, 512, 1024): 29, ("Full", 4, 512, None): 5},
+            id="defaults of the class",
         ),
         pytest.param(
-            configs.GPT_OSS_20B, {("Sliding", 8, 128, 128): 12, ("Full", 8, 128, None): 12}, id="listed layer types"
+            configs.GPT_OSS_20B,
+            {("Sliding", 8, 128, 128): 12, ("Full", 8, 128, None): 12},
+            id="listed layer types",
         ),
-        pytest.param(configs.MISTRAL_7B, {("Sliding", 8, 256, 4096): 32}, id="a window in every layer"),
         pytest.param(
-            configs.QWEN3_NEXT, {("State", 0, 0, None): 36, ("Full", 2, 512, None): 12}, id="linear attention"
+            configs.MISTRAL_7B, {("Sliding", 8, 256, 4096): 32}, id="a window in every layer"
+        ),
+        pytest.param(
+            configs.QWEN3_NEXT,
+            {("State", 0, 0, None): 36, ("Full", 2, 512, None): 12},
+            id="linear attention",
         ),
         pytest.param(configs.GPT_2, {("Full", 12, 128, None): 12}, id="other names"),
         pytest.param(
@@ -52,12 +67,15 @@ def counted(config: Config) -> Counter[tuple[str, int, int, int | None]]:
             id="a pattern of letters",
         ),
         pytest.param(
-            configs.QWEN_32B | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 60},
+            configs.QWEN_32B
+            | {"use_sliding_window": True, "sliding_window": 4096, "max_window_layers": 60},
             {("Full", 8, 256, None): 60, ("Sliding", 8, 256, 4096): 4},
             id="a window in the last layers",
         ),
         pytest.param(
-            configs.LLAMA_8B | {"num_kv_shared_layers": 20}, {("Full", 8, 256, None): 12}, id="layers without their own"
+            configs.LLAMA_8B | {"num_kv_shared_layers": 20},
+            {("Full", 8, 256, None): 12},
+            id="layers without their own",
         ),
     ],
 )
@@ -70,7 +88,8 @@ def test_layers(config: Config, layers: dict[tuple[str, int, int, int | None], i
     [
         pytest.param(configs.LLAMA_8B, 131_072, id="newer scaling is in it"),
         pytest.param(
-            configs.LLAMA_8B | {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}},
+            configs.LLAMA_8B
+            | {"max_position_embeddings": 4096, "rope_scaling": {"type": "linear", "factor": 4.0}},
             16_384,
             id="older scaling is not",
         ),
@@ -85,26 +104,53 @@ def test_longest_sequence(config: Config, tokens: int | None) -> None:
 @pytest.mark.parametrize(
     ("quantization", "dtype"),
     [
-        ({"quant_method": "compressed-tensors", "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8"),
+        (
+            {
+                "quant_method": "compressed-tensors",
+                "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+            },
+            "fp8",
+        ),
         ({"quant_method": "modelopt", "quantization": {"kv_cache_quant_algo": "FP8"}}, "fp8"),
-        ({"quant_method": "modelopt", "kv_cache_scheme": {"num_bits": 4, "type": "float"}}, "nvfp4"),
+        (
+            {"quant_method": "modelopt", "kv_cache_scheme": {"num_bits": 4, "type": "float"}},
+            "nvfp4",
+        ),
         ({"quant_method": "fp8"}, None),
     ],
 )
-def test_a_checkpoint_may_ask_for_a_type_of_its_cache(quantization: Config, dtype: str | None) -> None:
-    assert model_shape(configs.LLAMA_8B | {"quantization_config": quantization}).cache_dtype == dtype
+def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
+    quantization: Config, dtype: str | None
+) -> None:
+    assert (
+        model_shape(configs.LLAMA_8B | {"quantization_config": quantization}).cache_dtype == dtype
+    )
 
 
 @pytest.mark.parametrize(
     ("config", "message"),
     [
         pytest.param({}, "does not say num_hidden_layers", id="empty"),
-        pytest.param(configs.LLAMA_8B | {"num_attention_heads": "32"}, "num_attention_heads is '32'", id="a word"),
-        pytest.param(configs.LLAMA_8B | {"layer_types": ["telepathy"] * 32}, "telepathy", id="unknown layers"),
-        pytest.param(configs.LLAMA_8B | {"kv_lora_rank": 256}, "latent attention", id="unknown latent attention"),
-        pytest.param(configs.LLAMA_8B | {"is_encoder_decoder": True}, "encoder", id="encoder and decoder"),
+        pytest.param(
+            configs.LLAMA_8B | {"num_attention_heads": "32"},
+            "num_attention_heads is '32'",
+            id="a word",
+        ),
+        pytest.param(
+            configs.LLAMA_8B | {"layer_types": ["telepathy"] * 32}, "telepathy", id="unknown layers"
+        ),
+        pytest.param(
+            configs.LLAMA_8B | {"kv_lora_rank": 256},
+            "latent attention",
+            id="unknown latent attention",
+        ),
+        pytest.param(
+            configs.LLAMA_8B | {"is_encoder_decoder": True}, "encoder", id="encoder and decoder"
+        ),
         pytest.param(configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compresses", id="compressed"),
-        pytest.param(configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"),
+        pytest.param(
+            configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"
+        ),
     ],
 )
 def test_an_unknown_value_is_an_error(config: Config, message: str) -> None:
@@ -114,7 +160,10 @@ def test_an_unknown_value_is_an_error(config: Config, message: str) -> None:
 
 def test_ignored_layers_are_reported() -> None:
     assert "36 layers keep a state" in model_shape(configs.QWEN3_NEXT).caveats[0]
-    assert "speculative" in model_shape(configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}).caveats[0]
+    assert (
+        "speculative"
+        in model_shape(configs.DEEPSEEK_V3 | {"num_nextn_predict_layers": 1}).caveats[0]
+    )
     assert model_shape(configs.LLAMA_8B).caveats == ()
 
 
@@ -130,7 +179,10 @@ def test_a_number_that_is_none_is_named(name: str, value: object) -> None:
 
 @pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "hidden_size"])
 def test_a_number_that_is_missing_is_named(name: str) -> None:
-    for config in (LLAMA_8B | {name: None}, {key: value for key, value in LLAMA_8B.items() if key != name}):
+    for config in (
+        LLAMA_8B | {name: None},
+        {key: value for key, value in LLAMA_8B.items() if key != name},
+    ):
         with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
             model_shape(config)
 
@@ -138,36 +190,112 @@ def test_a_number_that_is_missing_is_named(name: str) -> None:
 @pytest.mark.parametrize(
     ("config", "named"),
     [
-        pytest.param(LLAMA_8B | {"num_key_value_heads": [8] * 32}, "num_key_value_heads", id="KV heads a layer"),
+        pytest.param(
+            LLAMA_8B | {"num_key_value_heads": [8] * 32},
+            "num_key_value_heads",
+            id="KV heads a layer",
+        ),
         pytest.param(LLAMA_8B | {"num_key_value_heads": 0}, "num_key_value_heads", id="no KV head"),
         pytest.param(LLAMA_8B | {"head_dim": "128"}, "head_dim", id="a head size in words"),
-        pytest.param(LLAMA_8B | {"hidden_size": 31}, "num_attention_heads 32", id="heads of no size"),
-        pytest.param(LLAMA_8B | {"v_head_dim": 64}, "v_head_dim", id="values of another size than keys"),
-        pytest.param(LLAMA_8B | {"max_position_embeddings": "long"}, "max_position_embeddings", id="a length in words"),
-        pytest.param(LLAMA_8B | {"max_position_embeddings": 0}, "max_position_embeddings", id="no length"),
-        pytest.param(LLAMA_8B | {"rope_scaling": "linear"}, "rope_scaling", id="RoPE in a word"),
-        pytest.param(LLAMA_8B | {"rope_scaling": {"type": "linear", "factor": "4"}}, "factor", id="a factor in words"),
-        pytest.param(LLAMA_8B | {"num_kv_shared_layers": 32}, "num_kv_shared_layers", id="all layers share"),
-        pytest.param(LLAMA_8B | {"num_kv_shared_layers": 40}, "num_kv_shared_layers", id="more share than there are"),
-        pytest.param(LLAMA_8B | {"num_hidden_layers": MAX_LAYERS + 1}, "num_hidden_layers", id="layers without end"),
-        pytest.param(LLAMA_8B | {"layer_types": "full_attention"}, "layer_types", id="layer types in a word"),
-        pytest.param(LLAMA_8B | {"layer_types": ["full_attention"] * 31}, "31 layers, of 32", id="a layer untold"),
-        pytest.param(LLAMA_8B | {"hybrid_override_pattern": "M*"}, "2 layers, of 32", id="a pattern too short"),
-        pytest.param(LLAMA_8B | {"hybrid_override_pattern": "M*?" * 11}, "'\\?'", id="an unknown letter"),
-        pytest.param(LLAMA_8B | {"layers_block_type": ["hybrid"] * 32}, "'hybrid'", id="two kinds in a layer"),
-        pytest.param(LLAMA_8B | {"full_attention_interval": "4"}, "full_attention_interval", id="an interval in words"),
-        pytest.param(LLAMA_8B | {"attn_layer_indices": 9}, "attn_layer_indices", id="one place in place of a list"),
-        pytest.param(LLAMA_8B | {"attn_type_list": "1"}, "attn_type_list", id="kinds in a word"),
-        pytest.param(LLAMA_8B | {"linear_attn_config": []}, "linear_attn_config", id="a list in place of an object"),
-        pytest.param(WINDOWED | {"sliding_window": "4096"}, "sliding_window", id="a window in words"),
-        pytest.param(WINDOWED | {"sliding_window_pattern": [1]}, "sliding_window_pattern", id="a pattern in a list"),
         pytest.param(
-            configs.DEEPSEEK_V3 | {"qk_rope_head_dim": None}, "qk_rope_head_dim", id="half of a latent vector"
+            LLAMA_8B | {"hidden_size": 31}, "num_attention_heads 32", id="heads of no size"
         ),
-        pytest.param(configs.DEEPSEEK_V3 | {"v_head_dim": None}, "v_head_dim", id="plain values of a latent model"),
-        pytest.param(published.JAMBA_MINI | {"attn_layer_offset": 8}, "no layer", id="a place beyond the period"),
-        pytest.param({"text_config": {"model_type": "x"}}, "num_hidden_layers", id="an empty text part"),
-        pytest.param(LLAMA_8B | {"text_config": {"is_encoder_decoder": True}}, "encoder", id="an encoder within"),
+        pytest.param(
+            LLAMA_8B | {"v_head_dim": 64}, "v_head_dim", id="values of another size than keys"
+        ),
+        pytest.param(
+            LLAMA_8B | {"max_position_embeddings": "long"},
+            "max_position_embeddings",
+            id="a length in words",
+        ),
+        pytest.param(
+            LLAMA_8B | {"max_position_embeddings": 0}, "max_position_embeddings", id="no length"
+        ),
+        pytest.param(LLAMA_8B | {"rope_scaling": "linear"}, "rope_scaling", id="RoPE in a word"),
+        pytest.param(
+            LLAMA_8B | {"rope_scaling": {"type": "linear", "factor": "4"}},
+            "factor",
+            id="a factor in words",
+        ),
+        pytest.param(
+            LLAMA_8B | {"num_kv_shared_layers": 32}, "num_kv_shared_layers", id="all layers share"
+        ),
+        pytest.param(
+            LLAMA_8B | {"num_kv_shared_layers": 40},
+            "num_kv_shared_layers",
+            id="more share than there are",
+        ),
+        pytest.param(
+            LLAMA_8B | {"num_hidden_layers": MAX_LAYERS + 1},
+            "num_hidden_layers",
+            id="layers without end",
+        ),
+        pytest.param(
+            LLAMA_8B | {"layer_types": "full_attention"}, "layer_types", id="layer types in a word"
+        ),
+        pytest.param(
+            LLAMA_8B | {"layer_types": ["full_attention"] * 31},
+            "31 layers, of 32",
+            id="a layer untold",
+        ),
+        pytest.param(
+            LLAMA_8B | {"hybrid_override_pattern": "M*"},
+            "2 layers, of 32",
+            id="a pattern too short",
+        ),
+        pytest.param(
+            LLAMA_8B | {"hybrid_override_pattern": "M*?" * 11}, "'\\?'", id="an unknown letter"
+        ),
+        pytest.param(
+            LLAMA_8B | {"layers_block_type": ["hybrid"] * 32}, "'hybrid'", id="two kinds in a layer"
+        ),
+        pytest.param(
+            LLAMA_8B | {"full_attention_interval": "4"},
+            "full_attention_interval",
+            id="an interval in words",
+        ),
+        pytest.param(
+            LLAMA_8B | {"attn_layer_indices": 9},
+            "attn_layer_indices",
+            id="one place in place of a list",
+        ),
+        pytest.param(LLAMA_8B | {"attn_type_list": "1"}, "attn_type_list", id="kinds in a word"),
+        pytest.param(
+            LLAMA_8B | {"linear_attn_config": []},
+            "linear_attn_config",
+            id="a list in place of an object",
+        ),
+        pytest.param(
+            WINDOWED | {"sliding_window": "4096"}, "sliding_window", id="a window in words"
+        ),
+        pytest.param(
+            WINDOWED | {"sliding_window_pattern": [1]},
+            "sliding_window_pattern",
+            id="a pattern in a list",
+        ),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"qk_rope_head_dim": None},
+            "qk_rope_head_dim",
+            id="half of a latent vector",
+        ),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"v_head_dim": None},
+            "v_head_dim",
+            id="plain values of a latent model",
+        ),
+        pytest.param(
+            published.JAMBA_MINI | {"attn_layer_offset": 8},
+            "no layer",
+            id="a place beyond the period",
+        ),
+        pytest.param(
+            {"text_config": {"model_type": "x"}}, "num_hidden_layers", id="an empty text part"
+        ),
+        pytest.param(
+            LLAMA_8B | {"text_config": {"is_encoder_decoder": True}},
+            "encoder",
+            id="an encoder within",
+        ),
     ],
 )
 def test_an_unreadable_file_is_named(config: Config, named: str) -> None:
@@ -177,7 +305,14 @@ def test_an_unreadable_file_is_named(config: Config, named: str) -> None:
 
 @pytest.mark.parametrize("nothing", [None, 0, False])
 @pytest.mark.parametrize(
-    "name", ["head_dim", "sliding_window", "num_kv_shared_layers", "index_head_dim", "num_nextn_predict_layers"]
+    "name",
+    [
+        "head_dim",
+        "sliding_window",
+        "num_kv_shared_layers",
+        "index_head_dim",
+        "num_nextn_predict_layers",
+    ],
 )
 def test_nothing_may_be_said_in_three_ways(name: str, nothing: object) -> None:
     assert model_shape(LLAMA_8B | {name: nothing}) == model_shape(LLAMA_8B)
@@ -185,7 +320,15 @@ def test_nothing_may_be_said_in_three_ways(name: str, nothing: object) -> None:
 
 WORDS = st.sampled_from(
     sorted(
-        {"quantization_config", "quantization", "kv_cache_scheme", "num_bits", "layer_types", "kda_layers", "factor"}
+        {
+            "quantization_config",
+            "quantization",
+            "kv_cache_scheme",
+            "num_bits",
+            "layer_types",
+            "kda_layers",
+            "factor",
+        }
         | {
             key
             for module in (configs, published)
@@ -196,12 +339,26 @@ WORDS = st.sampled_from(
         }
     )
 )
-SIMPLE = st.none() | st.booleans() | st.integers(-2, 64) | st.floats() | st.text(max_size=3) | st.just(10**400)
-GARBAGE = st.recursive(SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3))
+SIMPLE = (
+    st.none()
+    | st.booleans()
+    | st.integers(-2, 64)
+    | st.floats()
+    | st.text(max_size=3)
+    | st.just(10**400)
+)
+GARBAGE = st.recursive(
+    SIMPLE, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(WORDS, inner, max_size=3)
+)
 
 
-@given(st.dictionaries(WORDS, GARBAGE, max_size=4), st.sampled_from([LLAMA_8B, WINDOWED, configs.DEEPSEEK_V3]))
-def test_whatever_stands_there_the_answer_is_a_shape_or_an_error_of_ours(changes: Config, base: Config) -> None:
+@given(
+    st.dictionaries(WORDS, GARBAGE, max_size=4),
+    st.sampled_from([LLAMA_8B, WINDOWED, configs.DEEPSEEK_V3]),
+)
+def test_whatever_stands_there_the_answer_is_a_shape_or_an_error_of_ours(
+    changes: Config, base: Config
+) -> None:
     try:
         shape = model_shape(base | changes)
     except UnknownShape:

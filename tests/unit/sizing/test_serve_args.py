@@ -75,7 +75,9 @@ def test_a_number_that_is_none_names_its_flag(value: str) -> None:
 @pytest.mark.parametrize("value", ["0", "1.1", "most"])
 def test_a_share_is_above_0_and_at_most_1(value: str) -> None:
     with pytest.raises(UnreadableValue, match="--gpu-memory-utilization"):
-        ServeArgs.of([f"--gpu-memory-utilization={value}"]).value("gpu-memory-utilization", share_of)
+        ServeArgs.of([f"--gpu-memory-utilization={value}"]).value(
+            "gpu-memory-utilization", share_of
+        )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +123,14 @@ def test_words_become_flags_with_values(words: list[str], given: dict[str, str |
 
 @pytest.mark.parametrize(
     ("words", "is_given"),
-    [(["--c"], True), (["--c=1"], True), (["--c.k=1"], True), (["--cc"], False), (["--no-c"], False), ([], False)],
+    [
+        (["--c"], True),
+        (["--c=1"], True),
+        (["--c.k=1"], True),
+        (["--cc"], False),
+        (["--no-c"], False),
+        ([], False),
+    ],
 )
 def test_a_flag_may_be_given_by_parts(words: list[str], is_given: bool) -> None:
     assert ServeArgs.of(words).is_given("c") is is_given
@@ -136,7 +145,10 @@ def test_a_flag_without_a_value_has_no_text_and_no_number() -> None:
 
 @pytest.mark.parametrize(("text", "value"), [("0.5", 0.5), ("1", 1.0), ("1e-3", 0.001)])
 def test_a_share_is_read_as_a_number(text: str, value: float) -> None:
-    assert ServeArgs.of([f"--gpu-memory-utilization={text}"]).value("gpu-memory-utilization", share_of) == value
+    assert (
+        ServeArgs.of([f"--gpu-memory-utilization={text}"]).value("gpu-memory-utilization", share_of)
+        == value
+    )
 
 
 @given(st.lists(st.text(alphabet="-=.ab1_ ", max_size=6), max_size=8))
@@ -240,7 +252,9 @@ def test_memory_is_reported_in_the_largest_unit(amount: float, text: str) -> Non
 SHAPE = replace(model_shape(configs.LLAMA_8B), context_tokens=8192)
 
 
-@pytest.mark.parametrize("flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]])
+@pytest.mark.parametrize(
+    "flags", [[], ["--max-model-len=8192"], ["--max-model-len=100"], ["--max-model-len=auto"]]
+)
 def test_a_length_within_the_context_has_no_remark(flags: list[str]) -> None:
     assert beyond_context(ServeArgs.of(flags), SHAPE, is_allowed=False) is None
 
@@ -263,7 +277,9 @@ def test_beyond_it_vllm_will_not_start_and_the_ways_out_are_reported() -> None:
     [([], True), (["--hf-overrides={}"], False), (["--hf-overrides.rope_scaling.factor=4"], False)],
 )
 def test_allowing_a_longer_context_gives_a_warning(flags: list[str], is_allowed: bool) -> None:
-    found = beyond_context(ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed)
+    found = beyond_context(
+        ServeArgs.of(["--max-model-len=16384", *flags]), SHAPE, is_allowed=is_allowed
+    )
     assert found is not None
     is_meant, sentence = found
     assert is_meant

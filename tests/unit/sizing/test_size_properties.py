@@ -50,7 +50,9 @@ def test_a_longer_sequence_never_takes_less(
 
 
 @given(MODELS, FLAGS, TOKENS)
-def test_a_larger_type_never_takes_less(config: dict[str, Any], flags: dict[str, Any], tokens: int) -> None:
+def test_a_larger_type_never_takes_less(
+    config: dict[str, Any], flags: dict[str, Any], tokens: int
+) -> None:
     sizes = [
         sizing(config, flags, kv_cache_dtype=dtype).pool.sequence_bytes(tokens)
         for dtype in ("nvfp4", "fp8", "fp8_per_token_head", "bfloat16", "float32")

@@ -4,7 +4,15 @@ Against vLLM itself: tests/client/test_kv_cache_sizing.py.
 """
 
 import pytest
-from benchrun.sizing import Memory, ServeArgs, UnknownCacheType, changes, engine_of, model_shape, sizing_of
+from benchrun.sizing import (
+    Memory,
+    ServeArgs,
+    UnknownCacheType,
+    changes,
+    engine_of,
+    model_shape,
+    sizing_of,
+)
 from unit.golden_messages import golden
 from unit.sizing import configs
 from unit.sizing.configs import Config
@@ -23,7 +31,9 @@ def test_a_32b_model_needs_32_gib_for_131072_tokens() -> None:
 
 def test_what_the_gpu_has_left_is_for_the_cache() -> None:
     shape = model_shape(configs.QWEN_32B)
-    args = ServeArgs.of(["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"])
+    args = ServeArgs.of(
+        ["-tp", "4", "--gpu-memory-utilization=0.7", "--max-model-len=65536", "--block-size=32"]
+    )
     engine = engine_of(args, shape, gpu_bytes=48 * GIB)
     memory = Memory(total=48 * GIB, utilization=0.7, weights=16 * GIB, overhead=0)
     found = sizing_of(shape, engine, memory=memory)
@@ -35,8 +45,9 @@ def test_what_the_gpu_has_left_is_for_the_cache() -> None:
 
 
 def test_the_416304_tokens_that_a_server_reported_for_an_8b_model_on_80_gb() -> None:
-    """Hermes-3-Llama-3.1-8B on one H800 (79.6 GiB) with vLLM's 0.9 of then, measured by hand. The tokens are whole blocks of the
-    computed size, 50.8 GiB; the estimate of what fits is 8 % too high, since that server kept 5.9 GiB for itself and not 2."""
+    """Hermes-3-Llama-3.1-8B on one H800 (79.6 GiB) with vLLM's 0.9 of then, measured by hand. The
+    tokens are whole blocks of the computed size, 50.8 GiB; the estimate of what fits is 8 % too
+    high, since that server kept 5.9 GiB for itself and not 2."""
     found = sized(configs.LLAMA_8B)
     assert found.token_bytes == 128 * 1024
     assert 416_304 % found.engine.block_tokens == 0
@@ -58,8 +69,12 @@ def test_the_416304_tokens_that_a_server_reported_for_an_8b_model_on_80_gb() -> 
         pytest.param(("-tp", "16"), 32 * 1024, id="heads kept twice"),
         pytest.param(("-pp", "2"), 128 * 1024, id="half of the layers"),
         pytest.param(("--kv-cache-dtype=fp8",), 128 * 1024, id="FP8"),
-        pytest.param(("--kv-cache-dtype=nvfp4",), 64 * 8 * (128 + 16), id="4 bits and their scales"),
-        pytest.param(("--kv-cache-dtype=fp8_per_token_head",), 64 * 8 * (256 + 8), id="a scale a head"),
+        pytest.param(
+            ("--kv-cache-dtype=nvfp4",), 64 * 8 * (128 + 16), id="4 bits and their scales"
+        ),
+        pytest.param(
+            ("--kv-cache-dtype=fp8_per_token_head",), 64 * 8 * (256 + 8), id="a scale a head"
+        ),
         pytest.param(("--dtype=float32",), 512 * 1024, id="computed in 32 bits"),
     ],
 )
@@ -78,7 +93,9 @@ def test_deepseeks_own_format_has_its_own_size() -> None:
 
 
 def test_a_checkpoints_own_type_holds_until_a_flag_says_otherwise() -> None:
-    config = configs.LLAMA_8B | {"quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}}
+    config = configs.LLAMA_8B | {
+        "quantization_config": {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+    }
     assert sized(config).engine.cache_dtype == "fp8"
     assert sized(config, "--kv-cache-dtype=bfloat16").engine.cache_dtype == "bfloat16"
     assert sized(configs.LLAMA_8B | {"torch_dtype": "float32"}).engine.cache_dtype == "bfloat16"
@@ -120,8 +137,12 @@ def test_pages_of_different_size_are_made_equal() -> None:
     assert found.pool.block_bytes == 16 * 4 * 1024 * 2
 
 
-@pytest.mark.parametrize(("gpu_gib", "tokens"), [(None, 2048), (48, 2048), (80, 8192), (180, 16_384)])
-def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(gpu_gib: int | None, tokens: int) -> None:
+@pytest.mark.parametrize(
+    ("gpu_gib", "tokens"), [(None, 2048), (48, 2048), (80, 8192), (180, 16_384)]
+)
+def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(
+    gpu_gib: int | None, tokens: int
+) -> None:
     gpu_bytes = None if gpu_gib is None else gpu_gib * GIB
     engine = engine_of(ServeArgs.of([]), model_shape(configs.LLAMA_8B), gpu_bytes=gpu_bytes)
     assert engine.step_tokens == tokens
@@ -164,8 +185,10 @@ def test_plain_attention_has_nothing_to_say() -> None:
             configs.LLAMA_8B,
             ("-tp=32", "--kv-cache-dtype=fp8"),
             [
-                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size.",
-                "Quantised cache: fp8, set by --kv-cache-dtype; half of what 16-bit numbers take, or less.",
+                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 "
+                "the size.",
+                "Quantised cache: fp8, set by --kv-cache-dtype; half of what 16-bit numbers take, "
+                "or less.",
                 "Tensor parallelism: 8 KV heads on 32 GPUs; each is kept 4 times.",
             ],
             id="groups, FP8 and copies, in this order",
@@ -173,17 +196,23 @@ def test_plain_attention_has_nothing_to_say() -> None:
         pytest.param(
             configs.LLAMA_8B,
             ("-tp=8",),
-            ["Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size."],
+            [
+                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 "
+                "the size."
+            ],
             id="a head a GPU is no copy",
         ),
         pytest.param(
             configs.DEEPSEEK_V3 | {"index_head_dim": 128},
             ("-tp=2",),
             [
-                "Latent attention (MLA): a layer keeps one vector of 576 numbers a token in place of keys and values of 128 "
+                "Latent attention (MLA): a layer keeps one vector of 576 numbers a token in place "
+                "of keys and values of 128 "
                 "heads, a cache of 1/71.1 the size. It can't be divided by heads.",
-                "Sparse attention: beside it each layer keeps one key a token for the indexer, which selects the tokens to attend to.",
-                "Tensor parallelism: each of 2 GPUs keeps a copy of the latent vectors; more GPUs hold no more tokens.",
+                "Sparse attention: beside it each layer keeps one key a token for the indexer, "
+                "which selects the tokens to attend to.",
+                "Tensor parallelism: each of 2 GPUs keeps a copy of the latent vectors; more GPUs "
+                "hold no more tokens.",
             ],
             id="latent vectors with an indexer",
         ),
@@ -191,8 +220,10 @@ def test_plain_attention_has_nothing_to_say() -> None:
             configs.MISTRAL_7B,
             ("--max-num-batched-tokens=1000",),
             [
-                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 the size.",
-                "Sliding window: 32 of 32 layers keep the last 4,096 tokens, and while prompts are read up to 2,000 more "
+                "Grouped-query attention (GQA): 32 query heads share 8 KV heads, a cache of 1/4 "
+                "the size.",
+                "Sliding window: 32 of 32 layers keep the last 4,096 tokens, and while prompts "
+                "are read up to 2,000 more "
                 "(max-num-batched-tokens x steps in flight).",
             ],
             id="a window in every layer",
@@ -201,8 +232,10 @@ def test_plain_attention_has_nothing_to_say() -> None:
             configs.GPT_OSS_20B,
             ("--disable-hybrid-kv-cache-manager",),
             [
-                "Grouped-query attention (GQA): 64 query heads share 8 KV heads, a cache of 1/8 the size.",
-                "Sliding window: 12 of 24 layers attend to the last 128 tokens, but here they keep all: vLLM allocates for "
+                "Grouped-query attention (GQA): 64 query heads share 8 KV heads, a cache of 1/8 "
+                "the size.",
+                "Sliding window: 12 of 24 layers attend to the last 128 tokens, but here they "
+                "keep all: vLLM allocates for "
                 "every token where its hybrid cache manager is off.",
             ],
             id="a window without gain",
@@ -218,5 +251,7 @@ def test_plain_attention_has_nothing_to_say() -> None:
         ),
     ],
 )
-def test_every_sentence_in_order(config: Config, flags: tuple[str, ...], sentences: list[str]) -> None:
+def test_every_sentence_in_order(
+    config: Config, flags: tuple[str, ...], sentences: list[str]
+) -> None:
     assert list(changes(sized(config, *flags))) == sentences

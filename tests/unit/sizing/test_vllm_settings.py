@@ -1,4 +1,5 @@
-"""A server's flags as sizing reads them: each one, its default, its short name, and what is wrong with it."""
+"""A server's flags as sizing reads them: each one, its default, its short name, and what is wrong
+with it."""
 
 from dataclasses import asdict, replace
 from typing import Any
@@ -80,7 +81,9 @@ def test_without_flags_it_is_as_vllm_has_it() -> None:
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_each_flag_changes_what_it_is_about_and_nothing_else(flags: list[str], difference: dict[str, Any]) -> None:
+def test_each_flag_changes_what_it_is_about_and_nothing_else(
+    flags: list[str], difference: dict[str, Any]
+) -> None:
     assert changed(*flags) == difference
 
 
@@ -105,22 +108,42 @@ def test_a_flag_that_is_not_counted_is_reported(flag: str) -> None:
 @pytest.mark.parametrize(
     ("flags", "named"),
     [
-        (["--tensor-parallel-size=two"], "--tensor-parallel-size: 'two' is not a whole number; write 8192, 8k"),
+        (
+            ["--tensor-parallel-size=two"],
+            "--tensor-parallel-size: 'two' is not a whole number; write 8192, 8k",
+        ),
         (["-pp=0"], "--pipeline-parallel-size: 0 is not above 0"),
-        (["--data-parallel-size=1.5"], "--data-parallel-size: '1.5' is not a whole number; decimals go with k"),
+        (
+            ["--data-parallel-size=1.5"],
+            "--data-parallel-size: '1.5' is not a whole number; decimals go with k",
+        ),
         (["--block-size="], "--block-size: '' is not a whole number"),
         (["--max-model-len=long"], "--max-model-len: 'long' is not a whole number"),
         (["--max-num-seqs=0"], "--max-num-seqs: 0 is not above 0"),
         (["--max-num-batched-tokens=-5"], "--max-num-batched-tokens: '-5' is not a whole number"),
         (["--num-gpu-blocks-override=0"], "--num-gpu-blocks-override: 0 is not above 0"),
-        (["--kv-cache-memory-bytes=half"], "--kv-cache-memory-bytes: 'half' is not an amount of memory; write for"),
-        (["--gpu-memory-utilization=0"], "--gpu-memory-utilization: '0' is not above 0 and at most 1"),
-        (["--gpu-memory-utilization=90"], "--gpu-memory-utilization: '90' is not above 0 and at most 1"),
-        (["--gpu-memory-utilization=nan"], "--gpu-memory-utilization: 'nan' is not above 0 and at most 1"),
+        (
+            ["--kv-cache-memory-bytes=half"],
+            "--kv-cache-memory-bytes: 'half' is not an amount of memory; write for",
+        ),
+        (
+            ["--gpu-memory-utilization=0"],
+            "--gpu-memory-utilization: '0' is not above 0 and at most 1",
+        ),
+        (
+            ["--gpu-memory-utilization=90"],
+            "--gpu-memory-utilization: '90' is not above 0 and at most 1",
+        ),
+        (
+            ["--gpu-memory-utilization=nan"],
+            "--gpu-memory-utilization: 'nan' is not above 0 and at most 1",
+        ),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
 )
-def test_a_value_that_is_none_names_its_flag_and_what_it_takes(flags: list[str], named: str) -> None:
+def test_a_value_that_is_none_names_its_flag_and_what_it_takes(
+    flags: list[str], named: str
+) -> None:
     with pytest.raises(UnreadableValue) as problem:
         engine(*flags)
     assert str(problem.value).startswith(named)
@@ -132,7 +155,13 @@ def test_gpus_of_an_engine_are_those_of_tensor_and_pipeline() -> None:
 
 @pytest.mark.parametrize(
     ("gpu_bytes", "tokens"),
-    [(None, 2048), (70 * GIB - 1, 2048), (70 * GIB, 8192), (160 * GIB - 1, 8192), (160 * GIB, 16_384)],
+    [
+        (None, 2048),
+        (70 * GIB - 1, 2048),
+        (70 * GIB, 8192),
+        (160 * GIB - 1, 8192),
+        (160 * GIB, 16_384),
+    ],
 )
 def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
     assert default_step_tokens(gpu_bytes) == tokens
@@ -153,7 +182,9 @@ def test_a_step_grows_with_the_gpu(gpu_bytes: int | None, tokens: int) -> None:
         ("float32", ["--dtype=float32"], "float32"),
     ],
 )
-def test_a_model_is_computed_in_its_own_16_bits(stored: str | None, flags: list[str], computed: str) -> None:
+def test_a_model_is_computed_in_its_own_16_bits(
+    stored: str | None, flags: list[str], computed: str
+) -> None:
     assert compute_dtype(ServeArgs.of(flags), replace(SHAPE, dtype=stored)) == computed
 
 
@@ -167,7 +198,9 @@ def test_a_model_is_computed_in_its_own_16_bits(stored: str | None, flags: list[
         ({"torch_dtype": None, "text_config": configs.LLAMA_8B}, "bfloat16"),
     ],
 )
-def test_the_stored_type_is_found_under_either_name(config: dict[str, Any], dtype: str | None) -> None:
+def test_the_stored_type_is_found_under_either_name(
+    config: dict[str, Any], dtype: str | None
+) -> None:
     assert model_shape(configs.LLAMA_8B | config).dtype == dtype
 
 
@@ -175,7 +208,12 @@ def test_the_flag_for_the_cache_holds_over_the_checkpoint_and_that_over_the_mode
     shape = replace(SHAPE, cache_dtype="fp8", dtype="float16")
     assert engine_of(ServeArgs.of(["--kv-cache-dtype=bfloat16"]), shape).cache_dtype == "bfloat16"
     assert engine_of(ServeArgs.of(["--kv-cache-dtype=auto"]), shape).cache_dtype == "fp8"
-    assert engine_of(ServeArgs.of(["--kv-cache-dtype=auto"]), replace(shape, cache_dtype=None)).cache_dtype == "float16"
+    assert (
+        engine_of(
+            ServeArgs.of(["--kv-cache-dtype=auto"]), replace(shape, cache_dtype=None)
+        ).cache_dtype
+        == "float16"
+    )
 
 
 def test_a_limit_is_none_where_vllm_is_to_find_it() -> None:

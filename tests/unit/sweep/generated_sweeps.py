@@ -1,4 +1,5 @@
-"""Sweeps whose fields are each of the right type and within their bounds, and which keep or break rules between them."""
+"""Sweeps whose fields are each of the right type and within their bounds, and which keep or break
+rules between them."""
 
 from typing import Any
 
@@ -8,7 +9,9 @@ from unit.api.spec_cases import absent, minimal
 from unit.sweep.sweeps import axis
 
 Json = dict[str, Any]
-_VALUES = st.lists(st.sampled_from(["1", "2", "4", "8", "0.9", "fp8"]), min_size=1, max_size=4, unique=True)
+_VALUES = st.lists(
+    st.sampled_from(["1", "2", "4", "8", "0.9", "fp8"]), min_size=1, max_size=4, unique=True
+)
 _NAMES = ["seqs", "block-size", "a", "b", "c"]
 
 
@@ -22,14 +25,20 @@ def axes(values: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[Json]]:
 
 
 ZIPS = st.integers(1, 4).flatmap(
-    lambda size: axes(st.lists(st.sampled_from(["1", "2", "4", "8", "16"]), min_size=size, max_size=size, unique=True))
+    lambda size: axes(
+        st.lists(
+            st.sampled_from(["1", "2", "4", "8", "16"]), min_size=size, max_size=size, unique=True
+        )
+    )
 )
-VARIANTS = st.lists(st.sampled_from([f"v{n}" for n in range(40)]), min_size=1, max_size=32, unique=True).map(
-    lambda names: [{"name": name} for name in names]
-)
+VARIANTS = st.lists(
+    st.sampled_from([f"v{n}" for n in range(40)]), min_size=1, max_size=32, unique=True
+).map(lambda names: [{"name": name} for name in names])
 MATRICES = some_of({"grid": axes(_VALUES), "zip": ZIPS | axes(_VALUES), "variants": VARIANTS})
 BASELINES = st.lists(
-    st.builds("{}={}".format, st.sampled_from(_NAMES), st.sampled_from(["1", "2", "4", "fp8"])), min_size=1, max_size=3
+    st.builds("{}={}".format, st.sampled_from(_NAMES), st.sampled_from(["1", "2", "4", "fp8"])),
+    min_size=1,
+    max_size=3,
 ).map(",".join) | st.sampled_from(["v0", "v1", "v1,v2", "a", ",", "a=1,"])
 TEMPLATES = mostly(
     minimal(),

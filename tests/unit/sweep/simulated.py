@@ -1,4 +1,5 @@
-"""A cluster in which runs of a sweep are created, go on and end as a test wills, and an operator that may die at any step."""
+"""A cluster in which runs of a sweep are created, go on and end as a test wills, and an operator
+that may die at any step."""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -8,7 +9,17 @@ from benchrun.api import BenchmarkRunStatus, has_ended
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts
 from benchrun.observe import Run, Sweep, swept_runs
-from unit.sweep.sweeps import NAME, NAMESPACE, UID, a_run, decided_with_table, ended, failed, later, measured
+from unit.sweep.sweeps import (
+    NAME,
+    NAMESPACE,
+    UID,
+    a_run,
+    decided_with_table,
+    ended,
+    failed,
+    later,
+    measured,
+)
 
 Json = dict[str, Any]
 
@@ -43,7 +54,8 @@ class SimulatedCluster:
         return [name for name, run in self.runs.items() if not swept_runs([run])[name].ended]
 
     def end(self, name: str, fate: str) -> None:
-        """The run ends: as it was told to, or else by its fate, which is a reason of failure, or nothing."""
+        """The run ends: as it was told to, or else by its fate, which is a reason of failure, or
+        nothing."""
         cancelled = self.runs[name].spec["cancel"]
         status = failed("Cancelled") if cancelled else failed(fate) if fate else ended()
         self.runs[name] = replace(self.runs[name], status=status)
@@ -62,9 +74,18 @@ class SimulatedOperator:
     measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
 
     def facts(self) -> SweepFacts:
-        sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=self.cluster.spec, status=dict(self.cluster.status))
+        sweep = Sweep(
+            NAMESPACE,
+            NAME,
+            UID,
+            generation=1,
+            spec=self.cluster.spec,
+            status=dict(self.cluster.status),
+        )
         collected = SweepCollected(measured=dict(self.measured))
-        return SweepFacts(sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds))
+        return SweepFacts(
+            sweep, swept_runs(self.cluster.runs.values()), collected, later(self.seconds)
+        )
 
     def decide(self) -> SweepDecision:
         decision = decided_with_table(self.facts())
@@ -88,7 +109,9 @@ class SimulatedOperator:
             step()
 
     def _write(self, decision: SweepDecision) -> None:
-        self.cluster.status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
+        self.cluster.status = decision.status.model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
 
 
 def figures(name: str) -> BenchmarkRunStatus:

@@ -1,4 +1,5 @@
-"""Sweeps that must be refused, and where: by pydantic in the operator, and by the API server alike."""
+"""Sweeps that must be refused, and where: by pydantic in the operator, and by the API server
+alike."""
 
 from typing import Any
 
@@ -8,7 +9,10 @@ from unit.sweep.sweeps import axis, variant
 Spec = dict[str, Any]
 
 ACCEPTED: dict[str, Spec] = {
-    "variants": {"template": minimal(), "matrix": {"variants": [variant("base"), variant("wide", "--max-num-seqs=8")]}},
+    "variants": {
+        "template": minimal(),
+        "matrix": {"variants": [variant("base"), variant("wide", "--max-num-seqs=8")]},
+    },
     "a grid with a baseline in another order": {
         "template": minimal(),
         "matrix": {"grid": [axis("max-num-seqs", "64", "256"), axis("block-size", "16", "32")]},
@@ -40,12 +44,16 @@ ACCEPTED: dict[str, Spec] = {
         "maxFailed": 0,
         "gpuSecondsBudget": 3600,
     },
-    "32 variants": {"template": minimal(), "matrix": {"grid": [axis(name, "1", "2") for name in "abcde"]}},
+    "32 variants": {
+        "template": minimal(),
+        "matrix": {"grid": [axis(name, "1", "2") for name in "abcde"]},
+    },
 }
 
 
 def sweep(changes: dict[str, Any], *, template: dict[str, Any] | None = None) -> Spec:
-    """The first of them, with top-level fields replaced, and fields of its template by dotted path."""
+    """The first of them, with top-level fields replaced, and fields of its template by dotted
+    path."""
     return {**ACCEPTED["variants"], "template": minimal(template or {}), **changes}
 
 
@@ -63,22 +71,37 @@ _MANY = [str(n) for n in range(1, 33)]
 REFUSED: dict[str, Refused] = {
     "no template": Refused("spec.template", {"matrix": ACCEPTED["variants"]["matrix"]}),
     "no matrix": Refused("spec.matrix", {"template": minimal()}),
-    "an empty matrix": refused("spec.matrix", "must set exactly one of grid, zip and variants", matrix={}),
-    "grid and zip": refused("spec.matrix", "must set exactly one of grid, zip and variants", matrix={**_GRID, **_ZIP}),
+    "an empty matrix": refused(
+        "spec.matrix", "must set exactly one of grid, zip and variants", matrix={}
+    ),
+    "grid and zip": refused(
+        "spec.matrix", "must set exactly one of grid, zip and variants", matrix={**_GRID, **_ZIP}
+    ),
     "no axis": refused("spec.matrix.grid", matrix={"grid": []}),
-    "no value": refused("spec.matrix.grid[0].values", matrix={"grid": [{"name": "a", "values": []}]}),
+    "no value": refused(
+        "spec.matrix.grid[0].values", matrix={"grid": [{"name": "a", "values": []}]}
+    ),
     "a million variants": refused(
         "spec.matrix.grid",
         "the grid has 1048576 variants; the limit is 32",
         matrix={"grid": [axis(name, *_MANY) for name in "abcd"]},
     ),
-    "33 variants": refused("spec.matrix.variants", matrix={"variants": [variant(f"v{n}") for n in range(33)]}),
-    "two variants of one name": refused("spec.matrix.variants[1]", matrix={"variants": [variant("a"), variant("a")]}),
-    "two axes of one name": refused("spec.matrix.grid[1]", matrix={"grid": [axis("a", "1"), axis("a", "2")]}),
-    "two values of one name": refused(
-        "spec.matrix.grid[0].values[1]", matrix={"grid": [{"name": "a", "values": [variant("1"), variant("1")]}]}
+    "33 variants": refused(
+        "spec.matrix.variants", matrix={"variants": [variant(f"v{n}") for n in range(33)]}
     ),
-    "a variant called like two": refused("spec.matrix.variants[0].name", matrix={"variants": [variant("a=1,b=2")]}),
+    "two variants of one name": refused(
+        "spec.matrix.variants[1]", matrix={"variants": [variant("a"), variant("a")]}
+    ),
+    "two axes of one name": refused(
+        "spec.matrix.grid[1]", matrix={"grid": [axis("a", "1"), axis("a", "2")]}
+    ),
+    "two values of one name": refused(
+        "spec.matrix.grid[0].values[1]",
+        matrix={"grid": [{"name": "a", "values": [variant("1"), variant("1")]}]},
+    ),
+    "a variant called like two": refused(
+        "spec.matrix.variants[0].name", matrix={"variants": [variant("a=1,b=2")]}
+    ),
     "a zip of uneven axes": refused(
         "spec.matrix.zip",
         "axes of a zip must have the same number of values",
@@ -88,13 +111,19 @@ REFUSED: dict[str, Refused] = {
         "spec.baseline", "no variant of the matrix is called none", baseline="none"
     ),
     "a baseline off the grid": refused(
-        "spec.baseline", "no variant of the matrix is called a=1,b=3", matrix=_GRID, baseline="a=1,b=3"
+        "spec.baseline",
+        "no variant of the matrix is called a=1,b=3",
+        matrix=_GRID,
+        baseline="a=1,b=3",
     ),
     "a baseline with an axis missing": refused(
         "spec.baseline", "no variant of the matrix is called a=1", matrix=_GRID, baseline="a=1"
     ),
     "a baseline across a zip": refused(
-        "spec.baseline", "no variant of the matrix is called a=1,b=2", matrix=_ZIP, baseline="a=1,b=2"
+        "spec.baseline",
+        "no variant of the matrix is called a=1,b=2",
+        matrix=_ZIP,
+        baseline="a=1,b=2",
     ),
     "129 runs": refused(
         "spec.replications",
@@ -113,10 +142,14 @@ REFUSED: dict[str, Refused] = {
         template={"endpoint": {"url": "http://llm"}, "server": absent()},
     ),
     "a template that is suspended": refused(
-        "spec.template.suspend", "set suspend of the sweep, not of its template", template={"suspend": True}
+        "spec.template.suspend",
+        "set suspend of the sweep, not of its template",
+        template={"suspend": True},
     ),
     "a template that is cancelled": refused(
-        "spec.template.cancel", "set cancel of the sweep, not of its template", template={"cancel": True}
+        "spec.template.cancel",
+        "set cancel of the sweep, not of its template",
+        template={"cancel": True},
     ),
     "a template whose runs go before their sweep": refused(
         "spec.template.ttlSecondsAfterFinished",
@@ -125,7 +158,8 @@ REFUSED: dict[str, Refused] = {
     ),
     "a template that is invalid itself": refused("spec.template.repeats", template={"repeats": 0}),
     "a template with too many stages": refused(
-        "spec.template.repeats", template={"repeats": 100, "workloads.0.load": {"requestRates": ["1", "2", "3"]}}
+        "spec.template.repeats",
+        template={"repeats": 100, "workloads.0.load": {"requestRates": ["1", "2", "3"]}},
     ),
     "a variable without value": refused(
         "spec.matrix.variants[0].env[0]",

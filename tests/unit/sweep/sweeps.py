@@ -8,7 +8,13 @@ from typing import Any
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, essence
 from benchrun.decide.sweep.decide_sweep import decide
-from benchrun.decide.sweep.sweep_state import SweepCollected, SweepDecision, SweepFacts, TableMade, TableWanted
+from benchrun.decide.sweep.sweep_state import (
+    SweepCollected,
+    SweepDecision,
+    SweepFacts,
+    TableMade,
+    TableWanted,
+)
 from benchrun.judge.sweep.judged_sweep import sweep_table
 from benchrun.observe import Run, Sweep, swept_runs
 from unit.judge.comparison.sides import row, run
@@ -32,7 +38,11 @@ THREE = [*TWO, variant("wider", "--max-num-seqs=512")]
 
 def sweep_body(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Json:
     """A spec with named variants; `changes` replace whole fields, None drops one."""
-    body: Json = {"template": spec_body(), "matrix": {"variants": list(variants)}, "order": "AsListed"}
+    body: Json = {
+        "template": spec_body(),
+        "matrix": {"variants": list(variants)},
+        "order": "AsListed",
+    }
     return {name: value for name, value in (body | changes).items() if value is not None}
 
 
@@ -43,7 +53,10 @@ def sweep_spec(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Benchma
 
 def axis(name: str, *values: str) -> Json:
     """An axis of a flag of that name."""
-    return {"name": name, "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values]}
+    return {
+        "name": name,
+        "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values],
+    }
 
 
 def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool = False) -> Run:
@@ -88,12 +101,17 @@ def facts(
     figures: Mapping[str, BenchmarkRunStatus] | None = None,
     **collected: Any,
 ) -> SweepFacts:
-    """What a pass sees. Runs that completed have been read, all with typical figures, unless `figures` says otherwise."""
+    """What a pass sees. Runs that completed have been read, all with typical figures, unless
+    `figures` says otherwise."""
     if isinstance(status, BenchmarkSweepStatus):
         status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     known = {each.uid: measured() for each in runs} if figures is None else figures
-    sweep = Sweep(NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {})
-    return SweepFacts(sweep, swept_runs(runs), SweepCollected(measured=dict(known), **collected), now)
+    sweep = Sweep(
+        NAMESPACE, NAME, UID, generation=1, spec=spec or sweep_body(), status=status or {}
+    )
+    return SweepFacts(
+        sweep, swept_runs(runs), SweepCollected(measured=dict(known), **collected), now
+    )
 
 
 def decided(*arguments: Any, **options: Any) -> SweepDecision:
@@ -106,14 +124,18 @@ def decided_with_table(seen: SweepFacts) -> SweepDecision:
     decision = decide(seen)
     if decision.table is None:
         return decision
-    return decide(replace(seen, collected=replace(seen.collected, table=made(seen, decision.table))))
+    return decide(
+        replace(seen, collected=replace(seen.collected, table=made(seen, decision.table)))
+    )
 
 
 def made(seen: SweepFacts, wanted: TableWanted) -> TableMade:
     """The table, made in this process."""
     spec = BenchmarkSweepSpec.model_validate(seen.sweep.spec)
     measured, missing = seen.collected.measured, dict(wanted.missing)
-    return TableMade(wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing))
+    return TableMade(
+        wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing)
+    )
 
 
 def created(decision: SweepDecision) -> list[str]:

@@ -47,7 +47,9 @@ def test_a_sweep_with_a_price_tells_costs_in_every_table_where_throughput_per_gp
     dear = one(NAMES[0], **{OUTPUT_COST: 0.5, TOTAL_COST: 0.06, "output_throughput": 600.0})
     cheap = one(NAMES[1], **{OUTPUT_COST: 0.25, TOTAL_COST: 0.03})
     figures = {f"uid-of-{run.name}": run.status for run in (dear, cheap)}
-    spec = sweep_body(TWO, template={**spec_body(), "cost": {"perGPUHour": "2.49", "currency": "EUR"}})
+    spec = sweep_body(
+        TWO, template={**spec_body(), "cost": {"perGPUHour": "2.49", "currency": "EUR"}}
+    )
     status = decided(spec, [a_run(name, status=ended()) for name in NAMES], figures=figures).status
     assert status.currency == "EUR"
     shown = variant_rows(status)

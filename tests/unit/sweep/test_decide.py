@@ -38,7 +38,8 @@ def settled(*arguments: Any, **options: Any) -> BenchmarkSweepStatus:
     return decided(*arguments, **options).status
 
 
-# ---- starting ------------------------------------------------------------------------------------------------------
+# ---- starting
+# ------------------------------------------------------------------------------------------------------
 
 
 def test_a_new_sweep_starts_its_first_run_and_says_how_large_it_is() -> None:
@@ -60,7 +61,9 @@ def test_a_new_sweep_starts_its_first_run_and_says_how_large_it_is() -> None:
     [(1, 2, 5), (3, 3, 5), (5, 5, 7)],
     ids=["repeats", "servers", "percentiles"],
 )
-def test_what_a_sweep_can_find_is_told_while_it_goes_on(replications: int, values: int, questions: int) -> None:
+def test_what_a_sweep_can_find_is_told_while_it_goes_on(
+    replications: int, values: int, questions: int
+) -> None:
     template = {**spec_body(), "repeats": 2}
     status = decided(sweep_body(replications=replications, template=template)).status
     (awaited,) = (each for each in status.conditions if each.type == "Succeeded")
@@ -76,10 +79,17 @@ def test_what_a_sweep_can_find_is_told_while_it_goes_on(replications: int, value
         pytest.param(2, [a_run("seqs-v1-r1")], ["seqs-v2-r1"], id="a place is left"),
         pytest.param(3, [], ["seqs-v1-r1", "seqs-v2-r1", "seqs-v1-r2"], id="three at once"),
         pytest.param(1, done("seqs-v2-r1"), ["seqs-v1-r1"], id="one of the middle exists"),
-        pytest.param(1, [a_run("seqs-v1-r1", status=failed("ImagePull"))], ["seqs-v2-r1"], id="one has failed"),
+        pytest.param(
+            1,
+            [a_run("seqs-v1-r1", status=failed("ImagePull"))],
+            ["seqs-v2-r1"],
+            id="one has failed",
+        ),
     ],
 )
-def test_the_next_runs_in_order_and_never_one_that_exists(parallel: int, runs: list[Run], expected: list[str]) -> None:
+def test_the_next_runs_in_order_and_never_one_that_exists(
+    parallel: int, runs: list[Run], expected: list[str]
+) -> None:
     assert created(decided(sweep_body(replications=2, maxParallel=parallel), runs)) == expected
 
 
@@ -102,7 +112,8 @@ def test_a_run_of_a_foreign_name_is_left_alone() -> None:
     assert decision.cancel == ()
 
 
-# ---- holding on ----------------------------------------------------------------------------------------------------
+# ---- holding on
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_a_suspended_sweep_starts_nothing_and_lets_go_on_what_runs() -> None:
@@ -125,7 +136,9 @@ def test_what_the_api_server_refuses_is_reported_and_offered_again() -> None:
 
 
 def test_a_quota_is_named() -> None:
-    quota = NotCreated("seqs-v1-r1", "run seqs-v1-r1 is refused: exceeded quota", curable=True, quota=True)
+    quota = NotCreated(
+        "seqs-v1-r1", "run seqs-v1-r1 is refused: exceeded quota", curable=True, quota=True
+    )
     assert condition(settled(not_created=quota), "Complete") == ("False", "QuotaExceeded")
 
 
@@ -150,7 +163,8 @@ def test_the_budget_counts_gpus() -> None:
     assert settled(sweep_body(two), done("seqs-v1-r1")).gpu_seconds == 2 * HELD_SECONDS
 
 
-# ---- reading -------------------------------------------------------------------------------------------------------
+# ---- reading
+# -------------------------------------------------------------------------------------------------------
 
 
 def test_an_ended_run_requests_figures_first() -> None:
@@ -171,7 +185,8 @@ def test_the_last_table_is_made_of_what_is_read_then() -> None:
     assert decided(runs=runs, status=unfinished, figures={}).read == ("seqs-v1-r1", "seqs-v2-r1")
 
 
-# ---- ending --------------------------------------------------------------------------------------------------------
+# ---- ending
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_all_measured() -> None:
@@ -179,9 +194,17 @@ def test_all_measured() -> None:
     status = decision.status
     assert (status.phase, status.verdict) == ("Completed", "Valid")
     assert decision.forget
-    assert [condition(status, type_)[0] for type_ in ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled")] == [
-        "True", "False", "True", "True", "True", "False",
-    ]  # fmt: skip
+    assert [
+        condition(status, type_)[0]
+        for type_ in ("Complete", "Failed", "Succeeded", "Valid", "Ready", "Stalled")
+    ] == [
+        "True",
+        "False",
+        "True",
+        "True",
+        "True",
+        "False",
+    ]
     assert condition(status, "Complete")[1] == "AllValid"
     assert [(row.variant, row.cell, row.verdict) for row in status.results] == [
         ("base", "chat/rate=4", "Valid"),
@@ -198,15 +221,27 @@ def test_an_edit_after_the_end_is_seen_and_changes_nothing_else() -> None:
 
 
 def test_a_failed_variant_is_a_row_with_its_reason() -> None:
-    runs = [*done("seqs-v1-r1"), a_run("seqs-v2-r1", status=failed("OutOfGPUMemory", "CUDA out of memory"))]
+    runs = [
+        *done("seqs-v1-r1"),
+        a_run("seqs-v2-r1", status=failed("OutOfGPUMemory", "CUDA out of memory")),
+    ]
     status = settled(runs=runs)
     assert status.phase == "Completed"
     assert condition(status, "Succeeded") == ("False", "RunsFailed")
     assert condition(status, "Valid") == ("True", "RunsFailed")
     row = status.results[1]
-    assert (row.variant, row.verdict, row.reason, row.metrics) == ("wide", "Unknown", "OutOfGPUMemory", {})
+    assert (row.variant, row.verdict, row.reason, row.metrics) == (
+        "wide",
+        "Unknown",
+        "OutOfGPUMemory",
+        {},
+    )
     wide = status.variants[1]
-    assert (wide.reason, wide.run, wide.message) == ("OutOfGPUMemory", "seqs-v2-r1", "CUDA out of memory")
+    assert (wide.reason, wide.run, wide.message) == (
+        "OutOfGPUMemory",
+        "seqs-v2-r1",
+        "CUDA out of memory",
+    )
     assert status.message == "measured 1 of 2 variants; 1 run ended early; wide: OutOfGPUMemory"
 
 
@@ -225,7 +260,9 @@ def test_the_budget_is_spent_before_all_was_started() -> None:
 
 
 def test_a_spent_budget_waits_for_what_runs() -> None:
-    status = settled(sweep_body(THREE, gpuSecondsBudget=100), [*done("seqs-v1-r1"), a_run("seqs-v2-r1")])
+    status = settled(
+        sweep_body(THREE, gpuSecondsBudget=100), [*done("seqs-v1-r1"), a_run("seqs-v2-r1")]
+    )
     assert condition(status, "Failed")[0] == "False"
 
 
@@ -268,7 +305,10 @@ def test_cancel_before_anything_was_started() -> None:
 
 def test_what_was_measured_before_the_cancel_stays_in_the_table() -> None:
     status = settled(sweep_body(cancel=True), done("seqs-v1-r1"))
-    assert (status.results[0].metrics["output_throughput"], status.results[1].reason) == (1200, "not measured")
+    assert (status.results[0].metrics["output_throughput"], status.results[1].reason) == (
+        1200,
+        "not measured",
+    )
 
 
 def test_a_conflict_ends_it() -> None:
@@ -277,7 +317,9 @@ def test_a_conflict_ends_it() -> None:
 
 
 def test_a_run_that_is_invalid_for_the_api_server_ends_it() -> None:
-    never = NotCreated("seqs-v1-r1", "run seqs-v1-r1 is refused by the API server: bad", curable=False)
+    never = NotCreated(
+        "seqs-v1-r1", "run seqs-v1-r1 is refused by the API server: bad", curable=False
+    )
     assert condition(settled(not_created=never), "Failed") == ("True", "RunInvalid")
 
 
@@ -291,7 +333,9 @@ def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
 def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
     newer = {"phase": "Paused", "variants": [{"name": 3}], "fromTheFuture": 1}
     assert created(decided(status=newer)) == ["seqs-v1-r1"]
-    over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1")).model_dump(mode="json", by_alias=True, exclude_none=True)
+    over = settled(runs=done("seqs-v1-r1", "seqs-v2-r1")).model_dump(
+        mode="json", by_alias=True, exclude_none=True
+    )
     repeated = decided(status={**over, "phase": "Archived"}, figures={})
     assert (repeated.create, repeated.cancel, repeated.forget) == ((), (), True)
 
@@ -299,23 +343,35 @@ def test_a_status_of_a_newer_operator_is_read_as_far_as_it_can_be() -> None:
 def test_a_sweep_that_is_being_deleted_only_cancels_its_runs() -> None:
     seen = facts(runs=[a_run("seqs-v1-r1")])
     decision = decide(replace(seen, sweep=replace(seen.sweep, deleting=True)))
-    assert (decision.create, [ref.name for ref in decision.cancel], decision.forget) == ((), ["seqs-v1-r1"], True)
+    assert (decision.create, [ref.name for ref in decision.cancel], decision.forget) == (
+        (),
+        ["seqs-v1-r1"],
+        True,
+    )
 
 
-# ---- specs that are none -------------------------------------------------------------------------------------------
+# ---- specs that are none
+# -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("spec", "message"),
     [
-        pytest.param(sweep_body(baseline="none"), "spec.baseline: no variant of the matrix is called none", id="baseline"),
+        pytest.param(
+            sweep_body(baseline="none"),
+            "spec.baseline: no variant of the matrix is called none",
+            id="baseline",
+        ),
         pytest.param(
             sweep_body(template=spec_body(repeats=0)),
             "spec.template.repeats: Input should be greater than or equal to 1",
             id="template",
         ),
         pytest.param(
-            sweep_body([variant("v", *(f"--x{n}" for n in range(32)))], template=spec_body(server={"image": "i", "args": ["-"] * 100})),
+            sweep_body(
+                [variant("v", *(f"--x{n}" for n in range(32)))],
+                template=spec_body(server={"image": "i", "args": ["-"] * 100}),
+            ),
             "spec.matrix: variant v: its run's spec.server.args",
             id="variant",
         ),
@@ -337,8 +393,10 @@ def test_a_sweep_that_is_being_deleted_only_cancels_its_runs() -> None:
             id="rows",
         ),
     ],
-)  # fmt: skip
-def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(spec: dict[str, Any], message: str) -> None:
+)
+def test_a_spec_that_cannot_be_acted_on_ends_at_once_and_names_the_field(
+    spec: dict[str, Any], message: str
+) -> None:
     decision = decided(spec)
     assert created(decision) == []
     assert (decision.status.message or "").startswith(message)

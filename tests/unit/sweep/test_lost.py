@@ -1,4 +1,5 @@
-"""Runs that were lost with a server or client: measured anew, under other names, as often as is allowed."""
+"""Runs that were lost with a server or client: measured anew, under other names, as often as is
+allowed."""
 
 from typing import Any
 
@@ -6,7 +7,17 @@ import pytest
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus, RunCounts
 from benchrun.observe import Run
-from unit.sweep.sweeps import HELD_SECONDS, a_run, condition, created, decided, ended, failed, measured, sweep_body
+from unit.sweep.sweeps import (
+    HELD_SECONDS,
+    a_run,
+    condition,
+    created,
+    decided,
+    ended,
+    failed,
+    measured,
+    sweep_body,
+)
 
 OUTSIDE = ("Evicted", "ServerRestarted", "ServerGone", "ClientGone")
 FIRST, SECOND, THIRD = "seqs-v1-r1", "seqs-v1-r1-a2", "seqs-v1-r1-a3"
@@ -28,7 +39,9 @@ def counts(status: BenchmarkSweepStatus) -> RunCounts:
 def invalid(*codes: str) -> BenchmarkRunStatus:
     """Of a run that was measured to its end, with these findings."""
     found = measured(verdict="Invalid")
-    return found.model_copy(update={"results": [found.results[0].model_copy(update={"findings": list(codes)})]})
+    return found.model_copy(
+        update={"results": [found.results[0].model_copy(update={"findings": list(codes)})]}
+    )
 
 
 def figures(*runs: Run, spoiled: str) -> dict[str, BenchmarkRunStatus]:
@@ -44,7 +57,15 @@ def test_what_was_lost_is_measured_again_at_once(reason: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "reason", ["UsageError", "OutOfMemory", "CrashLoop", "ClientFailed", "AllRequestsFailed", "RunDeadlineExceeded"]
+    "reason",
+    [
+        "UsageError",
+        "OutOfMemory",
+        "CrashLoop",
+        "ClientFailed",
+        "AllRequestsFailed",
+        "RunDeadlineExceeded",
+    ],
 )
 def test_what_may_lie_in_the_variant_is_not(reason: str) -> None:
     assert created(decided(runs=lost(FIRST, reason=reason))) == ["seqs-v2-r1"]
@@ -61,11 +82,13 @@ def test_a_run_that_its_user_cancelled_is_not() -> None:
         pytest.param(1, lost(FIRST), SECOND, id="once"),
         pytest.param(1, lost(FIRST, SECOND), "seqs-v2-r1", id="not twice"),
         pytest.param(2, lost(FIRST, SECOND), THIRD, id="twice"),
-        pytest.param(0, lost(FIRST, SECOND), "seqs-v2-r1", id="no more, since the spec was changed"),
+        pytest.param(
+            0, lost(FIRST, SECOND), "seqs-v2-r1", id="no more, since the spec was changed"
+        ),
         pytest.param(2, lost(SECOND), THIRD, id="the first one was deleted by somebody"),
         pytest.param(3, lost(FIRST) + done(SECOND), "seqs-v2-r1", id="it is measured"),
     ],
-)  # fmt: skip
+)
 def test_a_lost_run_is_retried_up_to_the_limit(most: int, runs: list[Run], expected: str) -> None:
     assert created(decided(sweep_body(maxRetries=most), runs)) == [expected]
 
@@ -81,8 +104,14 @@ def test_the_table_is_that_of_a_sweep_that_lost_nothing() -> None:
     whole = decided(runs=done(FIRST, "seqs-v2-r1")).status
     status = decided(runs=[*lost(FIRST), *done(SECOND, "seqs-v2-r1")]).status
     assert (status.results, status.best, status.front) == (whole.results, whole.best, whole.front)
-    assert (status.message, condition(status, "Succeeded")) == (whole.message, condition(whole, "Succeeded"))
-    assert [(v.completed, v.failed, v.lost, v.reason) for v in status.variants] == [(1, 0, 1, None), (1, 0, 0, None)]
+    assert (status.message, condition(status, "Succeeded")) == (
+        whole.message,
+        condition(whole, "Succeeded"),
+    )
+    assert [(v.completed, v.failed, v.lost, v.reason) for v in status.variants] == [
+        (1, 0, 1, None),
+        (1, 0, 0, None),
+    ]
     assert counts(status) == counts(whole).model_copy(update={"lost": 1})
 
 
@@ -97,7 +126,10 @@ def test_lost_once_more_than_is_allowed_it_has_failed_and_says_so() -> None:
 def test_what_was_lost_counts_as_failed_only_when_no_attempt_is_left() -> None:
     spec = sweep_body(maxFailed=0, maxRetries=1)
     assert created(decided(spec, lost(FIRST))) == [SECOND]
-    assert condition(decided(spec, lost(FIRST, SECOND)).status, "Failed") == ("True", "TooManyFailed")
+    assert condition(decided(spec, lost(FIRST, SECOND)).status, "Failed") == (
+        "True",
+        "TooManyFailed",
+    )
 
 
 def test_what_was_lost_has_cost_something() -> None:

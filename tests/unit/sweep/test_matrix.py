@@ -30,17 +30,27 @@ def names(body: dict[str, Any]) -> list[str]:
         ({"variants": [{"name": "b"}, {"name": "a"}]}, ["b", "a"]),
         ({"grid": [axis("a", "1", "2")]}, ["a=1", "a=2"]),
         ({"zip": [axis("a", "1", "2")]}, ["a=1", "a=2"]),
-        ({"grid": [axis("b", "1", "2"), axis("a", "3", "4")]}, ["b=1,a=3", "b=1,a=4", "b=2,a=3", "b=2,a=4"]),
+        (
+            {"grid": [axis("b", "1", "2"), axis("a", "3", "4")]},
+            ["b=1,a=3", "b=1,a=4", "b=2,a=3", "b=2,a=4"],
+        ),
         ({"zip": [axis("b", "1", "2"), axis("a", "3", "4")]}, ["b=1,a=3", "b=2,a=4"]),
-        ({"grid": [axis("a", "1"), axis("b", "2"), axis("c", "3", "4")]}, ["a=1,b=2,c=3", "a=1,b=2,c=4"]),
+        (
+            {"grid": [axis("a", "1"), axis("b", "2"), axis("c", "3", "4")]},
+            ["a=1,b=2,c=3", "a=1,b=2,c=4"],
+        ),
     ],
 )
-def test_variants_come_as_listed_the_last_axis_fastest(body: dict[str, Any], expected: list[str]) -> None:
+def test_variants_come_as_listed_the_last_axis_fastest(
+    body: dict[str, Any], expected: list[str]
+) -> None:
     assert names(body) == expected
 
 
 @given(MATRICES)
-def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(body: dict[str, Any]) -> None:
+def test_every_matrix_that_is_taken_makes_variants_each_of_its_own_name(
+    body: dict[str, Any],
+) -> None:
     try:
         made = matrix(body)
     except ValidationError:
@@ -76,14 +86,23 @@ def test_no_other_name_means_one(body: dict[str, Any], name: str) -> None:
 
 @pytest.mark.parametrize(
     ("sizes", "taken"),
-    [([32], True), ([2, 16], True), ([2, 2, 2, 2, 2], True), ([3, 11], False), ([2, 17], False), ([32, 2], False)],
+    [
+        ([32], True),
+        ([2, 16], True),
+        ([2, 2, 2, 2, 2], True),
+        ([3, 11], False),
+        ([2, 17], False),
+        ([32, 2], False),
+    ],
 )
 def test_a_grid_has_at_most_32_variants(sizes: list[int], taken: bool) -> None:
     body = {"grid": [axis(f"a{n}", *(str(v) for v in range(size))) for n, size in enumerate(sizes)]}
     if taken:
         assert len(names(body)) == math.prod(sizes)
     else:
-        with pytest.raises(ValidationError, match=f"the grid has {math.prod(sizes)} variants; the limit is 32"):
+        with pytest.raises(
+            ValidationError, match=f"the grid has {math.prod(sizes)} variants; the limit is 32"
+        ):
             matrix(body)
 
 
@@ -144,7 +163,10 @@ def test_a_variant_without_settings_is_the_template() -> None:
 
 
 def test_flags_come_behind_those_of_the_template() -> None:
-    assert server(variant("v", "--max-num-seqs=8"))["args"] == ["--max-model-len=4096", "--max-num-seqs=8"]
+    assert server(variant("v", "--max-num-seqs=8"))["args"] == [
+        "--max-model-len=4096",
+        "--max-num-seqs=8",
+    ]
 
 
 def test_a_variable_of_the_same_name_is_replaced_and_others_stay() -> None:
@@ -154,13 +176,19 @@ def test_a_variable_of_the_same_name_is_replaced_and_others_stay() -> None:
 
 def test_amounts_that_are_not_named_stay() -> None:
     found = server(variant("v", resources={"limits": {"nvidia.com/gpu": 2}}))
-    assert found["resources"] == {"limits": {"nvidia.com/gpu": 2, "memory": "8Gi"}, "requests": {"cpu": "1"}}
+    assert found["resources"] == {
+        "limits": {"nvidia.com/gpu": 2, "memory": "8Gi"},
+        "requests": {"cpu": "1"},
+    }
 
 
 def test_image_and_model_take_the_place_of_the_templates() -> None:
     [only] = made(variant("v", image="vllm:2", model={"name": "other", "revision": "r1"}))
     body = spec_body(only.spec)
-    assert (body["server"]["image"], body["model"]) == ("vllm:2", {"name": "other", "revision": "r1"})
+    assert (body["server"]["image"], body["model"]) == (
+        "vllm:2",
+        {"name": "other", "revision": "r1"},
+    )
 
 
 def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
@@ -175,7 +203,9 @@ def test_an_engine_without_api_server_is_varied_like_a_server() -> None:
     assert "server" not in body
 
 
-@pytest.mark.parametrize(("fields", "gpus"), [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)])
+@pytest.mark.parametrize(
+    ("fields", "gpus"), [({"replicas": 3}, 3), ({"replicas": 2, "nodesPerReplica": 4}, 8)]
+)
 def test_varied_replicas_and_nodes_count_their_gpus(fields: dict[str, int], gpus: int) -> None:
     one, other = made(variant("one"), variant("other", **fields))
     assert (one.gpus, other.gpus) == (1, gpus)
@@ -184,7 +214,9 @@ def test_varied_replicas_and_nodes_count_their_gpus(fields: dict[str, int], gpus
 
 @pytest.mark.parametrize("field", ["replicas", "nodesPerReplica"])
 def test_what_only_a_server_has_is_rejected_by_name_for_an_engine_without_one(field: str) -> None:
-    offline = template_body(server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})])
+    offline = template_body(
+        server=None, offline={"image": "v"}, workloads=[workload(load={"batchSizes": [1]})]
+    )
     with pytest.raises(ValueError, match=rf"spec\.matrix: variant two: {field} can't be set"):
         planned_variants(sweep_spec([variant("two", **{field: 2})], template=offline))
 
@@ -195,8 +227,13 @@ def test_gpus_are_those_of_the_variant() -> None:
 
 
 def test_settings_of_all_axes_are_laid_over_one_after_the_other() -> None:
-    found = planned_variants(sweep_spec(matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]}, template=TEMPLATE))
-    assert [v.spec.server.args[1:] for v in found if v.spec.server] == [["--a=1", "--b=3"], ["--a=2", "--b=3"]]
+    found = planned_variants(
+        sweep_spec(matrix={"grid": [axis("a", "1", "2"), axis("b", "3")]}, template=TEMPLATE)
+    )
+    assert [v.spec.server.args[1:] for v in found if v.spec.server] == [
+        ["--a=1", "--b=3"],
+        ["--a=2", "--b=3"],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -221,7 +258,8 @@ def test_a_variant_whose_run_is_none_is_rejected_by_name_and_field() -> None:
     many = variant("many", *(f"--x{n}" for n in range(32)))
     crowded = TEMPLATE | {"server": TEMPLATE["server"] | {"args": [f"--y{n}" for n in range(100)]}}
     with pytest.raises(
-        ValueError, match=r"^spec\.matrix: variant many: its run's spec\.server\.args: List should have"
+        ValueError,
+        match=r"^spec\.matrix: variant many: its run's spec\.server\.args: List should have",
     ):
         planned_variants(sweep_spec([variant("base"), many], template=crowded))
 

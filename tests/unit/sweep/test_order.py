@@ -53,7 +53,9 @@ def test_the_order_hangs_on_the_seed_and_not_on_the_name() -> None:
     replications=st.integers(1, 4),
 )
 def test_names_are_short_and_each_is_given_once(sweep: str, count: int, replications: int) -> None:
-    runs = planned(sweep, listed=[variant(f"v{n}") for n in range(count)], replications=replications)
+    runs = planned(
+        sweep, listed=[variant(f"v{n}") for n in range(count)], replications=replications
+    )
     names = [attempt.name for run in runs for attempt in attempts(run)]
     assert len(set(names)) == len(names) == count * replications * (1 + MAX_RETRIES)
     assert max(map(len, names)) <= MAX_RUN_NAME
@@ -64,7 +66,10 @@ def test_a_run_that_is_measured_again_has_the_same_spec_and_another_name() -> No
     owner = Owner(NAMESPACE, "s", UID)
     assert (first, second.name, second.attempt) == (planned()[1], "s-v2-r1-a2", 2)
     assert run_manifest(owner, second)["spec"] == run_manifest(owner, first)["spec"]
-    assert run_manifest(owner, second)["metadata"] == {**run_manifest(owner, first)["metadata"], "name": second.name}
+    assert run_manifest(owner, second)["metadata"] == {
+        **run_manifest(owner, first)["metadata"],
+        "name": second.name,
+    }
 
 
 def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
@@ -78,15 +83,21 @@ def test_seeds_differ_by_block_and_are_equal_within_one() -> None:
     assert seeds[1] == {7}
     assert all(0 <= seed < 2**31 for of_block in seeds.values() for seed in of_block)
     sent = [
-        {stage.seed for stage in planned_stages(BenchmarkRunSpec.model_validate(spec), run_uid="")} for spec in specs
+        {stage.seed for stage in planned_stages(BenchmarkRunSpec.model_validate(spec), run_uid="")}
+        for spec in specs
     ]
     assert sent[0] == sent[1]
     assert not sent[0] & sent[3]
 
 
 def test_the_block_of_a_run_stands_in_its_name() -> None:
-    run_of = {attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)}
-    assert all(block_of(name, sweep_variant=run.variant.number) == run.replication for name, run in run_of.items())
+    run_of = {
+        attempt.name: run for run in planned("s-v1-r9", replications=3) for attempt in attempts(run)
+    }
+    assert all(
+        block_of(name, sweep_variant=run.variant.number) == run.replication
+        for name, run in run_of.items()
+    )
     assert block_of("other", sweep_variant=1) is None
 
 

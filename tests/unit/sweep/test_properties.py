@@ -1,4 +1,5 @@
-"""What holds for every sweep, however its runs end and however often the operator dies on the way."""
+"""What holds for every sweep, however its runs end and however often the operator dies on the
+way."""
 
 from typing import Any
 
@@ -26,8 +27,8 @@ SPECS = st.builds(
 def played(
     spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None], *, cancel_at: int = -1
 ) -> SimulatedCluster:
-    """A sweep from its creation to its end. In each round the operator makes passes until it has nothing to do, or dies in
-    the first one; then the run that was created first ends."""
+    """A sweep from its creation to its end. In each round the operator makes passes until it has
+    nothing to do, or dies in the first one; then the run that was created first ends."""
     cluster = SimulatedCluster(dict(spec))
     operator = SimulatedOperator(cluster)
     for turn in range(200):
@@ -58,7 +59,9 @@ def until_settled(operator: SimulatedOperator) -> None:
 @st.composite
 def fates_of(draw: st.DrawFn) -> dict[str, str]:
     attempts = ("", "-a2", "-a3", "-a4")
-    names = [f"seqs-v{v}-r{r}{attempt}" for v in range(1, 6) for r in range(1, 4) for attempt in attempts]
+    names = [
+        f"seqs-v{v}-r{r}{attempt}" for v in range(1, 6) for r in range(1, 4) for attempt in attempts
+    ]
     return {name: draw(FATES) for name in names}
 
 

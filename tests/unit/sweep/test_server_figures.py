@@ -25,8 +25,12 @@ def side(*runs: MeasuredRun) -> Side:
 
 
 def test_means_over_the_runs_and_of_the_cache_the_most() -> None:
-    first = read("a", running_mean=33, waiting_mean=0, kv_cache_max_percent=9.4, prefix_hit_percent=46)
-    second = read("b", running_mean=35, waiting_mean=2, kv_cache_max_percent=99, prefix_hit_percent=48)
+    first = read(
+        "a", running_mean=33, waiting_mean=0, kv_cache_max_percent=9.4, prefix_hit_percent=46
+    )
+    second = read(
+        "b", running_mean=35, waiting_mean=2, kv_cache_max_percent=99, prefix_hit_percent=48
+    )
     assert server_figures(side(first, second), CELL) == {
         "running_mean": 34,
         "waiting_mean": 1,
@@ -47,7 +51,15 @@ def test_a_run_that_is_left_out_does_not_count_here_either() -> None:
 
 
 def test_the_table_has_them_beside_the_figures_of_the_client() -> None:
-    one = side(read("a", running_mean=12.345678, waiting_mean=0, kv_cache_max_percent=3, prefix_hit_percent=0))
+    one = side(
+        read(
+            "a",
+            running_mean=12.345678,
+            waiting_mean=0,
+            kv_cache_max_percent=3,
+            prefix_hit_percent=0,
+        )
+    )
     [found] = table([one], baseline="base", planned=[CELL], replications=1, missing={}).results
     assert {name: found.metrics[name] for name in SHOWN_FIGURES if name in found.metrics} == {
         "running_mean": 12.346,

@@ -32,17 +32,29 @@ def sides(given: Sides, **settings: Mapping[str, Any]) -> list[Side]:
 
 
 def tabled(
-    given: Sides, *, replications: int = 1, missing: Mapping[str, str] | None = None, **settings: Any
+    given: Sides,
+    *,
+    replications: int = 1,
+    missing: Mapping[str, str] | None = None,
+    **settings: Any,
 ) -> SweepTable:
     made = sides(given, **settings)
-    return table(made, baseline="base", planned=[CELL], replications=replications, missing=missing or {})
+    return table(
+        made, baseline="base", planned=[CELL], replications=replications, missing=missing or {}
+    )
 
 
 def words(found: SweepTable, name: str) -> dict[str, str]:
-    return {change.metric: change.word for row in found.results if row.variant == name for change in row.changes}
+    return {
+        change.metric: change.word
+        for row in found.results
+        if row.variant == name
+        for change in row.changes
+    }
 
 
-# ---- rows ----------------------------------------------------------------------------------------------------------
+# ---- rows
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_one_server_a_variant_is_compared_by_its_repeats_and_says_so() -> None:
@@ -67,7 +79,10 @@ def test_what_splitting_a_server_does_is_asked_of_ttft_and_e2el_first() -> None:
     given = {"base": [repeated("b")], "split": [repeated("s")], "wide": [repeated("w")]}
     found = tabled(given, split={"disaggregated": split})
     compared = {row.variant: [change.metric for change in row.changes] for row in found.results}
-    assert (compared["split"][:2], compared["wide"][0]) == (["MeanTTFT", "MeanE2EL"], "OutputThroughput")
+    assert (compared["split"][:2], compared["wide"][0]) == (
+        ["MeanTTFT", "MeanE2EL"],
+        "OutputThroughput",
+    )
     assert sorted(compared["split"]) == sorted(compared["wide"])
 
 
@@ -80,9 +95,13 @@ def test_one_repeat_on_one_server_has_a_change_and_no_word() -> None:
 def test_fresh_servers_are_compared_between_servers() -> None:
     random = Random(7)
     found = tabled(
-        {"base": servers("b", random, count=4), "same": servers("s", random, count=4), "slow": servers("w", random, count=4, effect=1.3)},
+        {
+            "base": servers("b", random, count=4),
+            "same": servers("s", random, count=4),
+            "slow": servers("w", random, count=4, effect=1.3),
+        },
         replications=4,
-    )  # fmt: skip
+    )
     assert found.scope == "BetweenServers"
     assert found.outcomes == {"same": "NoDetectableDifference", "slow": "Worse"}
     assert found.results[0].metrics["output_throughput"] == pytest.approx(1200, rel=0.05)
@@ -98,23 +117,30 @@ def test_percentiles_are_compared_from_five_servers_a_side_on(count: int, compar
         return run(name, [row(P99TTFT=tails["P99TTFT"] * by, P99TPOT=tails["P99TPOT"] * by)])
 
     measured = {
-        name: [server(f"{name}{n}", slow) for n in range(count)] for name, slow in (("base", 1.0), ("slow", 1.5))
+        name: [server(f"{name}{n}", slow) for n in range(count)]
+        for name, slow in (("base", 1.0), ("slow", 1.5))
     }
     found = tabled(measured, replications=count)
     expected = dict.fromkeys(tails, "Worse") if compared else {}
-    assert {metric: word for metric, word in words(found, "slow").items() if metric in tails} == expected
+    assert {
+        metric: word for metric, word in words(found, "slow").items() if metric in tails
+    } == expected
     assert all(("p99_ttft_ms" in each.metrics) is compared for each in found.results)
 
 
 def test_the_table_says_which_change_it_could_have_found() -> None:
     """That of the noisiest figure: half the noise finds half the change."""
     least = {
-        cv: tabled({name: [repeated(name, cv=cv)] for name in ("base", "a", "b")}).detectable_percent
+        cv: tabled(
+            {name: [repeated(name, cv=cv)] for name in ("base", "a", "b")}
+        ).detectable_percent
         for cv in (0.5, 1.0)
     }
     assert least[1.0] == pytest.approx(detectable_percent(5, 2 * 5, cv_percent=1.0), rel=0.01)
     assert least[0.5] == pytest.approx((least[1.0] or 0) / 2, rel=0.03)
-    assert tabled({"base": [run("b")], "wide": [run("w")]}).detectable_percent is None, "the noise is not known"
+    assert tabled({"base": [run("b")], "wide": [run("w")]}).detectable_percent is None, (
+        "the noise is not known"
+    )
 
 
 def test_verdicts_of_equal_variants_err_in_at_most_5_percent_of_sweeps() -> None:
@@ -123,7 +149,8 @@ def test_verdicts_of_equal_variants_err_in_at_most_5_percent_of_sweeps() -> None
         any(
             word in ("Better", "Worse")
             for word in tabled(
-                {name: servers(name, random, count=3) for name in ("base", "a", "b", "c", "d")}, replications=3
+                {name: servers(name, random, count=3) for name in ("base", "a", "b", "c", "d")},
+                replications=3,
             ).outcomes.values()
         )
         for _ in range(200)
@@ -179,7 +206,8 @@ def test_an_untrusted_server_is_left_out_with_a_remark() -> None:
 def test_model_and_gpus_may_differ_since_they_are_what_is_varied() -> None:
     two = {"model": {"name": "sparse"}, "resources": {"limits": {"nvidia.com/gpu": 2}}}
     found = tabled(
-        {"base": [repeated("b")], "wide": [run("w", [row(repeats=5, cv=1.0)], server={"gpus": 2})]}, wide=two
+        {"base": [repeated("b")], "wide": [run("w", [row(repeats=5, cv=1.0)], server={"gpus": 2})]},
+        wide=two,
     )
     assert found.outcomes == {"wide": "NoDetectableDifference"}
     assert [found.results[n].metrics["output_throughput_per_gpu"] for n in (0, 1)] == [1200, 600]
@@ -213,8 +241,14 @@ def serving(throughput: float, running: float, kv_percent: float) -> Result:
 
 
 def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_variants() -> None:
-    given = {"base": [run("b", [serving(20_300.0, 33.0, 9.4)])], "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])]}
-    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+    given = {
+        "base": [run("b", [serving(20_300.0, 33.0, 9.4)])],
+        "wide": [run("w", [serving(20_600.0, 267.0, 78.0)])],
+    }
+    kept = {
+        n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs]
+        for n, runs in given.items()
+    }
     [wide] = [each for each in tabled(kept).results if each.variant == "wide" and each.runs]
     assert wide.limit is not None
     assert wide.limit.limit == "Compute"
@@ -222,11 +256,18 @@ def test_more_at_once_that_brings_no_more_throughput_names_the_limit_by_the_vari
 
 
 @pytest.mark.parametrize(("workload", "backed"), [("chat", "Compute"), ("other", None)])
-def test_what_a_variants_profile_says_stands_behind_the_sentence_on_compute(workload: str, backed: str | None) -> None:
-    profile = ProfileStatus(limit="Compute", sentence="Full.", evidence={"workload": workload, "stepTokens": 9000})
+def test_what_a_variants_profile_says_stands_behind_the_sentence_on_compute(
+    workload: str, backed: str | None
+) -> None:
+    profile = ProfileStatus(
+        limit="Compute", sentence="Full.", evidence={"workload": workload, "stepTokens": 9000}
+    )
     wide = run("w", [serving(20_600.0, 267.0, 78.0)], status={"profile": profile})
     given = {"base": [run("b", [serving(20_300.0, 33.0, 9.4)])], "wide": [wide]}
-    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+    kept = {
+        n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs]
+        for n, runs in given.items()
+    }
     [row] = [each for each in tabled(kept).results if each.variant == "wide" and each.runs]
     assert row.limit is not None
     assert row.limit.sentence.endswith("compute is the limit.") is (backed is None)
@@ -238,7 +279,13 @@ def test_what_a_variants_profile_says_stands_behind_the_sentence_on_compute(work
 def test_loads_that_searches_found_stand_with_their_variant() -> None:
     def searched(name: str, lower: str | None) -> MeasuredRun:
         result = SearchResult(
-            workload="chat", axis="rate", outcome="Bracketed", lower=lower, probes=5, stages=5, sentence="found"
+            workload="chat",
+            axis="rate",
+            outcome="Bracketed",
+            lower=lower,
+            probes=5,
+            stages=5,
+            sentence="found",
         )
         return run(name, status={"searches": [result]})
 
@@ -248,7 +295,10 @@ def test_loads_that_searches_found_stand_with_their_variant() -> None:
 
 def test_what_memory_keeps_of_a_run_makes_the_same_table() -> None:
     whole = {"base": [repeated("b")], "wide": [repeated("w", MeanTTFT=30.0)]}
-    kept = {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in whole.items()}
+    kept = {
+        n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs]
+        for n, runs in whole.items()
+    }
     assert tabled(whole) == tabled(kept)
 
 
@@ -260,14 +310,23 @@ def reporting(name: str, *, failed: float = 0.0, **reported: str) -> MeasuredRun
 
 
 def in_memory(given: Sides) -> Sides:
-    return {n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs] for n, runs in given.items()}
+    return {
+        n: [MeasuredRun(r.name, r.uid, r.spec, essence(r.status)) for r in runs]
+        for n, runs in given.items()
+    }
 
 
 def test_a_server_that_fell_back_is_not_averaged_with_others() -> None:
     flash, other = "FLASH_ATTN", "TRITON_ATTN"
     given = {
-        "base": [reporting("b1", attention_backend=flash), reporting("b2", attention_backend=flash)],
-        "wide": [reporting("w1", attention_backend=flash), reporting("w2", attention_backend=other)],
+        "base": [
+            reporting("b1", attention_backend=flash),
+            reporting("b2", attention_backend=flash),
+        ],
+        "wide": [
+            reporting("w1", attention_backend=flash),
+            reporting("w2", attention_backend=other),
+        ],
     }
     found = tabled(in_memory(given), replications=2)
     assert words(found, "wide") == {}
@@ -283,7 +342,9 @@ def test_what_else_differs_is_noted_once_beside_the_words() -> None:
     assert [each.reason is not None for each in found.results] == [False, True]
 
 
-def a_plateau(*, stage: float, plateau: float | None = None, users: int = 8, verdict: str = "Valid") -> Result:
+def a_plateau(
+    *, stage: float, plateau: float | None = None, users: int = 8, verdict: str = "Valid"
+) -> Result:
     """With the output throughput of its whole stage, and of its plateau if it has one."""
     whole = row(f"chat/concurrency={users}", repeats=5, cv=1.0, OutputThroughput=stage)
     steady = {} if plateau is None else dict.fromkeys(THROUGHPUTS, plateau)
@@ -299,8 +360,14 @@ def on_a_plateau(name: str, *, stage: float, plateau: float | None = None) -> Me
 def test_load_points_compete_by_one_part_of_the_stage_and_invalid_ones_decide_nothing(
     verdict: str, best: tuple[int, float]
 ) -> None:
-    rows = [a_plateau(stage=800.0, plateau=1000.0), a_plateau(users=16, stage=880.0, plateau=1100.0)]
-    given = {"base": [run("b", rows)], "wide": [run("w", [a_plateau(users=16, stage=500.0, verdict=verdict)])]}
+    rows = [
+        a_plateau(stage=800.0, plateau=1000.0),
+        a_plateau(users=16, stage=880.0, plateau=1100.0),
+    ]
+    given = {
+        "base": [run("b", rows)],
+        "wide": [run("w", [a_plateau(users=16, stage=500.0, verdict=verdict)])],
+    }
     cells = [f"chat/concurrency={users}" for users in (8, 16)]
     [found] = best_variants(contenders(sides(given), cells), [])
     assert (found.cell, found.throughput_per_gpu) == (f"chat/concurrency={best[0]}", best[1])
@@ -320,11 +387,17 @@ def test_figures_that_were_compared_by_another_part_stand_beside_their_change() 
         "base": [on_a_plateau("b", stage=400.0, plateau=1000.0)],
         "wide": [on_a_plateau("w", stage=600.0)],
     }
-    found = table(sides(given), baseline="base", planned=["chat/concurrency=8"], replications=1, missing={})
-    change = next(c for each in found.results for c in each.changes if c.metric == "OutputThroughput")
+    found = table(
+        sides(given), baseline="base", planned=["chat/concurrency=8"], replications=1, missing={}
+    )
+    change = next(
+        c for each in found.results for c in each.changes if c.metric == "OutputThroughput"
+    )
     assert (change.baseline, change.value) == (400.0, 600.0)
     assert change.change_percent == pytest.approx(50.0)
-    assert {c.value for each in found.results for c in each.changes if c.metric == "MeanTTFT"} == {None}
+    assert {c.value for each in found.results for c in each.changes if c.metric == "MeanTTFT"} == {
+        None
+    }
 
 
 def test_load_points_of_the_best_that_are_as_good_make_it_look_better_than_it_is() -> None:
@@ -337,12 +410,15 @@ def test_load_points_of_the_best_that_are_as_good_make_it_look_better_than_it_is
     assert among.optimism_percent > 0.3
 
 
-# ---- best ----------------------------------------------------------------------------------------------------------
+# ---- best
+# ----------------------------------------------------------------------------------------------------------
 
 
 def meeting(outcome: str, **figures: Any) -> Result:
     result = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": outcome}
-    return Result.model_validate(row(repeats=5, cv=1.0, **figures).model_dump() | {"objectives": [result]})
+    return Result.model_validate(
+        row(repeats=5, cv=1.0, **figures).model_dump() | {"objectives": [result]}
+    )
 
 
 def test_the_best_has_the_most_throughput_per_gpu() -> None:
@@ -351,7 +427,12 @@ def test_the_best_has_the_most_throughput_per_gpu() -> None:
         two={"resources": {"limits": {"nvidia.com/gpu": 2}}},
     )
     [best] = best_variants(contenders(made, [CELL]), [])
-    assert (best.objective, best.variant, best.throughput_per_gpu, best.tied_with) == ("throughput", "base", 1200, [])
+    assert (best.objective, best.variant, best.throughput_per_gpu, best.tied_with) == (
+        "throughput",
+        "base",
+        1200,
+        [],
+    )
 
 
 def test_variants_that_cannot_be_told_from_the_best_are_named() -> None:
@@ -397,14 +478,19 @@ def test_more_arrivals_or_fewer_gpus_are_more_than_luck() -> None:
     }
     [best] = best_variants(contenders(sides(given, two=two), [CELL, "chat/rate=8"]), [])
     assert (best.variant, best.tied_with) == ("more", [])
-    [best] = best_variants(contenders(sides({n: given[n] for n in ("base", "two")}, two=two), [CELL]), [])
+    [best] = best_variants(
+        contenders(sides({n: given[n] for n in ("base", "two")}, two=two), [CELL]), []
+    )
     assert (best.variant, best.tied_with) == ("base", [])
 
 
 def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() -> None:
-    """Six equal variants: the true best is any of them. Without a correction for choosing, more than 5 % lose one that counts."""
+    """Six equal variants: the true best is any of them. Without a correction for choosing, more
+    than 5 % lose one that counts."""
     random, rounds = Random(13), 60
-    made = [sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)]
+    made = [
+        sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)
+    ]
     best = [best_variants(contenders(each, [CELL]), [])[0] for each in made]
     assert sum("a" not in (each.variant, *each.tied_with) for each in best) <= 0.05 * rounds
     too_high = fmean(100 * (each.throughput_per_gpu / 1200 - 1) for each in best)
@@ -412,9 +498,12 @@ def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() ->
     assert fmean(each.optimism_percent or 0 for each in best) == pytest.approx(too_high, abs=0.35)
 
 
-@pytest.mark.parametrize(("word", "name"), [("Worse", "s-v{}-r{}"), ("NoDetectableDifference", "run-{}-{}")])
+@pytest.mark.parametrize(
+    ("word", "name"), [("Worse", "s-v{}-r{}"), ("NoDetectableDifference", "run-{}-{}")]
+)
 def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
-    """Servers of a block share 10 % of luck; whose names tell no block are compared as if they did not."""
+    """Servers of a block share 10 % of luck; whose names tell no block are compared as if they did
+    not."""
     random, luck = Random(23), [0.85, 0.95, 1.0, 1.05, 1.1, 1.2]
     runs = [
         run(name.format(number, block), MeanTTFT=43.0 * each * effect * random.gauss(1, 0.003))
@@ -422,7 +511,10 @@ def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
         for number, effect in ((1, 1.0), (2, 1.03))
     ]
     spec = sweep_spec([variant("base"), variant("slow")], replications=6)
-    listed = [TabledRun(variant=("base", "slow")[n % 2], name=r.name, uid=r.uid) for n, r in enumerate(runs)]
+    listed = [
+        TabledRun(variant=("base", "slow")[n % 2], name=r.name, uid=r.uid)
+        for n, r in enumerate(runs)
+    ]
     found = sweep_table(spec, listed, {r.uid: r.status for r in runs}, baseline="base", missing={})
     slow = next(r for r in found.results if (r.variant, r.cell) == ("slow", CELL))
     assert {change.metric: change.word for change in slow.changes}["MeanTTFT"] == word
@@ -449,7 +541,10 @@ def test_the_least_share_of_answers_stands_in_the_row() -> None:
 
 def test_one_that_is_beaten_is_not_named_and_alone_none_is_optimistic() -> None:
     random = Random(17)
-    given = {"base": servers("b", random, count=4), "slow": servers("s", random, count=4, effect=1.3)}
+    given = {
+        "base": servers("b", random, count=4),
+        "slow": servers("s", random, count=4, effect=1.3),
+    }
     [best] = best_variants(contenders(sides(given), [CELL]), [])
     assert (best.variant, best.tied_with, best.optimism_percent) == ("base", [], 0)
     [once] = best_variants(contenders(sides({"base": [run("b")]}), [CELL]), [])
@@ -457,8 +552,11 @@ def test_one_that_is_beaten_is_not_named_and_alone_none_is_optimistic() -> None:
 
 
 def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
-    given = {"base": [run("b", [meeting("Met")])], "fast": [run("f", [meeting("Missed", OutputThroughput=2000.0)])],
-             "maybe": [run("m", [meeting("Inconclusive", OutputThroughput=1900.0)])]}  # fmt: skip
+    given = {
+        "base": [run("b", [meeting("Met")])],
+        "fast": [run("f", [meeting("Missed", OutputThroughput=2000.0)])],
+        "maybe": [run("m", [meeting("Inconclusive", OutputThroughput=1900.0)])],
+    }
     able = contenders(sides(given), [CELL])
     assert {b.objective: b.variant for b in best_variants(able, [OBJECTIVE])} == {
         "throughput": "fast",
@@ -469,27 +567,42 @@ def test_only_those_count_that_keep_the_objective_with_certainty() -> None:
 def test_of_several_objectives_all_together_are_requested_too() -> None:
     other = Objective(metric="TPOT", percentile="99", max_milliseconds=20)
     able = contenders(sides({"base": [run("b", [meeting("Met")])]}), [CELL])
-    assert [b.objective for b in best_variants(able, [OBJECTIVE, other])] == ["throughput", "TTFT p99 <= 500 ms"]
+    assert [b.objective for b in best_variants(able, [OBJECTIVE, other])] == [
+        "throughput",
+        "TTFT p99 <= 500 ms",
+    ]
 
 
 def test_a_variant_whose_runs_disagree_on_an_objective_does_not_keep_it() -> None:
     given = {"base": [run("b1", [meeting("Met")]), run("b2", [meeting("Inconclusive")])]}
-    assert [b.objective for b in best_variants(contenders(sides(given), [CELL]), [OBJECTIVE])] == ["throughput"]
+    assert [b.objective for b in best_variants(contenders(sides(given), [CELL]), [OBJECTIVE])] == [
+        "throughput"
+    ]
 
 
 def test_invalid_figures_win_nothing() -> None:
-    made = sides({"base": [run("b")], "wide": [run("w", [row(verdict="Invalid", OutputThroughput=9e9)])]})
+    made = sides(
+        {"base": [run("b")], "wide": [run("w", [row(verdict="Invalid", OutputThroughput=9e9)])]}
+    )
     able = contenders(made, [CELL])
     assert [b.variant for b in best_variants(able, [])] == ["base"]
     assert [point.variant for point in pareto_front(able)] == ["base"]
 
 
-# ---- front ---------------------------------------------------------------------------------------------------------
+# ---- front
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_front_leaves_out_what_another_beats_in_both() -> None:
-    figures = {"base": (1000.0, 10.0), "dominated": (900.0, 12.0), "fast": (2000.0, 20.0), "equal": (1000.0, 10.0)}
-    made = sides({name: [run(name, OutputThroughput=o, MeanTPOT=t)] for name, (o, t) in figures.items()})
+    figures = {
+        "base": (1000.0, 10.0),
+        "dominated": (900.0, 12.0),
+        "fast": (2000.0, 20.0),
+        "equal": (1000.0, 10.0),
+    }
+    made = sides(
+        {name: [run(name, OutputThroughput=o, MeanTPOT=t)] for name, (o, t) in figures.items()}
+    )
     front = pareto_front(contenders(made, [CELL]))
     assert [(p.variant, p.throughput_per_gpu, p.mean_tpot_ms) for p in front] == [
         ("base", 1000, 10),
@@ -502,7 +615,10 @@ def test_the_front_says_which_points_are_more_than_noise() -> None:
     random = Random(19)
     figures = {"base": (1000.0, 10.0), "same": (1005.0, 11.0), "fast": (2000.0, 20.0)}
     given = {
-        name: [run(f"{name}{n}", OutputThroughput=o * random.gauss(1, 0.015), MeanTPOT=t) for n in range(4)]
+        name: [
+            run(f"{name}{n}", OutputThroughput=o * random.gauss(1, 0.015), MeanTPOT=t)
+            for n in range(4)
+        ]
         for name, (o, t) in figures.items()
     }
     front = pareto_front(contenders(sides(given), [CELL]))
@@ -515,4 +631,7 @@ def test_the_front_says_which_points_are_more_than_noise() -> None:
 def test_each_workload_has_a_front_of_its_own() -> None:
     rows = [row(), row("code/rate=4", OutputThroughput=1.0, MeanTPOT=900.0)]
     front = pareto_front(contenders(sides({"base": [run("b", rows)]}), [CELL, "code/rate=4"]))
-    assert [(p.workload, p.cell) for p in front] == [("chat", "chat/rate=4"), ("code", "code/rate=4")]
+    assert [(p.workload, p.cell) for p in front] == [
+        ("chat", "chat/rate=4"),
+        ("code", "code/rate=4"),
+    ]

@@ -13,7 +13,13 @@ from unit.sweep.sweeps import a_run, failed, sweep_body, variant
 
 def change(word: str) -> Change:
     return Change.model_validate(
-        {"metric": "MeanTTFT", "word": word, "changePercent": -12.34, "lowPercent": -20.12, "highPercent": -3.456}
+        {
+            "metric": "MeanTTFT",
+            "word": word,
+            "changePercent": -12.34,
+            "lowPercent": -20.12,
+            "highPercent": -3.456,
+        }
     )
 
 
@@ -21,7 +27,13 @@ def rows(count: int, words: list[str]) -> list[Row]:
     metrics: dict[str, float | None] = {"output_throughput": 1234.5, "mean_ttft_ms": 12.345}
     changes = [change(word) for word in words]
     return [
-        Row(variant=f"variant-{n}", cell="chat/rate=4", metrics=metrics, changes=changes, verdict="Valid")
+        Row(
+            variant=f"variant-{n}",
+            cell="chat/rate=4",
+            metrics=metrics,
+            changes=changes,
+            verdict="Valid",
+        )
         for n in range(count)
     ]
 
@@ -36,10 +48,17 @@ def test_what_did_not_change_goes_first_and_what_got_worse_last() -> None:
     kept = fitted(whole, max_bytes=30_000)
     assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
     assert len(kept.results) == 100
-    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].changes", 400, 100)]
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [
+        ("results[].changes", 400, 100)
+    ]
 
 
-SERVER = {"running_mean": 1.5, "waiting_mean": 2.5, "kv_cache_max_percent": 3.5, "prefix_hit_percent": 4.5}
+SERVER = {
+    "running_mean": 1.5,
+    "waiting_mean": 2.5,
+    "kv_cache_max_percent": 3.5,
+    "prefix_hit_percent": 4.5,
+}
 DERIVED = {"output_throughput_per_gpu": 1234.5, "total_token_throughput": 12_345.0}
 
 
@@ -48,10 +67,14 @@ def with_figures(found: list[Row], figures: dict[str, float]) -> list[Row]:
 
 
 def test_server_side_tokens_win_over_word_counts_with_a_remark() -> None:
-    whole = SweepTable(results=with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED))
+    whole = SweepTable(
+        results=with_figures(rows(100, ["Worse", "NoDetectableDifference"]), SERVER | DERIVED)
+    )
     kept = fitted(whole, max_bytes=36_000)
     assert {change.word for row in kept.results for change in row.changes} == {"Worse"}
-    assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.results)
+    assert all(
+        set(row.metrics) == {"output_throughput", "mean_ttft_ms", *DERIVED} for row in kept.results
+    )
     assert [(t.field, t.total, t.included) for t in kept.truncated] == [
         ("results[].metrics", 800, 400),
         ("results[].changes", 200, 100),
@@ -59,10 +82,14 @@ def test_server_side_tokens_win_over_word_counts_with_a_remark() -> None:
 
 
 def test_what_other_figures_give_goes_before_whole_rows() -> None:
-    kept = fitted(SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)), max_bytes=20_000)
+    kept = fitted(
+        SweepTable(results=with_figures(rows(100, []), SERVER | DERIVED)), max_bytes=20_000
+    )
     assert len(kept.results) == 100
     assert all(set(row.metrics) == {"output_throughput", "mean_ttft_ms"} for row in kept.results)
-    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("results[].metrics", 800, 200)]
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [
+        ("results[].metrics", 800, 200)
+    ]
 
 
 def test_rows_go_from_the_end_when_nothing_else_is_left() -> None:
@@ -77,13 +104,21 @@ def test_searches_go_before_rows_with_a_remark() -> None:
     searches = {f"variant-{n}": found for n in range(32)}
     kept = fitted(SweepTable(results=rows(20, []), searches=searches))
     assert (len(kept.results), kept.searches) == (20, {name: [] for name in searches})
-    assert [(t.field, t.total, t.included) for t in kept.truncated] == [("variants[].searches", 512, 0)]
+    assert [(t.field, t.total, t.included) for t in kept.truncated] == [
+        ("variants[].searches", 512, 0)
+    ]
 
 
 def test_every_list_keeps_its_bound() -> None:
-    best = BestVariant(workload="w", objective="throughput", variant="v", cell="c", throughput_per_gpu=1.0)
-    point = FrontPoint(workload="w", variant="v", cell="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0)
-    kept = fitted(SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200), max_bytes=10**9)
+    best = BestVariant(
+        workload="w", objective="throughput", variant="v", cell="c", throughput_per_gpu=1.0
+    )
+    point = FrontPoint(
+        workload="w", variant="v", cell="c", throughput_per_gpu=1.0, mean_tpot_ms=1.0
+    )
+    kept = fitted(
+        SweepTable(results=rows(300, []), best=[best] * 100, front=[point] * 200), max_bytes=10**9
+    )
     assert (len(kept.results), len(kept.best), len(kept.front)) == (MAX_ROWS, 64, 128)
 
 
@@ -91,9 +126,13 @@ def test_the_largest_sweep_has_a_status_below_100_kb() -> None:
     names = [f"{'x' * 57}-{n:02d}" for n in range(32)]
     template = spec_body(
         workloads=[workload("w" * 40, load=concurrencies(*range(1, 9)))],
-        objectives=[{"metric": "TTFT", "percentile": str(p), "maxMilliseconds": 1} for p in range(80, 96)],
+        objectives=[
+            {"metric": "TTFT", "percentile": str(p), "maxMilliseconds": 1} for p in range(80, 96)
+        ],
     )
-    cluster = SimulatedCluster(sweep_body([variant(name) for name in names], template=template, replications=4))
+    cluster = SimulatedCluster(
+        sweep_body([variant(name) for name in names], template=template, replications=4)
+    )
     for number in range(1, 33):
         for replication in range(1, 5):
             name = f"seqs-v{number}-r{replication}"
@@ -114,8 +153,12 @@ def test_a_sweep_of_256_rows_with_every_figure_measured_stays_below_100_kb() -> 
     }
     measured = {f"variant-{number:02d}": Measured(server=server) for number in range(32)}
     load = workload("w" * 12, load=concurrencies(*range(8, 16)))
-    found = finished_sweep(measured, cells=cells, replications=2, template=spec_body(workloads=[load]))
+    found = finished_sweep(
+        measured, cells=cells, replications=2, template=spec_body(workloads=[load])
+    )
     assert len(json.dumps(found.body["status"])) < 100_000
-    assert len(found.status.results) > 200, "figures go before rows; of whole rows not 150 would fit"
+    assert len(found.status.results) > 200, (
+        "figures go before rows; of whole rows not 150 would fit"
+    )
     assert all("output_throughput" in row.metrics for row in found.status.results)
     assert "results[].metrics" in [cut.field for cut in found.status.truncated]

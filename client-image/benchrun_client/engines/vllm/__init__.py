@@ -7,8 +7,8 @@ from benchrun_client.engines.vllm import launch, log, metric_names
 
 
 def is_reset(body: str) -> bool:
-    """vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body is empty: it is believed then,
-    and the hit ratio of the stage shows whether it did."""
+    """vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body
+    is empty: it is believed then, and the hit ratio of the stage shows whether it did."""
     if not body:
         return True
     try:
@@ -25,7 +25,8 @@ ENGINE = Engine(
     user=launch.USER,
     environment=launch.ENVIRONMENT,
     development_mode="VLLM_SERVER_DEV_MODE",
-    node_address="VLLM_HOST_IP",  # its own guess is the address from which it would reach the internet
+    # its own guess is the address from which it would reach the internet
+    node_address="VLLM_HOST_IP",
     transfer_address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # its own default is localhost
     serve_args=launch.serve_args,
     filled_in=launch.filled_in,
@@ -41,7 +42,8 @@ ENGINE = Engine(
     models_path="/v1/models",
     version_path="/version",
     metrics_path="/metrics",
-    reset_path="/reset_prefix_cache?reset_external=true",  # without external tiers the flag changes nothing
+    # without external tiers the flag changes nothing
+    reset_path="/reset_prefix_cache?reset_external=true",
     start_profile_path="/start_profile",
     stop_profile_path="/stop_profile",
     profile_remedy="start it with --profiler-config (before vLLM 0.13: VLLM_TORCH_PROFILER_DIR)",

@@ -1,4 +1,5 @@
-"""How vLLM is started: the arguments and variables that benchrun sets, and flags that users had better leave alone."""
+"""How vLLM is started: the arguments and variables that benchrun sets, and flags that users had
+better leave alone."""
 
 import json
 import re
@@ -7,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from benchrun_client.engines.engine import ServedFiles
 
 PORT = 8000
-USER = 2000  # The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp.
+# The uid of user `vllm` in vLLM's images; any other works too, since HOME and caches point to /tmp.
+USER = 2000
 ENVIRONMENT = {
     "HOME": "/tmp",
     "USER": "vllm",
@@ -19,7 +21,10 @@ ENVIRONMENT = {
     "VLLM_NO_USAGE_STATS": "1",
 }
 FLAG_WARNINGS = {
-    "--disable-log-stats": ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks can't be made",
+    "--disable-log-stats": (
+        ": takes away vLLM's metrics: no running, waiting or KV cache figures, and most checks "
+        "can't be made"
+    ),
 }
 _PLAIN_HTTP = "the client uses plain HTTP; remove it"
 _BY_NODES = "set server.nodesPerReplica instead"
@@ -45,8 +50,8 @@ REFUSED_VARIABLES = {"VLLM_API_KEY": OWNED_FLAGS["--api-key"]}
 PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", "--port": "$(PORT)"}
 """What a command may give to an owned flag."""
 API_SERVER = "vllm.entrypoints.openai.api_server"
-"""The module that images before `vllm serve` begin with. It takes the model by flag only: a model without one is passed over, and
-vLLM's own default model is served (vllm#32294)."""
+"""The module that images before `vllm serve` begin with. It takes the model by flag only: a model
+without one is passed over, and vLLM's own default model is served (vllm#32294)."""
 SHORT_FLAGS = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -57,20 +62,28 @@ SHORT_FLAGS = {
     "-r": "node-rank",
 }
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
-"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15, variables said the same."""
+"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15,
+variables said the same."""
 MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
-    """Arguments of `vllm serve` for a model, but for those that the command carries by a placeholder."""
-    optional = {"revision": model.revision, "tokenizer": model.tokenizer, "chat-template": model.chat_template}
+    """Arguments of `vllm serve` for a model, but for those that the command carries by a
+    placeholder."""
+    optional = {
+        "revision": model.revision,
+        "tokenizer": model.tokenizer,
+        "chat-template": model.chat_template,
+    }
     given = [f"--{flag}={value}" for flag, value in optional.items() if value is not None]
     own = {
         "--model": model.path,
         "--served-model-name": f"--served-model-name={model.name}",
         "--port": f"--port={PORT}",
     }
-    left = [arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)]
+    left = [
+        arg for flag, arg in own.items() if not any(PLACEHOLDERS[flag] in word for word in command)
+    ]
     return [*left, *given]
 
 
@@ -83,16 +96,27 @@ def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
     return filled
 
 
-def owned_flag(words: Sequence[str], *, placeholders: Mapping[str, str] | None = None) -> tuple[int, str] | None:
-    """The first word that is a flag of the operator's: its place, and what to do instead; None: there is none. argparse also takes
-    the beginning of a flag's name for the flag. The value is not repeated: it may be a secret."""
+def owned_flag(
+    words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
+) -> tuple[int, str] | None:
+    """The first word that is a flag of the operator's: its place, and what to do instead; None:
+    there is none. argparse also takes the beginning of a flag's name for the flag. The value is not
+    repeated: it may be a secret."""
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         name = f"--{SHORT_FLAGS[name]}" if name in SHORT_FLAGS else name.replace("_", "-")
         flag = next(
-            (each for each in OWNED_FLAGS if name[:2] == "--" and len(name) > 3 and each.startswith(name)), None
+            (
+                each
+                for each in OWNED_FLAGS
+                if name[:2] == "--" and len(name) > 3 and each.startswith(name)
+            ),
+            None,
         )
-        given, allowed = value if equals else next(iter(words[place + 1 :]), ""), (placeholders or {}).get(flag or "")
+        given, allowed = (
+            value if equals else next(iter(words[place + 1 :]), ""),
+            (placeholders or {}).get(flag or ""),
+        )
         if flag is not None and (name != flag or given != allowed):
             which = flag if name == flag else f"{name}, short for {flag},"
             hint = f" (its only value here: {allowed})" if allowed else ""
@@ -101,25 +125,37 @@ def owned_flag(words: Sequence[str], *, placeholders: Mapping[str, str] | None =
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
-    """What is wrong with a command: its place, and what to do instead. What a script does is not looked into."""
+    """What is wrong with a command: its place, and what to do instead. What a script does is not
+    looked into."""
     if (owned := owned_flag(command, placeholders=PLACEHOLDERS)) is not None:
         return owned
     model = PLACEHOLDERS["--model"]
-    for place, (program, verb, word) in enumerate(zip(command, command[1:], command[2:], strict=False)):
+    for place, (program, verb, word) in enumerate(
+        zip(command, command[1:], command[2:], strict=False)
+    ):
         if program.rpartition("/")[2] == "vllm" and verb == "serve" and word[:1] not in ("-", "$"):
             return place + 2, f"{word} would be the model: write {model}, or leave it out"
     if API_SERVER in command and not any(model in word for word in command):
-        return list(command).index(API_SERVER), f"{API_SERVER} takes a model by flag only: add --model={model}"
+        return list(command).index(
+            API_SERVER
+        ), f"{API_SERVER} takes a model by flag only: add --model={model}"
     return None
 
 
 def node_args(nodes: int) -> list[str]:
-    """vLLM runs over nodes by its own processes, without Ray: every pod gets the same arguments, with its rank and the leader's
-    address in them. LeaderWorkerSet puts both variables into its containers."""
-    return [f"--nnodes={nodes}", "--node-rank=$(LWS_WORKER_INDEX)", "--master-addr=$(LWS_LEADER_ADDRESS)"]
+    """vLLM runs over nodes by its own processes, without Ray: every pod gets the same arguments,
+    with its rank and the leader's address in them. LeaderWorkerSet puts both variables into its
+    containers."""
+    return [
+        f"--nnodes={nodes}",
+        "--node-rank=$(LWS_WORKER_INDEX)",
+        "--master-addr=$(LWS_LEADER_ADDRESS)",
+    ]
 
 
-def transfer_args(connector: str, role: str | None, settings: Mapping[str, object] | None) -> list[str]:
+def transfer_args(
+    connector: str, role: str | None, settings: Mapping[str, object] | None
+) -> list[str]:
     """--kv-transfer-config of a role, prefill or decode; None: kv_both."""
     kv_role = {"prefill": "kv_producer", "decode": "kv_consumer", None: "kv_both"}[role]
     fields: dict[str, object] = {"kv_connector": connector, "kv_role": kv_role}
@@ -129,12 +165,18 @@ def transfer_args(connector: str, role: str | None, settings: Mapping[str, objec
 
 
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
-    """Arguments and variables for torch's profiler in the workers, without Python's stacks: they take as long as what they show. An
-    image whose tag is no version is taken for a current one."""
+    """Arguments and variables for torch's profiler in the workers, without Python's stacks: they
+    take as long as what they show. An image whose tag is no version is taken for a current one."""
     if _OLD_IMAGE.search(image):
         # A large trace takes longer to write than the engine's answers may.
         old = {"WITH_STACK": "0", "DIR": directory}
-        return [], {"VLLM_RPC_TIMEOUT": "1800000"} | {f"VLLM_TORCH_PROFILER_{name}": old[name] for name in old}
-    settings = {"profiler": "torch", "torch_profiler_dir": directory, "torch_profiler_with_stack": False}
+        return [], {"VLLM_RPC_TIMEOUT": "1800000"} | {
+            f"VLLM_TORCH_PROFILER_{name}": old[name] for name in old
+        }
+    settings = {
+        "profiler": "torch",
+        "torch_profiler_dir": directory,
+        "torch_profiler_with_stack": False,
+    }
     settings |= {"ignore_frontend": True, "max_iterations": MAX_PROFILED_STEPS}
     return [f"--profiler-config={json.dumps(settings, separators=(',', ':'))}"], {}

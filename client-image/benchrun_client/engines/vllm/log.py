@@ -1,4 +1,5 @@
-"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it compiled while it served."""
+"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it
+compiled while it served."""
 
 import re
 from collections import defaultdict
@@ -8,7 +9,9 @@ from itertools import islice
 
 from benchrun_client.engines.engine import LogCause, StartupPhases
 
-PREFIX = re.compile(r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?")
+PREFIX = re.compile(
+    r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?"
+)
 _GATED_CAUSE = (
     "ModelGated",
     "The hub refuses this model",
@@ -16,27 +19,38 @@ _GATED_CAUSE = (
     "and name it in spec.model.source.hub.tokenSecretRef.",
 )
 _GATED = (
-    "cannot access gated repo", "you are trying to access a gated repo", "is a gated repository", "access to model",
+    "cannot access gated repo",
+    "you are trying to access a gated repo",
+    "is a gated repository",
+    "access to model",
     "gatedrepoerror",
-)  # fmt: skip
+)
 _NOT_FOUND = (
-    "is not a local folder and is not a valid model identifier", "invalid repository id or local directory specified",
-    "repository not found for url", "revision not found for url", "is not a valid git identifier",
-    "repo id must be in the form", "cannot find any model weights with", "does not appear to have a file named",
-    "cannot find an appropriate cached snapshot folder", "no config file found",
-)  # fmt: skip
+    "is not a local folder and is not a valid model identifier",
+    "invalid repository id or local directory specified",
+    "repository not found for url",
+    "revision not found for url",
+    "is not a valid git identifier",
+    "repo id must be in the form",
+    "cannot find any model weights with",
+    "does not appear to have a file named",
+    "cannot find an appropriate cached snapshot folder",
+    "no config file found",
+)
 CAUSES = (
     LogCause(
         "UsageError",
         "vLLM refused its arguments",
-        "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image lists its flags).",
+        "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image "
+        "lists its flags).",
         ("error: ",),
         exit_code=2,  # argparse's
     ),
     LogCause(  # a ValueError by form, so ahead of InvalidArgument
         "KVCacheTooSmall",
         "The KV cache is too small",
-        "Lower --max-model-len, raise --gpu-memory-utilization, or use a larger GPU or more of them.",
+        "Lower --max-model-len, raise --gpu-memory-utilization, or use a larger GPU or more of "
+        "them.",
         (
             "no available memory for the cache blocks",
             "which is larger than the available kv cache memory",
@@ -54,8 +68,14 @@ CAUSES = (
     LogCause(
         "OutOfGPUMemory",
         "The GPU ran out of memory",
-        "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, or fewer --max-num-seqs.",
-        ("out of memory. tried to allocate", "outofmemoryerror", "cuda out of memory", "hip out of memory"),
+        "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, "
+        "or fewer --max-num-seqs.",
+        (
+            "out of memory. tried to allocate",
+            "outofmemoryerror",
+            "cuda out of memory",
+            "hip out of memory",
+        ),
     ),
     LogCause(*_GATED_CAUSE, _GATED),  # ahead of not found, whose words mention gating
     LogCause(  # a missing model is also a 401 there
@@ -66,14 +86,16 @@ CAUSES = (
     LogCause(
         "ModelNotFound",
         "The model was not found",
-        "Check spec.model: name, revision, and that the source holds config.json and weights; a private model also needs "
+        "Check spec.model: name, revision, and that the source holds config.json and weights; a "
+        "private model also needs "
         "spec.model.source.hub.tokenSecretRef.",
         _NOT_FOUND,
     ),
     LogCause(
         "ModelNotFound",
         "The model could not be downloaded",
-        "Let the pod reach the hub, or take the model from spec.model.source.pvc, imageVolume or path.",
+        "Let the pod reach the hub, or take the model from spec.model.source.pvc, imageVolume or "
+        "path.",
         (
             "we couldn't connect to 'http",
             "couldn't reach the hub",
@@ -101,8 +123,8 @@ CAUSES = (
 #     init engine (profile, create kv cache, warmup model) took 47.64 s       "seconds" in older versions; the one before in it
 #     init engine (...) took 212.68 s (compilation: 13.01 s)
 #
-# Lines of one process add up: a draft model is loaded after the model it drafts for. Of several processes, the ranks of a
-# server, the slowest counts: the others wait for it.
+# Lines of one process add up: a draft model is loaded after the model it drafts for. Of several
+# processes, the ranks of a server, the slowest counts: the others wait for it.
 
 _SECONDS = r"([0-9]{1,9}(?:\.[0-9]{1,9})?)"
 _PROCESS = re.compile(r"\((.{1,80}? pid=[0-9]{1,10})\) ")
@@ -114,9 +136,15 @@ _LINES: Mapping[str, re.Pattern[str]] = {
         rf"torch\.compile (?:takes|took|and initial profiling/warmup run together took) {_SECONDS} s in total"
     ),
     "engine": re.compile(rf"\binit engine \(.{{1,80}}\) took {_SECONDS} s"),
-    "engine_compile": re.compile(rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"),
+    "engine_compile": re.compile(
+        rf"\binit engine \(.{{1,80}}\) took .{{1,40}}\(compilation: {_SECONDS} s"
+    ),
 }
-_WORDS = (" took ", " takes ", "Time spent ")  # Only lines with one of them are looked at more closely.
+_WORDS = (
+    " took ",
+    " takes ",
+    "Time spent ",
+)  # Only lines with one of them are looked at more closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048
@@ -135,9 +163,16 @@ def startup_phases(log: str) -> StartupPhases:
     )
 
 
-def _found(log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]) -> Iterator[tuple[str, str, str]]:
-    """What patterns find in lines with one of these words: the pattern's name, the line, and its group."""
-    lines = (line for line in log.splitlines() if len(line) >= _MIN_LINE_CHARS and any(word in line for word in words))
+def _found(
+    log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]
+) -> Iterator[tuple[str, str, str]]:
+    """What patterns find in lines with one of these words: the pattern's name, the line, and its
+    group."""
+    lines = (
+        line
+        for line in log.splitlines()
+        if len(line) >= _MIN_LINE_CHARS and any(word in line for word in words)
+    )
     for line in (each[:_MAX_LINE_CHARS] for each in islice(lines, _MAX_LINES)):
         for name, pattern in patterns.items():
             if (found := pattern.search(line)) is not None:
@@ -152,7 +187,8 @@ def _slowest(log: str) -> Mapping[str, float]:
     return {kind: max(by_process.values()) for kind, by_process in spent.items()}
 
 
-# What it chose, or fell back to; of the second line older versions write "Using Flash Attention backend on V1 engine.":
+# What it chose, or fell back to; of the second line older versions write "Using Flash Attention
+# backend on V1 engine.":
 #
 #     Initializing a V1 LLM engine (v0.32.0) with config: model='..', ..., dtype=torch.bfloat16, ..., quantization=None, ...
 #     Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER'].
@@ -167,7 +203,9 @@ _CHOICES: Mapping[str, re.Pattern[str]] = {
     "moe_backend": re.compile(r"\bUsing '?([A-Za-z][A-Za-z0-9_ ']{1,60}) MoE backend\b"),
     "dtype": re.compile(_CONFIG + r"dtype=(?:torch\.)?([A-Za-z0-9_]{1,30}), "),
     "quantization": re.compile(_CONFIG + r"quantization=([A-Za-z0-9_-]{1,40}), "),
-    "available_kv_cache_gib": re.compile(r"Available KV cache memory: ([0-9]{1,6}(?:\.[0-9]{1,6})?) GiB"),
+    "available_kv_cache_gib": re.compile(
+        r"Available KV cache memory: ([0-9]{1,6}(?:\.[0-9]{1,6})?) GiB"
+    ),
 }
 _CHOICE_WORDS = ("Using ", "Initializing a V1 ", "Available KV ")
 _MAX_CHOICE_CHARS = 100
@@ -177,7 +215,10 @@ def _chosen(log: str) -> dict[str, str]:
     found: dict[str, set[str]] = defaultdict(set)
     for setting, _, choice in _found(log, _CHOICE_WORDS, _CHOICES):
         found[setting].add(choice)
-    return {setting: ", ".join(sorted(choices))[:_MAX_CHOICE_CHARS] for setting, choices in found.items()}
+    return {
+        setting: ", ".join(sorted(choices))[:_MAX_CHOICE_CHARS]
+        for setting, choices in found.items()
+    }
 
 
 def _less(whole: float, part: float | None) -> float:
@@ -188,12 +229,14 @@ def _less(whole: float, part: float | None) -> float:
 #
 #     2026-11-21T12:00:00.123456789Z (EngineCore_0 pid=7) WARNING ... Triton kernel JIT compilation during inference: f. ...
 #
-# Each stands for a pause in that instant's answers: the warm-up did not cover that tensor shape. By default vLLM writes it once
-# a kernel.
+# Each stands for a pause in that instant's answers: the warm-up did not cover that tensor shape. By
+# default vLLM writes it once a kernel.
 
 
 def compilations(log: str) -> tuple[float, ...]:
-    instants = (_instant(line) for line in log.splitlines() if "JIT compilation during inference" in line)
+    instants = (
+        _instant(line) for line in log.splitlines() if "JIT compilation during inference" in line
+    )
     return tuple(sorted(instant for instant in instants if instant is not None))
 
 

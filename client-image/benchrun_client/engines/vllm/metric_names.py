@@ -26,20 +26,40 @@ SAMPLE_SERIES = {
     "start_time": ("process_start_time_seconds",),
 }
 _COUNTERS = (
-    "prefix_cache_queries_total", "prefix_cache_hits_total", "prompt_tokens_total", "generation_tokens_total",
-    "request_success_total", "num_preemptions_total", "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count",
-    "request_queue_time_seconds_sum", "request_queue_time_seconds_count", "external_prefix_cache_queries_total",
-    "external_prefix_cache_hits_total", "admission_rejections_total", "nixl_num_failed_transfers_total",
-    "nixl_num_failed_notifications_total", "nixl_num_kv_expired_reqs_total", "spec_decode_num_draft_tokens_total",
+    "prefix_cache_queries_total",
+    "prefix_cache_hits_total",
+    "prompt_tokens_total",
+    "generation_tokens_total",
+    "request_success_total",
+    "num_preemptions_total",
+    "time_to_first_token_seconds_sum",
+    "time_to_first_token_seconds_count",
+    "request_queue_time_seconds_sum",
+    "request_queue_time_seconds_count",
+    "external_prefix_cache_queries_total",
+    "external_prefix_cache_hits_total",
+    "admission_rejections_total",
+    "nixl_num_failed_transfers_total",
+    "nixl_num_failed_notifications_total",
+    "nixl_num_kv_expired_reqs_total",
+    "spec_decode_num_draft_tokens_total",
     "spec_decode_num_accepted_tokens_total",
-)  # fmt: skip
-COUNTER_SERIES = {name: f"vllm:{name}" for name in _COUNTERS}  # In a record they are summed over engines and reasons.
+)
+COUNTER_SERIES = {
+    name: f"vllm:{name}" for name in _COUNTERS
+}  # In a record they are summed over engines and reasons.
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": ("vllm:request_success_total", f'finished_reason="{reason}"')
     for reason in ("stop", "length", "abort", "error", "repetition")
 }  # The reasons of `vllm.v1.engine.FinishReason`, each a counter of its own.
 MEASURED_SETTINGS = frozenset(
-    {"engine", "num_gpu_blocks", "num_cpu_blocks", "kv_cache_size_tokens", "kv_cache_max_concurrency"}
+    {
+        "engine",
+        "num_gpu_blocks",
+        "num_cpu_blocks",
+        "kv_cache_size_tokens",
+        "kv_cache_max_concurrency",
+    }
 )  # Labels of cache_config_info: the engine's number, and what a server measures when it starts.
 
 

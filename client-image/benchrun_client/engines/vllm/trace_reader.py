@@ -1,7 +1,9 @@
-"""What a trace of torch's profiler says, and an HTTP server that says it beside the trace, in the server's pod.
+"""What a trace of torch's profiler says, and an HTTP server that says it beside the trace, in the
+server's pod.
 
-The standard library alone: the operator gives this file's text to the Python of the server's image, which has nothing else of ours.
-A trace may have hundreds of MB, and whoever wrote it is not trusted: it is read as a stream, with bounds on bytes, events and names.
+The standard library alone: the operator gives this file's text to the Python of the server's image,
+which has nothing else of ours. A trace may have hundreds of MB, and whoever wrote it is not
+trusted: it is read as a stream, with bounds on bytes, events and names.
 
     python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
 """
@@ -37,7 +39,9 @@ def unpacked(path: Path) -> Iterator[str]:
             while chunk := file.read(CHUNK_BYTES):
                 total += len(chunk)
                 if total > MAX_BYTES:
-                    raise ValueError(f"the trace has more than {MAX_BYTES} bytes; profile fewer seconds")
+                    raise ValueError(
+                        f"the trace has more than {MAX_BYTES} bytes; profile fewer seconds"
+                    )
                 yield chunk.decode(errors="replace")
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise ValueError(f"the trace can't be unpacked: {error}") from error
@@ -66,12 +70,16 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 class Trace:
-    """What is kept of a trace: of spans their start, their length below zero, so that the outer one of two comes first, and name."""
+    """What is kept of a trace: of spans their start, their length below zero, so that the outer one
+    of two comes first, and name."""
 
     def __init__(self) -> None:
         self.on_gpu: list[tuple[float, float, str]] = []
         self.threads: dict[str, list[tuple[float, float, str]]] = {}
-        self.steps: dict[str, list[tuple[int, float]]] = {"gpu_user_annotation": [], "user_annotation": []}
+        self.steps: dict[str, list[tuple[int, float]]] = {
+            "gpu_user_annotation": [],
+            "user_annotation": [],
+        }
         self._names: dict[str, str] = {}
         self._kept = 0
 
@@ -79,8 +87,15 @@ class Trace:
         """Keep what is of use. ValueError: there is more than can be kept."""
         if not isinstance(event, dict):
             return
-        kind, name, start, length = event.get("cat"), event.get("name"), event.get("ts"), event.get("dur")
-        if not (isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)):
+        kind, name, start, length = (
+            event.get("cat"),
+            event.get("name"),
+            event.get("ts"),
+            event.get("dur"),
+        )
+        if not (
+            isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)
+        ):
             return
         if kind in self.steps and (step := _STEP.match(name)) is not None:
             self.steps[kind].append((int(step[1]) + int(step[2]), length))
@@ -94,7 +109,8 @@ class Trace:
             raise ValueError(f"the trace has more than {MAX_EVENTS} events; profile fewer seconds")
 
     def summary(self) -> dict[str, Any]:
-        """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without those that it calls."""
+        """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without
+        those that it calls."""
         lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
         counts, times = Counter[str](), defaultdict[str, float](float)
         for spans in map(sorted, lists):
@@ -125,7 +141,9 @@ class Trace:
                 for name, time in sorted(times.items(), key=lambda of: -of[1])[:MAX_KERNELS]
             ],
             "steps": len(steps),
-            "step_tokens": next((of[0] for of, so_far in zip(steps, passed, strict=True) if so_far >= half), None),
+            "step_tokens": next(
+                (of[0] for of, so_far in zip(steps, passed, strict=True) if so_far >= half), None
+            ),
         }
 
 
@@ -150,7 +168,9 @@ class Reader(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         """The one page: of the first worker's trace. That of the API server has no kernels."""
         try:
-            paths = sorted(p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name)
+            paths = sorted(
+                p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name
+            )
             found = summary_of(paths[0]) if paths else {"problem": f"no trace in {sys.argv[1]}"}
         except (OSError, ValueError, MemoryError) as error:
             found = {"problem": f"{type(error).__name__}: {error}"[:200]}

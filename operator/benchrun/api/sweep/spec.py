@@ -1,4 +1,5 @@
-"""`BenchmarkSweep.spec`: a run template, what is varied in it, how the variants are called, and how far the sweep may go."""
+"""`BenchmarkSweep.spec`: a run template, what is varied in it, how the variants are called, and how
+far the sweep may go."""
 
 import itertools
 from typing import Annotated, Literal
@@ -12,9 +13,15 @@ from benchrun.api.spec import BenchmarkRunSpec
 MAX_AXES = 5
 MAX_VARIANTS = 32
 
-Args = Annotated[list[Annotated[str, Field(max_length=4096)]], Field(max_length=32, json_schema_extra=ATOMIC)]
-SettingName = Annotated[str, Field(min_length=1, max_length=24, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")]
-VariantName = Annotated[str, Field(min_length=1, max_length=60, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")]
+Args = Annotated[
+    list[Annotated[str, Field(max_length=4096)]], Field(max_length=32, json_schema_extra=ATOMIC)
+]
+SettingName = Annotated[
+    str, Field(min_length=1, max_length=24, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")
+]
+VariantName = Annotated[
+    str, Field(min_length=1, max_length=60, pattern=r"^[a-zA-Z0-9]([-._a-zA-Z0-9]*[a-zA-Z0-9])?$")
+]
 
 
 class Settings(SpecModel):
@@ -22,12 +29,22 @@ class Settings(SpecModel):
 
     args: Args = Field(default_factory=list)
     """Flags appended to the template's; vLLM uses the last of duplicates."""
-    env: Env = Field(default_factory=list, description="Variables that add to or replace the template's.")
+    env: Env = Field(
+        default_factory=list, description="Variables that add to or replace the template's."
+    )
     image: Text | None = Field(None, description="Another server image.")
-    model: Model | None = Field(None, description="Another model, in place of the whole of the template's.")
-    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(None, description="Number of servers; 1 with offline.")
-    nodes_per_replica: int | None = Field(None, ge=1, le=16, description="Pods of each server; 1 with offline.")
-    resources: Resources | None = Field(None, description="Other amounts; resources not named stay as they are.")
+    model: Model | None = Field(
+        None, description="Another model, in place of the whole of the template's."
+    )
+    replicas: Annotated[int, Field(ge=1, le=16)] | None = Field(
+        None, description="Number of servers; 1 with offline."
+    )
+    nodes_per_replica: int | None = Field(
+        None, ge=1, le=16, description="Pods of each server; 1 with offline."
+    )
+    resources: Resources | None = Field(
+        None, description="Other amounts; resources not named stay as they are."
+    )
     disaggregated: Disaggregated | None = None
     """In place of the template's replicas and resources."""
 
@@ -35,7 +52,9 @@ class Settings(SpecModel):
 class Setting(Settings):
     """One value of an axis."""
 
-    name: SettingName = Field(description="Short name of the value, for example 64; part of the variants' names.")
+    name: SettingName = Field(
+        description="Short name of the value, for example 64; part of the variants' names."
+    )
 
 
 class Axis(SpecModel):
@@ -58,7 +77,9 @@ Axes = Annotated[list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("n
 
 def _product_cel(axes: str) -> str:
     """CEL has no product of a list: the axes one by one."""
-    return " * ".join(f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES))
+    return " * ".join(
+        f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES)
+    )
 
 
 _GRID = _product_cel("self.grid")
@@ -77,29 +98,43 @@ class Matrix(SpecModel):
         Rule(
             cel=f"!has(self.grid) || {_GRID} <= {MAX_VARIANTS}",
             message=f"the grid has too many variants; the limit is {MAX_VARIANTS}",
-            cel_message=f"'the grid has %d variants; the limit is {MAX_VARIANTS}'.format([{_GRID}])",
+            cel_message=(
+                f"'the grid has %d variants; the limit is {MAX_VARIANTS}'.format([{_GRID}])"
+            ),
             path=".grid",
         ),
     )
-    grid: Axes | None = Field(None, description="Every combination of the values, named axis=value,axis=value.")
+    grid: Axes | None = Field(
+        None, description="Every combination of the values, named axis=value,axis=value."
+    )
     zip: Axes | None = None
     """The first values of all axes, then the second, and so on. Names as in a grid."""
-    variants: Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")] | None = None
+    variants: (
+        Annotated[list[NamedVariant], Field(min_length=1, max_length=MAX_VARIANTS), Unique("name")]
+        | None
+    ) = None
     """Variants written out, each with a name. One without settings is the template."""
 
 
 def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
-    """Every variant: its name, and what is laid over the template, one after the other; in the order as listed."""
+    """Every variant: its name, and what is laid over the template, one after the other; in the
+    order as listed."""
     if matrix.variants is not None:
         return [(variant.name, (variant,)) for variant in matrix.variants]
     axes = matrix.grid or matrix.zip or []
     of_axes = [[(f"{axis.name}={value.name}", value) for value in axis.values] for axis in axes]
-    together = itertools.product(*of_axes) if matrix.grid is not None else zip(*of_axes, strict=True)
-    return [(",".join(name for name, _ in parts), tuple(value for _, value in parts)) for parts in together]
+    together = (
+        itertools.product(*of_axes) if matrix.grid is not None else zip(*of_axes, strict=True)
+    )
+    return [
+        (",".join(name for name, _ in parts), tuple(value for _, value in parts))
+        for parts in together
+    ]
 
 
 def named(matrix: Matrix, name: str) -> str | None:
-    """The variant that is meant by this name; its parts may come in any order. None: there is none."""
+    """The variant that is meant by this name; its parts may come in any order. None: there is
+    none."""
     parts = sorted(name.split(","))
     return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
 
@@ -108,7 +143,8 @@ KIND = "BenchmarkSweep"
 PLURAL = "benchmarksweeps"
 SHORT_NAME = "bms"
 MAX_NAME = 29
-"""Children are called NAME-v32-r10-a4 at the longest, and a run's name has at most 40 characters."""
+"""Children are called NAME-v32-r10-a4 at the longest, and a run's name has at most 40
+characters."""
 MAX_REPLICATIONS = 10
 MAX_RETRIES = 3
 MAX_RUNS = 128
@@ -127,9 +163,17 @@ _RUNS = f"{_VARIANTS} * self.replications"
 _PARTS = "self.baseline.split(',')"
 _NAMED = f"((a.name + '=' + v.name) in {_PARTS})"
 _PLACE = f"a.values.map(v, {_NAMED}).indexOf(true)"
-_FIRST = _PLACE.replace("a.", "self.matrix.zip[0].", 1).replace("(a.name", "(self.matrix.zip[0].name")
-_IN_GRID = f"size({_PARTS}) == size(self.matrix.grid) && self.matrix.grid.all(a, a.values.exists(v, {_NAMED}))"
-_IN_ZIP = f"size({_PARTS}) == size(self.matrix.zip) && self.matrix.zip.all(a, {_PLACE} >= 0 && {_PLACE} == {_FIRST})"
+_FIRST = _PLACE.replace("a.", "self.matrix.zip[0].", 1).replace(
+    "(a.name", "(self.matrix.zip[0].name"
+)
+_IN_GRID = (
+    f"size({_PARTS}) == size(self.matrix.grid) && self.matrix.grid.all(a, a.values.exists(v, "
+    f"{_NAMED}))"
+)
+_IN_ZIP = (
+    f"size({_PARTS}) == size(self.matrix.zip) && self.matrix.zip.all(a, {_PLACE} >= 0 && {_PLACE} "
+    f"== {_FIRST})"
+)
 _IN_VARIANTS = "self.matrix.variants.exists(v, v.name == self.baseline)"
 _BASELINE = (
     "!has(self.baseline) || (has(self.matrix.variants) ? "
@@ -138,12 +182,15 @@ _BASELINE = (
 
 
 class BenchmarkSweepSpec(SpecModel):
-    """Runs that differ in what the matrix varies, each on a fresh server, compared with a baseline."""
+    """Runs that differ in what the matrix varies, each on a fresh server, compared with a
+    baseline."""
 
     rules = (
         Rule(
             cel="has(self.template.server) || has(self.template.offline)",
-            message="a sweep starts a fresh server for every run; its template needs one, or offline",
+            message=(
+                "a sweep starts a fresh server for every run; its template needs one, or offline"
+            ),
             path=".template.server",
         ),
         *(
@@ -175,27 +222,33 @@ class BenchmarkSweepSpec(SpecModel):
         ),
     )
     template: BenchmarkRunSpec
-    """Spec of every run, before its variant is laid over it. Its server is started anew for each."""
+    """Spec of every run, before its variant is laid over it. Its server is started anew for
+    each."""
     matrix: Matrix = Field(description="What is varied.")
     baseline: Annotated[str, Field(min_length=1, max_length=253)] | None = None
     """Variant that the others are compared with; the first one if left out."""
     replications: Annotated[int, Field(ge=1, le=MAX_REPLICATIONS)] = 1
-    """Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is known of the noise are the repeats
-    within one server."""
+    """Runs of each variant, on a fresh server each: the unit of comparison. With 1, all that is
+    known of the noise are the repeats within one server."""
     order: Order = "RandomisedBlocks"
-    """RandomisedBlocks: every variant once before any is replicated, shuffled within each such block by template.measurement.seed, so
-    that a drift of the hardware does not pass for an effect. AsListed: in blocks too, not shuffled."""
+    """RandomisedBlocks: every variant once before any is replicated, shuffled within each such
+    block by template.measurement.seed, so that a drift of the hardware does not pass for an effect.
+    AsListed: in blocks too, not shuffled."""
     max_parallel: Annotated[int, Field(ge=1, le=32)] = 1
     """Runs at the same time. Runs that share a node or a network disturb each other."""
     max_retries: Annotated[int, Field(ge=0, le=MAX_RETRIES)] = 1
-    """How often a lost run is retried: its server or client was deleted, evicted or killed, or the server restarted while it was
-    measured. Each time it is a new run on a fresh server, whose name ends in -a2 and so on. A run that is lost once more has failed.
-    Other failures are not retried."""
+    """How often a lost run is retried: its server or client was deleted, evicted or killed, or the
+    server restarted while it was measured. Each time it is a new run on a fresh server, whose name
+    ends in -a2 and so on. A run that is lost once more has failed. Other failures are not
+    retried."""
     max_failed: Annotated[int, Field(ge=0, le=MAX_RUNS)] | None = None
-    """How many runs may fail; one more ends the sweep and cancels what runs. Any number if left out. A run that is lost and measured
-    anew has not failed."""
+    """How many runs may fail; one more ends the sweep and cancels what runs. Any number if left
+    out. A run that is lost and measured anew has not failed."""
     gpu_seconds_budget: Annotated[int, Field(ge=1, le=1_000_000_000)] | None = None
-    """No run is started that would take the sweep beyond it, by the mean of the runs that have ended. Runs that were started go on to
-    their end. Counted are GPUs x seconds from a server's scheduling to its release."""
-    suspend: bool = Field(False, description="Start no further runs. Those that were started go on.")
+    """No run is started that would take the sweep beyond it, by the mean of the runs that have
+    ended. Runs that were started go on to their end. Counted are GPUs x seconds from a server's
+    scheduling to its release."""
+    suspend: bool = Field(
+        False, description="Start no further runs. Those that were started go on."
+    )
     cancel: bool = Field(False, description="End the sweep and cancel its runs. Can't be undone.")

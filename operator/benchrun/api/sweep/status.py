@@ -9,7 +9,16 @@ from benchrun.api.base import SET, StatusModel, entries
 from benchrun.api.comparison import Change, Outcome, Scope, ThroughputOf
 from benchrun.api.conditions import Conditions, Reason
 from benchrun.api.server_figures import SHOWN_FIGURES, answering
-from benchrun.api.status import BenchmarkRunStatus, Bottleneck, Instant, Metrics, Result, StatusText, Truncated, Verdict
+from benchrun.api.status import (
+    BenchmarkRunStatus,
+    Bottleneck,
+    Instant,
+    Metrics,
+    Result,
+    StatusText,
+    Truncated,
+    Verdict,
+)
 from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 
 MAX_ROWS = 256
@@ -50,19 +59,27 @@ class RunCounts(StatusModel):
     completed: int = Field(0, description="Measured to their end.")
     failed: int = Field(0, description="Ended early, by themselves.")
     cancelled: int = Field(0, description="Cancelled.")
-    skipped: int = Field(0, description="Not started: the variant's settings made an earlier run fail.")
+    skipped: int = Field(
+        0, description="Not started: the variant's settings made an earlier run fail."
+    )
     waiting: int = Field(0, description="Not created yet; after the sweep's end: never started.")
     lost: int = 0
     """Runs lost with a server or client and retried (spec.maxRetries); not among those above."""
-    tabled: int = Field(0, description="Ended runs that are in the table, with their figures or their reason.")
-    summary: str = Field("", max_length=40, description="Ended runs of all, for the printer column.")
+    tabled: int = Field(
+        0, description="Ended runs that are in the table, with their figures or their reason."
+    )
+    summary: str = Field(
+        "", max_length=40, description="Ended runs of all, for the printer column."
+    )
 
 
 class FoundLoad(StatusModel):
     """What the searches of a variant's runs found for a workload with load.search."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
-    axis: Annotated[str, Field(max_length=20)] = Field(description="What was varied: rate or concurrency.")
+    axis: Annotated[str, Field(max_length=20)] = Field(
+        description="What was varied: rate or concurrency."
+    )
     loads: list[Annotated[str, Field(max_length=24)]] = entries(MAX_REPLICATIONS)
     """Highest load that met every objective, one entry a run; or `none`."""
 
@@ -72,7 +89,8 @@ class VariantStatus(StatusModel):
 
     name: Variant = Field(description="Name of the variant.")
     number: int
-    """Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1; those that are measured anew end in
+    """Its number, from 1: its runs are called SWEEP-v<number>-r<replication>, replications from 1;
+    those that are measured anew end in
     -a2, -a3 and so on."""
     gpus: int = Field(0, description="GPUs its server asks for.")
     completed: int = Field(0, description="Runs measured to their end.")
@@ -83,10 +101,14 @@ class VariantStatus(StatusModel):
     """Why a run of it failed, in the stable word that the run's condition Failed carries."""
     run: Annotated[str, Field(max_length=40)] | None = None
     """The run that failed first; it keeps its records and the last lines of its server's log."""
-    message: str | None = Field(None, max_length=200, description="Its message, cut to 200 characters.")
+    message: str | None = Field(
+        None, max_length=200, description="Its message, cut to 200 characters."
+    )
     searches: list[FoundLoad] = entries(16, key="workload")
     """The highest loads that its runs found, one entry a workload with load.search."""
-    outcome: Outcome | None = Field(None, description="Summary of the comparison; absent for the baseline.")
+    outcome: Outcome | None = Field(
+        None, description="Summary of the comparison; absent for the baseline."
+    )
 
 
 _MEANS, _MAXIMA = (
@@ -102,27 +124,36 @@ class Row(StatusModel):
     cell: Cell = Field(description="Workload and load point, for example chat/rate=4.")
     runs: int = Field(0, description="Runs behind these figures, each a fresh server.")
     left_out: int = 0
-    """Runs that were measured to their end and are not behind them: Invalid here, or without this load point. The row is Suspect then,
-    at best."""
+    """Runs that were measured to their end and are not behind them: Invalid here, or without this
+    load point. The row is Suspect then, at best."""
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
-        "them (of a server without GPUs, of the server), and the costs of a run's rows where the template names a price. Then the "
-        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any run.",
+        "them (of a server without GPUs, of the server), and the costs of a run's rows where the "
+        "template names a price. Then the "
+        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any "
+        "run.",
     )
     throughput_of: ThroughputOf | None = None
     """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
     changes: list[Change] = entries(7, key="metric")
-    """Change against the baseline's row, with interval and word. Of sweeps of equal servers, at most 5 % have a wrong word anywhere;
-    with scope WithinOneServer, a restart alone may make a difference."""
-    paired: bool = Field(False, description="Whether it was sent the same as the baseline, by digests.")
+    """Change against the baseline's row, with interval and word. Of sweeps of equal servers, at
+    most 5 % have a wrong word anywhere; with scope WithinOneServer, a restart alone may make a
+    difference."""
+    paired: bool = Field(
+        False, description="Whether it was sent the same as the baseline, by digests."
+    )
     limit: Bottleneck | None = None
-    """The server's bottleneck, where this variant and the baseline show it together: more ran at once, and throughput stayed or the KV
-    cache was full."""
+    """The server's bottleneck, where this variant and the baseline show it together: more ran at
+    once, and throughput stayed or the KV cache was full."""
     verdict: Verdict
-    """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only where no run can be trusted here."""
+    """The worst verdict of the runs behind it; Unknown where nothing was measured. Invalid only
+    where no run can be trusted here."""
     reason: ShortReason | None = Field(
-        None, description="Why figures are missing or not comparable, or what else differs from the baseline."
+        None,
+        description=(
+            "Why figures are missing or not comparable, or what else differs from the baseline."
+        ),
     )
 
 
@@ -131,20 +162,27 @@ class BestVariant(StatusModel):
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     objective: Annotated[str, Field(max_length=80)]
-    """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or `throughput`, where none had to be."""
+    """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or
+    `throughput`, where none had to be."""
     variant: Variant
     """The one with the most output tokens a second and GPU that kept it with certainty."""
     cell: Cell = Field(description="The load point at which it did.")
     throughput_per_gpu: float
-    """Output tokens a second and GPU there, of the part of the stage that all load points of its workload have."""
-    tied_with: list[Variant] = Field(default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET)
-    """Variants that kept it too and may be the best: with 95 % the best one is among these and this one."""
+    """Output tokens a second and GPU there, of the part of the stage that all load points of its
+    workload have."""
+    tied_with: list[Variant] = Field(
+        default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET
+    )
+    """Variants that kept it too and may be the best: with 95 % the best one is among these and this
+    one."""
     optimism_percent: float | None = None
-    """By how much the figure of the best is too high on average if all load points that may be the best are equal."""
+    """By how much the figure of the best is too high on average if all load points that may be the
+    best are equal."""
 
 
 class FrontPoint(StatusModel):
-    """A load point that no other of the workload beats in both throughput per GPU and TPOT. By the means, noise left aside."""
+    """A load point that no other of the workload beats in both throughput per GPU and TPOT. By the
+    means, noise left aside."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     variant: Variant = Field(description="Name of the variant.")
@@ -158,31 +196,46 @@ class FrontPoint(StatusModel):
 class BenchmarkSweepStatus(StatusModel):
     """What the operator found."""
 
-    observed_generation: int = Field(-1, description="Generation of the spec this status is about; -1: none yet.")
-    phase: SweepPhase | None = Field(None, description="Where the sweep is, for people; programs read the conditions.")
+    observed_generation: int = Field(
+        -1, description="Generation of the spec this status is about; -1: none yet."
+    )
+    phase: SweepPhase | None = Field(
+        None, description="Where the sweep is, for people; programs read the conditions."
+    )
     conditions: Conditions = Field((), description="Observations about the sweep, one a type.")
-    message: StatusText | None = Field(None, description="What goes on, or why the sweep ended; in a sentence.")
+    message: StatusText | None = Field(
+        None, description="What goes on, or why the sweep ended; in a sentence."
+    )
     accepted_time: Instant | None = Field(None, description="When the spec was found good.")
-    completion_time: Instant | None = Field(None, description="When the sweep ended, however it did.")
+    completion_time: Instant | None = Field(
+        None, description="When the sweep ended, however it did."
+    )
     estimate: SweepEstimate | None = Field(None, description="How large the sweep is.")
     baseline: Variant | None = Field(None, description="Variant that the others are compared with.")
     currency: Annotated[str, Field(max_length=3)] | None = None
     """Currency of every cost in this status, where the template names a price."""
     runs: RunCounts | None = Field(None, description="How many runs are where.")
-    gpu_seconds: float = Field(0, description="GPU-seconds of the runs that have released their GPUs.")
+    gpu_seconds: float = Field(
+        0, description="GPU-seconds of the runs that have released their GPUs."
+    )
     variants: list[VariantStatus] = entries(MAX_VARIANTS, key="name")
     """The variants, as listed in the matrix. A failed one has a reason."""
     scope: Scope | None = None
-    """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start of the same server may differ by
-    more. BetweenServers: they hold that of fresh servers. Absent where nothing is comparable."""
+    """WithinOneServer: intervals hold the noise of repeats on one server a variant; another start
+    of the same server may differ by more. BetweenServers: they hold that of fresh servers. Absent
+    where nothing is comparable."""
     detectable_percent: float | None = None
     """Change of the noisiest figure that is found with 80 % probability, by the noise measured."""
     results: list[Row] = entries(MAX_ROWS, "The table, one entry a variant and load point.")
-    best: list[BestVariant] = entries(MAX_BEST, "The best variant by each objective, and by throughput alone.")
+    best: list[BestVariant] = entries(
+        MAX_BEST, "The best variant by each objective, and by throughput alone."
+    )
     front: list[FrontPoint] = entries(MAX_FRONT)
     """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
-    truncated: list[Truncated] = entries(16, "Lists above that were cut to keep this object small.", key="field")
+    truncated: list[Truncated] = entries(
+        16, "Lists above that were cut to keep this object small.", key="field"
+    )
 
 
 class TabledRun(StatusModel):
@@ -202,11 +255,17 @@ class SweepTable(StatusModel):
     scope: Scope | None = None
     detectable_percent: float | None = None
     verdict: Verdict | None = None  # The worst of all rows.
-    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    verdicts: Annotated[dict[Variant, Verdict], Field(max_length=MAX_VARIANTS)] = Field(
+        default_factory=dict
+    )
     """By variant, of those that have figures."""
-    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    outcomes: Annotated[dict[Variant, Outcome], Field(max_length=MAX_VARIANTS)] = Field(
+        default_factory=dict
+    )
     """By variant; the baseline has none."""
-    searches: Annotated[dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(default_factory=dict)
+    searches: Annotated[dict[Variant, list[FoundLoad]], Field(max_length=MAX_VARIANTS)] = Field(
+        default_factory=dict
+    )
     """By variant."""
     truncated: Annotated[list[Truncated], Field(max_length=16)] = Field(default_factory=list)
 
@@ -214,12 +273,28 @@ class SweepTable(StatusModel):
 CHOSEN = ("attention_backend", "moe_backend", "dtype", "quantization")
 """Settings that a server may fall back from, as its log reports them."""
 
-_KEYS = {*comparison.KEYS.values(), "completed", "failed", *comparison.COSTS, comparison.TOKENS_PER_JOULE}
+_KEYS = {
+    *comparison.KEYS.values(),
+    "completed",
+    "failed",
+    *comparison.COSTS,
+    comparison.TOKENS_PER_JOULE,
+}
 
 _COMPARED = (
-    "cell", "workload", "axis", "value", "repeats", "repeats_planned", "traffic", "objectives", "verdict", "findings",
-    "throughput_of", "uncertain",
-)  # fmt: skip
+    "cell",
+    "workload",
+    "axis",
+    "value",
+    "repeats",
+    "repeats_planned",
+    "traffic",
+    "objectives",
+    "verdict",
+    "findings",
+    "throughput_of",
+    "uncertain",
+)
 
 
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
@@ -230,15 +305,24 @@ def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
         completion_time=status.completion_time,
         client=status.client,
         servers=[
-            each.model_copy(update={"args": [], "reported": {k: v for k, v in each.reported.items() if k in CHOSEN}})
+            each.model_copy(
+                update={
+                    "args": [],
+                    "reported": {k: v for k, v in each.reported.items() if k in CHOSEN},
+                }
+            )
             for each in status.servers
         ],
         results=[
             Result(
                 **{name: getattr(row, name) for name in _COMPARED},
                 metrics={key: value for key, value in row.metrics.items() if key in _KEYS},
-                steady={key: value for key, value in row.steady.items() if key in comparison.THROUGHPUTS},
-                repeat_cv_percent={key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS},
+                steady={
+                    key: value for key, value in row.steady.items() if key in comparison.THROUGHPUTS
+                },
+                repeat_cv_percent={
+                    key: value for key, value in row.repeat_cv_percent.items() if key in _KEYS
+                },
                 roles=[role] if (role := answering(row.roles)) is not None else [],
             )
             for row in status.results

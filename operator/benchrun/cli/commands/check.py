@@ -1,4 +1,5 @@
-"""`benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for. Needs no cluster."""
+"""`benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for.
+Needs no cluster."""
 
 import argparse
 import json
@@ -18,15 +19,28 @@ from benchrun.preflight.remark import LEVELS, Level
 from benchrun.preflight.request_volume import Volume
 from benchrun.report import exit_codes, tables
 
-_WORDS: dict[Level, str] = {"Error": "error", "Warning": "warning", "Note": "note", "NotChecked": "not checked"}
+_WORDS: dict[Level, str] = {
+    "Error": "error",
+    "Warning": "warning",
+    "Note": "note",
+    "NotChecked": "not checked",
+}
 _VOLUME = ("runs", "stages", "requests", "gpus", "least_seconds", "warmup_seconds", "gpu_seconds")
-_COLOURS: dict[Level, str] = {"Error": "red", "Warning": "yellow", "Note": "cyan", "NotChecked": "dim"}
+_COLOURS: dict[Level, str] = {
+    "Error": "red",
+    "Warning": "yellow",
+    "Note": "cyan",
+    "NotChecked": "dim",
+}
 
 
 def show_check(console: Console, checked: Sequence[Checked]) -> None:
-    """Object by object: its remarks, the worst first, and its volume; at the end the count of each level."""
+    """Object by object: its remarks, the worst first, and its volume; at the end the count of each
+    level."""
     for each in checked:
-        console.print(Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}"))
+        console.print(
+            Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}")
+        )
         if each.remarks:
             table = console_tables.empty_table("", "", "")
             for remark in sorted(each.remarks, key=lambda remark: LEVELS.index(remark.level)):
@@ -38,7 +52,10 @@ def show_check(console: Console, checked: Sequence[Checked]) -> None:
         console.print()
     counts = Counter(remark.level for each in checked for remark in each.remarks)
     shown = [level for level in LEVELS if counts[level] or level == "Error"]
-    words = [_counted(counts[level], _WORDS[level], "" if level == "NotChecked" else "s") for level in shown]
+    words = [
+        _counted(counts[level], _WORDS[level], "" if level == "NotChecked" else "s")
+        for level in shown
+    ]
     console.print(", ".join(words), markup=False)
 
 
@@ -48,7 +65,9 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
             "kind": each.kind,
             "name": each.name,
             "remarks": [asdict(remark) for remark in each.remarks],
-            "volume": {json_name(f): getattr(each.volume, f) for f in _VOLUME} if each.volume is not None else None,
+            "volume": {json_name(f): getattr(each.volume, f) for f in _VOLUME}
+            if each.volume is not None
+            else None,
         }
         for each in checked
     ]
@@ -57,17 +76,28 @@ def as_json(checked: Sequence[Checked]) -> list[dict[str, object]]:
 def volume_sentence(volume: Volume) -> str:
     most = "at most, where searches take all their probes" if volume.probe_stages else ""
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
-    parts = [f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip() + "."]
+    parts = [
+        f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip()
+        + "."
+    ]
     if volume.open_stages:
-        others = ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
-        parts.append(f"Those at a finite rate take {tables.format_seconds(volume.least_seconds)} at least{others}.")
+        others = (
+            ", the others as long as the server needs" if volume.stages > volume.open_stages else ""
+        )
+        parts.append(
+            f"Those at a finite rate take {tables.format_seconds(volume.least_seconds)} at "
+            f"least{others}."
+        )
     else:
         parts.append("How long they take depends on the server.")
     if volume.warmup_seconds:
         parts.append(f"Warm-up takes up to {tables.format_seconds(volume.warmup_seconds)}.")
     if volume.gpu_seconds is not None:
         gpus = "all GPUs" if volume.runs > 1 else _counted(volume.gpus, "GPU")
-        parts.append(f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is not counted.")
+        parts.append(
+            f"Measuring on {gpus} takes {volume.gpu_seconds:,} GPU-seconds at least; start-up is "
+            "not counted."
+        )
     return " ".join(parts)
 
 
@@ -88,15 +118,32 @@ EPILOG = "exit codes: 0 no errors (warnings allowed); 1 errors, or the file can'
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("-f", "--file", required=True, metavar="FILE", help="manifest with one or more objects; - reads standard input")
-    add("--model", metavar="MODEL", help="folder of the model or its config.json, as for `benchrun kv-cache`")
+    add(
+        "-f",
+        "--file",
+        required=True,
+        metavar="FILE",
+        help="manifest with one or more objects; - reads standard input",
+    )
+    add(
+        "--model",
+        metavar="MODEL",
+        help="folder of the model or its config.json, as for `benchrun kv-cache`",
+    )
     add_memory_options(parser)
-    add("--vllm-version", metavar="VERSION", help="version in the server's image, where its tag does not name it")
+    add(
+        "--vllm-version",
+        metavar="VERSION",
+        help="version in the server's image, where its tag does not name it",
+    )
     shared_options.add_output(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    bodies = [yaml.load(manifest.text, Loader=manifests.LOADER) for manifest in manifests.manifests_in([options.file])]
+    bodies = [
+        yaml.load(manifest.text, Loader=manifests.LOADER)
+        for manifest in manifests.manifests_in([options.file])
+    ]
     path = model_folder.config_path(options.model) if options.model else None
     if (weights := options.weights) is None and path is not None:
         weights = model_folder.weights_beside(path)

@@ -1,4 +1,5 @@
-"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from files."""
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from
+files."""
 
 import argparse
 import json
@@ -14,7 +15,11 @@ from benchrun.judge.comparison import comparability, compare
 from benchrun.observe import view_builders, views
 from benchrun.report import exit_codes
 
-_CODES = {None: exit_codes.PASSED, "NotRegressed": exit_codes.PASSED, "Regressed": exit_codes.MISSED}
+_CODES = {
+    None: exit_codes.PASSED,
+    "NotRegressed": exit_codes.PASSED,
+    "Regressed": exit_codes.MISSED,
+}
 
 
 SUMMARY = "compare two configurations, each one run or several"
@@ -34,24 +39,50 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
     add, metrics = parser.add_argument, get_args(ComparedMetric)
-    source = "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may be repeated"
+    source = (
+        "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may "
+        "be repeated"
+    )
     add("-f", "--file", action="append", type=Path, default=[], metavar="FILE", help=source)
-    which = f"figure to compare, may be repeated: {', '.join(metrics)} (default: {', '.join(DEFAULT_METRICS)})"
+    which = (
+        f"figure to compare, may be repeated: {', '.join(metrics)} (default: "
+        f"{', '.join(DEFAULT_METRICS)})"
+    )
     add("-m", "--metric", action="append", choices=metrics, metavar="FIGURE", help=which)
-    percent, gate = shared_options.valid(_percent), "exit with 3 if a figure got worse by more than this"
+    percent, gate = (
+        shared_options.valid(_percent),
+        "exit with 3 if a figure got worse by more than this",
+    )
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
-    least = f"the least change that matters; smaller ones are Equivalent (default: {DEFAULT_EQUIVALENCE_PERCENT})"
-    add("--equivalence", type=percent, default=float(DEFAULT_EQUIVALENCE_PERCENT), metavar="PERCENT", help=least)
+    least = (
+        "the least change that matters; smaller ones are Equivalent (default: "
+        f"{DEFAULT_EQUIVALENCE_PERCENT})"
+    )
+    add(
+        "--equivalence",
+        type=percent,
+        default=float(DEFAULT_EQUIVALENCE_PERCENT),
+        metavar="PERCENT",
+        help=least,
+    )
     shared_options.add_output(parser)
     shared_options.add_cluster_options(parser)
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
-    find = _in_files(options.file) if options.file else lambda name: view_builders.run_of(kubectl.get(name))
-    before, after = ([find(name) for name in _names(side)] for side in (options.baseline, options.candidate))
+    find = (
+        _in_files(options.file)
+        if options.file
+        else lambda name: view_builders.run_of(kubectl.get(name))
+    )
+    before, after = (
+        [find(name) for name in _names(side)] for side in (options.baseline, options.candidate)
+    )
     read = comparability.measured_run
-    baseline, candidate = ([errors.readable(read, run, run.name) for run in side] for side in (before, after))
+    baseline, candidate = (
+        [errors.readable(read, run, run.name) for run in side] for side in (before, after)
+    )
     metrics = list(dict.fromkeys(options.metric or DEFAULT_METRICS))
     found = compare.compare(
         baseline,
@@ -83,23 +114,45 @@ def _in_files(paths: Sequence[Path]) -> Callable[[str], views.Run]:
 
     def find(name: str) -> views.Run:
         if name not in known:
-            raise errors.CommandError(f"no file holds a run {name}; there are: {', '.join(known) or 'none'}")
+            raise errors.CommandError(
+                f"no file holds a run {name}; there are: {', '.join(known) or 'none'}"
+            )
         return known[name]
 
     return find
 
 
 def _as_json(
-    before: Sequence[views.Run], after: Sequence[views.Run], found: compare.Compared, limited: Mapping[str, Bottleneck]
+    before: Sequence[views.Run],
+    after: Sequence[views.Run],
+    found: compare.Compared,
+    limited: Mapping[str, Bottleneck],
 ) -> dict[str, object]:
     sides = {
-        side: [{"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)} for run in runs]
+        side: [
+            {"name": run.name, "uid": run.uid, "digest": comparability.results_digest(run)}
+            for run in runs
+        ]
         for side, runs in (("baseline", before), ("candidate", after))
     }
     cells = [cell.model_dump(mode="json", by_alias=True, exclude_none=True) for cell in found.cells]
-    words = {"scope": found.scope, "outcome": found.outcome, "gate": found.gate, "message": found.message}
-    shown = [{"cell": cell, **limit.model_dump(mode="json", by_alias=True)} for cell, limit in limited.items()]
-    return {**sides, **words, "detectablePercent": found.detectable_percent, "cells": cells, "limits": shown}
+    words = {
+        "scope": found.scope,
+        "outcome": found.outcome,
+        "gate": found.gate,
+        "message": found.message,
+    }
+    shown = [
+        {"cell": cell, **limit.model_dump(mode="json", by_alias=True)}
+        for cell, limit in limited.items()
+    ]
+    return {
+        **sides,
+        **words,
+        "detectablePercent": found.detectable_percent,
+        "cells": cells,
+        "limits": shown,
+    }
 
 
 def _percent(text: str) -> float:

@@ -35,7 +35,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
             table.add_row(*map(Text, (page.code, page.severity, page.summary)))
         console.print(table)
         return PASSED
-    if (code := next((code for code in Code if code.lower() == options.code.lower()), None)) is None:
+    if (
+        code := next((code for code in Code if code.lower() == options.code.lower()), None)
+    ) is None:
         raise errors.unknown("finding", options.code, list(Code))
     text = page_of(code).text
     if console.is_terminal:

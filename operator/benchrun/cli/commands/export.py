@@ -1,4 +1,5 @@
-"""`benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other tools."""
+"""`benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other
+tools."""
 
 import argparse
 import sys
@@ -19,17 +20,22 @@ GROUP = "benchrun.exports"
 
 
 def export_format(name: str) -> Format:
-    """The format of that name, for argparse. A package is loaded only when its format is asked for."""
+    """The format of that name, for argparse. A package is loaded only when its format is asked
+    for."""
     if name in FORMATS:
         return FORMATS[name]
     registered = entry_points(group=GROUP)
     if name not in registered.names:
-        raise ArgumentTypeError(str(errors.unknown("format", name, sorted((*FORMATS, *registered.names)))))
+        raise ArgumentTypeError(
+            str(errors.unknown("format", name, sorted((*FORMATS, *registered.names))))
+        )
     entry = registered[name]
     try:
         found = entry.load()
     except Exception as error:
-        raise ArgumentTypeError(f"{entry.value} can't be loaded: {type(error).__name__}: {error}") from error
+        raise ArgumentTypeError(
+            f"{entry.value} can't be loaded: {type(error).__name__}: {error}"
+        ) from error
     if not isinstance(found, Format):
         raise ArgumentTypeError(f"{entry.value} is not a {Format.__module__}.{Format.__qualname__}")
     return found
@@ -55,12 +61,36 @@ exit codes: 0 exported; 1 nothing to export."""
 def add_options(parser: argparse.ArgumentParser) -> None:
     finished_results.add_run_options(parser)
     add = parser.add_argument
-    add("--format", required=True, type=export_format, metavar="FORMAT", help=f"one of {', '.join(FORMATS)}")
-    place = "a folder (one that exists, or a name without an ending), a file, or - for standard output, the default"
+    add(
+        "--format",
+        required=True,
+        type=export_format,
+        metavar="FORMAT",
+        help=f"one of {', '.join(FORMATS)}",
+    )
+    place = (
+        "a folder (one that exists, or a name without an ending), a file, or - for standard "
+        "output, the default"
+    )
     add("-o", "--output", default=STANDARD_OUTPUT, metavar="PATH", help=place)
-    add("--table", choices=TABLES, default=TABLES[0], help=f"of csv and parquet in one file; default: {TABLES[0]}")
-    add("--stage", action="append", default=[], metavar="STAGE", help="only this stage, as chat/rate=4/r1; repeatable")
-    add("--include-invalid", action="store_true", help="export Invalid load points too, marked where the format can")
+    add(
+        "--table",
+        choices=TABLES,
+        default=TABLES[0],
+        help=f"of csv and parquet in one file; default: {TABLES[0]}",
+    )
+    add(
+        "--stage",
+        action="append",
+        default=[],
+        metavar="STAGE",
+        help="only this stage, as chat/rate=4/r1; repeatable",
+    )
+    add(
+        "--include-invalid",
+        action="store_true",
+        help="export Invalid load points too, marked where the format can",
+    )
     shared_options.add_cluster_options(parser)
 
 
@@ -74,7 +104,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
             raise errors.unknown("stage", name, known)
     wanted = formats.only(whole, options.stage) if options.stage else whole
     kept, untrusted = (wanted, {}) if options.include_invalid else formats.trusted(wanted)
-    notes = [f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()]
+    notes = [
+        f"left out: {cell}: {why}; --include-invalid exports it" for cell, why in untrusted.items()
+    ]
     count = Counter(stage.cell for stage in whole.stages)
     notes += [
         f"{row.cell}: {count[row.cell]} of its {row.repeats} records are kept"

@@ -19,13 +19,22 @@ List the runs of a namespace, the youngest first: verdict, best load point (with
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
 With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 
-FOLDED = ("load point", "findings", "best", "baseline", "model", "image")  # Columns that may take several lines.
+FOLDED = (
+    "load point",
+    "findings",
+    "best",
+    "baseline",
+    "model",
+    "image",
+)  # Columns that may take several lines.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     which = "name of a BenchmarkRun, else of a BenchmarkSweep; all are listed without one"
     parser.add_argument("name", nargs="?", metavar="NAME", help=which)
-    parser.add_argument("-A", "--all-namespaces", action="store_true", help="list those of all namespaces")
+    parser.add_argument(
+        "-A", "--all-namespaces", action="store_true", help="list those of all namespaces"
+    )
     parser.add_argument("-l", "--selector", help="list those with these labels")
     parser.add_argument("--wide", action="store_true", help="list model, vLLM, GPU and image, too")
     shared_options.add_cluster_options(parser)
@@ -36,7 +45,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
     if options.name is not None:
         if options.all_namespaces or options.selector:
-            raise errors.CommandError("-A and -l choose from a list; leave them out where a run is named")
+            raise errors.CommandError(
+                "-A and -l choose from a list; leave them out where a run is named"
+            )
         _show(console, _summary(kubectl, options.name, now))
         return exit_codes.PASSED
     runs, sweeps = kubectl.all(cluster.RUN, **where), []
@@ -53,13 +64,18 @@ def run(options: argparse.Namespace, console: Console) -> int:
         if bodies
     ]
     for number, table in enumerate(shown):
-        console.print(*([""] if number else []), console_tables.as_table(table, folded=FOLDED), sep="\n")
+        console.print(
+            *([""] if number else []), console_tables.as_table(table, folded=FOLDED), sep="\n"
+        )
     return exit_codes.PASSED
 
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
     chosen = f" with labels {options.selector}" if options.selector else ""
-    place, remedy = f"in namespace {options.namespace}" if options.namespace else "in this namespace", "-A lists all"
+    place, remedy = (
+        f"in namespace {options.namespace}" if options.namespace else "in this namespace",
+        "-A lists all",
+    )
     if options.all_namespaces:
         place, remedy = "in this cluster", "benchrun run -f FILE makes one; examples/ has some"
     console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
@@ -71,7 +87,9 @@ def _summary(kubectl: cluster.Kubectl, name: str, now: datetime) -> run_summary.
     except errors.KubectlError as error:
         sweep = view_builders.sweep_of(kubectl.sweep_instead(name, error))
         return run_summary.sweep_summary(sweep, finished_results.status_of(sweep), now=now)
-    return run_summary.run_summary(run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now)
+    return run_summary.run_summary(
+        run, errors.readable(BenchmarkRunStatus.model_validate, run.status, name), now=now
+    )
 
 
 def _show(console: Console, summary: run_summary.Summary) -> None:

@@ -1,4 +1,5 @@
-"""`benchrun judge NAME`: a finished run re-evaluated from its stored records, with other thresholds if given."""
+"""`benchrun judge NAME`: a finished run re-evaluated from its stored records, with other thresholds
+if given."""
 
 import argparse
 import json
@@ -18,12 +19,15 @@ from benchrun.report import comparison_rows, exit_codes, run_summary
 from benchrun.report.html import Reported
 
 THRESHOLDS = tuple(field.name.replace("_", "-") for field in fields(thresholds.Thresholds))
-DEFAULTS = ", ".join(f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds))
+DEFAULTS = ", ".join(
+    f"{field.name.replace('_', '-')} {field.default:g}" for field in fields(thresholds.Thresholds)
+)
 SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].annotation)
 
 
 def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
-    """The thresholds with these, each `name=value`; the last of a name stands. Raises CommandError."""
+    """The thresholds with these, each `name=value`; the last of a name stands. Raises
+    CommandError."""
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
@@ -46,7 +50,9 @@ def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
         try:
             found[code] = RuleSeverity.model_validate({"code": code, "severity": severity})
         except ValidationError:
-            raise errors.CommandError(f"{text}: a severity is one of {', '.join(SEVERITIES)}") from None
+            raise errors.CommandError(
+                f"{text}: a severity is one of {', '.join(SEVERITIES)}"
+            ) from None
     return list(found.values())
 
 
@@ -72,7 +78,13 @@ exit codes: 0 judged; 1 nothing to judge; 4 some numbers are invalid."""
 def add_options(parser: argparse.ArgumentParser) -> None:
     finished_results.add_run_options(parser)
     add = parser.add_argument
-    add("--threshold", action="append", default=[], metavar="NAME=VALUE", help="override a threshold; repeatable")
+    add(
+        "--threshold",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="override a threshold; repeatable",
+    )
     severity = "Off, Note, Suspect or Invalid for this finding; overrides the spec; repeatable"
     add("--severity", action="append", default=[], metavar="CODE=SEVERITY", help=severity)
     shared_options.add_output(parser)
@@ -93,10 +105,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
         print(json.dumps(_as_json(ended, rejudged.status, found, notes), indent=2))
     else:
         anew = {"phase": None, "message": _judged_by(stored, rejudged.status), "log_tail": None}
-        console_tables.show_result(console, judged, rejudged.status.model_copy(update=anew), wide=options.wide)
+        console_tables.show_result(
+            console, judged, rejudged.status.model_copy(update=anew), wide=options.wide
+        )
         heading = "the run was not judged when it ended"
         if stored.judge is not None:
-            heading = "differences to the stored verdict:" if found else "no difference to the stored verdict"
+            heading = (
+                "differences to the stored verdict:"
+                if found
+                else "no difference to the stored verdict"
+            )
         console.print(heading, style="bold", markup=False)
         for line in (*(f"  {difference.sentence}" for difference in found), *notes):
             console.print(line, markup=False, soft_wrap=True)
@@ -106,16 +124,37 @@ def run(options: argparse.Namespace, console: Console) -> int:
 def _judged_by(stored: BenchmarkRunStatus, now: BenchmarkRunStatus) -> str:
     if stored.judge is None or now.judge is None:
         return "re-evaluated"
-    other = f", not {stored.judge.version} as stored" if stored.judge.version != now.judge.version else ""
-    limits = "the same" if stored.judge.thresholds_digest == now.judge.thresholds_digest else "other"
+    other = (
+        f", not {stored.judge.version} as stored"
+        if stored.judge.version != now.judge.version
+        else ""
+    )
+    limits = (
+        "the same" if stored.judge.thresholds_digest == now.judge.thresholds_digest else "other"
+    )
     overrides = f"; severities: {', '.join(now.judge.overrides)}" if now.judge.overrides else ""
-    return f"re-evaluated by version {now.judge.version} of the rules{other}, with {limits} thresholds{overrides}"
+    return (
+        f"re-evaluated by version {now.judge.version} of the rules{other}, with {limits} "
+        f"thresholds{overrides}"
+    )
 
 
 def _as_json(
-    run: Reported, now: BenchmarkRunStatus, found: Sequence[comparison_rows.Difference], notes: Sequence[str]
+    run: Reported,
+    now: BenchmarkRunStatus,
+    found: Sequence[comparison_rows.Difference],
+    notes: Sequence[str],
 ) -> dict[str, object]:
     fields = {"verdict", "judge", "headline", "results", "findings", "truncated"}
     reported = now.model_dump(mode="json", by_alias=True, exclude_none=True, include=fields)
-    of_run = {"name": run.declared.name, "uid": run.declared.uid, "storedVerdict": run.status.verdict}
-    return {**of_run, **reported, "differences": [asdict(each) for each in found], "notes": list(notes)}
+    of_run = {
+        "name": run.declared.name,
+        "uid": run.declared.uid,
+        "storedVerdict": run.status.verdict,
+    }
+    return {
+        **of_run,
+        **reported,
+        "differences": [asdict(each) for each in found],
+        "notes": list(notes),
+    }

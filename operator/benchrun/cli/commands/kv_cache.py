@@ -1,4 +1,5 @@
-"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no cluster and no GPU."""
+"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no
+cluster and no GPU."""
 
 import argparse
 import json
@@ -10,13 +11,25 @@ from rich.text import Text
 
 from benchrun.cli import console_tables, errors, model_folder, shared_options
 from benchrun.report.exit_codes import PASSED
-from benchrun.sizing import Sizing, beyond_context, block_pool, cache_layers, changes, engine_of, serve_args, sizing_of
+from benchrun.sizing import (
+    Sizing,
+    beyond_context,
+    block_pool,
+    cache_layers,
+    changes,
+    engine_of,
+    serve_args,
+    sizing_of,
+)
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
     engine, shape = sizing.engine, sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
-    about = f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers with a KV cache"
+    about = (
+        f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers "
+        "with a KV cache"
+    )
     console.print(Text.assemble((f"{name}: ", "bold"), about))
     console.print(_layer_table(sizing))
     for sentence in (_token_sentence(sizing), *notes):
@@ -56,7 +69,9 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
         "cacheBytesPerGpu": None if fit is None else fit.blocks * sizing.pool.block_bytes,
         "maxModelTokens": engine.max_tokens,
         "cacheTokens": sizing.tokens,
-        "longestTokens": None if fit is None else fit.longest(engine.max_tokens or block_pool.UNLIMITED_TOKENS),
+        "longestTokens": None
+        if fit is None
+        else fit.longest(engine.max_tokens or block_pool.UNLIMITED_TOKENS),
         "lengths": [
             {
                 "tokens": tokens,
@@ -85,7 +100,9 @@ def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
         rest = f"less weights {weights}, less overhead {overhead}: {cache} for the KV cache."
         console.print(f"{product}, {rest}", markup=False, soft_wrap=True)
     if engine.data_parallel > 1:
-        console.print(f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False)
+        console.print(
+            f"The figures are those of one engine; there are {engine.data_parallel}.", markup=False
+        )
     table = console_tables.empty_table("", "")
     if sizing.tokens is not None:
         figure = f"vLLM's kv_cache_size_tokens, at {engine.max_tokens:,} a sequence"
@@ -112,18 +129,29 @@ def _layer_table(sizing: Sizing) -> Table:
     for row in sizing.rows:
         token_bytes = row.token_bytes * sizing.engine.tensor_parallel
         sizes = (serve_args.memory(token_bytes), serve_args.memory(row.count * token_bytes))
-        table.add_row(str(row.count), _kept(row.layer), f"{row.layer.heads} x {row.layer.values}", *sizes)
+        table.add_row(
+            str(row.count), _kept(row.layer), f"{row.layer.heads} x {row.layer.values}", *sizes
+        )
     return table
 
 
 def _kept(layer: cache_layers.Layer) -> str:
-    words = {"Full": "every token", "Latent": "a latent vector of every token", "Index": "an index key of every token"}
+    words = {
+        "Full": "every token",
+        "Latent": "a latent vector of every token",
+        "Index": "an index key of every token",
+    }
     return words.get(layer.kind) or f"the last {layer.window_tokens:,} tokens"
 
 
 def _length_table(sizing: Sizing) -> Table:
     gpus, fit = sizing.engine.gpus, sizing.fit
-    headers = ("sequence of", "takes", *(("on each GPU",) if gpus > 1 else ()), *(("fit at once",) if fit else ()))
+    headers = (
+        "sequence of",
+        "takes",
+        *(("on each GPU",) if gpus > 1 else ()),
+        *(("fit at once",) if fit else ()),
+    )
     table = console_tables.empty_table(*headers, numbers=headers)
     for tokens in sizing.lengths:
         each = sizing.pool.sequence_bytes(tokens)
@@ -135,15 +163,21 @@ def _length_table(sizing: Sizing) -> Table:
 
 
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
-"""Of a mid-sized model: activations, CUDA graphs and communication. vLLM logs the rest as "Available KV cache memory"."""
+"""Of a mid-sized model: activations, CUDA graphs and communication. vLLM logs the rest as
+"Available KV cache memory"."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
     add, amount = parser.add_argument, shared_options.valid(serve_args.bytes_of)
     add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
-    weights = "size of the whole model's weights, where no safetensors files are next to config.json"
+    weights = (
+        "size of the whole model's weights, where no safetensors files are next to config.json"
+    )
     add("--weights", type=amount, metavar="SIZE", help=weights)
-    beside = "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, an estimate)"
+    beside = (
+        "what a GPU holds beside weights and KV cache: activations, CUDA graphs (default: 2GiB, "
+        "an estimate)"
+    )
     add("--overhead", type=amount, metavar="SIZE", default=DEFAULT_OVERHEAD_BYTES, help=beside)
 
 
@@ -170,11 +204,19 @@ exit codes: 0 sized; 1 the model can't be read, or nothing is known about its at
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="folder of the model, its config.json, or an id that the hub's local cache has")
+    parser.add_argument(
+        "model",
+        help="folder of the model, its config.json, or an id that the hub's local cache has",
+    )
     add_memory_options(parser)
-    length = "length of a sequence, prompt and answer; may be repeated (default: some, up to the longest)"
+    length = (
+        "length of a sequence, prompt and answer; may be repeated (default: some, up to the "
+        "longest)"
+    )
     tokens = shared_options.valid(_tokens)
-    parser.add_argument("--length", action="append", type=tokens, default=[], metavar="TOKENS", help=length)
+    parser.add_argument(
+        "--length", action="append", type=tokens, default=[], metavar="TOKENS", help=length
+    )
     shared_options.add_output(parser)
     flags = "the rest of the line is flags of `vllm serve`, verbatim"
     parser.add_argument("--serve", nargs=argparse.REMAINDER, default=[], metavar="FLAG", help=flags)
@@ -195,11 +237,17 @@ def _sizing(options: argparse.Namespace) -> Sizing:
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
     try:
-        engine = engine_of(serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory)
+        engine = engine_of(
+            serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory
+        )
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
-            raise errors.CommandError(f"no weight files next to {path}; give their size with --weights")
-        memory = block_pool.memory_of(engine, options.gpu_memory, weights=weights, overhead=options.overhead)
+            raise errors.CommandError(
+                f"no weight files next to {path}; give their size with --weights"
+            )
+        memory = block_pool.memory_of(
+            engine, options.gpu_memory, weights=weights, overhead=options.overhead
+        )
         return sizing_of(shape, engine, memory=memory, lengths=options.length)
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

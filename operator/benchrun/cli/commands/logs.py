@@ -68,10 +68,13 @@ class _Logs:
         return view_builders.is_finished(raw.mapping(body.get("status")))
 
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
-        """Each line as written, without control characters; nothing where the pod is gone. Raises KubectlError."""
+        """Each line as written, without control characters; nothing where the pod is gone. Raises
+        KubectlError."""
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
         container = view_builders.main_container(pod.role)
-        written = self.kubectl.lines("logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}")
+        written = self.kubectl.lines(
+            "logs", pod.name, f"--container={container}", *options, f"--tail={self.tail}"
+        )
         try:
             async with aclosing(written) as lines:
                 async for line in lines:
@@ -88,15 +91,26 @@ def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views
     selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
     pods = map(view_builders.pod_of, kubectl.all("pods", selector=selector))
     begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
-    return sorted((pod for pod in begun if pod.run_uid == run.uid), key=lambda pod: (str(pod.created_at), pod.name))
+    return sorted(
+        (pod for pod in begun if pod.run_uid == run.uid),
+        key=lambda pod: (str(pod.created_at), pod.name),
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("name", help="name of the BenchmarkRun")
-    add("--role", choices=ROLES, action="append", help="only this one's (default: all that the run has)")
     add(
-        "-f", "--follow", action="store_true", help="go on until the run has ended; wait for pods that do not exist yet"
+        "--role",
+        choices=ROLES,
+        action="append",
+        help="only this one's (default: all that the run has)",
+    )
+    add(
+        "-f",
+        "--follow",
+        action="store_true",
+        help="go on until the run has ended; wait for pods that do not exist yet",
     )
     last = f"only the last lines (default: {DEFAULT_TAIL}; -1: all)"
     add("--tail", type=int, default=DEFAULT_TAIL, metavar="LINES", help=last)
@@ -114,7 +128,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
     servers = [role for role in roles if role != names.ROLE_CLIENT]
     kept = raw.text(left.status.get("logTail"), MAX_TAIL_CHARACTERS).rstrip("\n")
     if kept and servers and not seen & set(servers):
-        console.print("the server's pod is gone; this end of its log is kept in the run's status:", style="dim")
+        console.print(
+            "the server's pod is gone; this end of its log is kept in the run's status:",
+            style="dim",
+        )
         console.file.write(f"{plain_text(kept)}\n")
         seen.update(servers)
     _explain_missing(left, [role for role in roles if role not in seen], anything=bool(seen))
@@ -123,7 +140,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def roles_of(run: views.Run) -> tuple[str, ...]:
     split = raw.mapping(run.spec.get("server")).get("disaggregated") is not None
-    servers = (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
+    servers = (
+        (names.ROLE_PREFILL, names.ROLE_DECODE, names.ROLE_PROXY) if split else (names.ROLE_SERVER,)
+    )
     return (*servers, names.ROLE_CLIENT)
 
 
@@ -137,8 +156,10 @@ def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -
         text = f"{who}: no log yet ({waits}); -f waits for it"
     else:
         text = (
-            f"{who}: the pods were deleted with their logs when the run ended; only the end of a failed server's log "
-            f"is kept. Look in the cluster's log collector for the label {names.LABEL_RUN}={run.name}"
+            f"{who}: the pods were deleted with their logs when the run ended; only the end of a "
+            "failed server's log "
+            "is kept. Look in the cluster's log collector for the label "
+            f"{names.LABEL_RUN}={run.name}"
         )
     if not anything:
         raise errors.CommandError(text)

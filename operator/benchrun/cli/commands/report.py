@@ -1,4 +1,5 @@
-"""`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one HTML file."""
+"""`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one
+HTML file."""
 
 import argparse
 from pathlib import Path
@@ -25,7 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     finished_results.add_run_options(parser)
     shared_options.add_sweep(parser)
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file with everything")
+    form.add_argument(
+        "--html", type=Path, metavar="FILE", help="write one HTML file with everything"
+    )
     to_print = "print Markdown, for a pull request or the summary of a job"
     form.add_argument("--markdown", action="store_true", help=to_print)
     shared_options.add_cluster_options(parser, wide=True)
@@ -37,7 +40,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     try:
         found = finished_results.named_run(options)
     except errors.CommandError as error:
-        return finished_results.show_found(finished_results.named_sweep(options, error), options, console)
+        return finished_results.show_found(
+            finished_results.named_sweep(options, error), options, console
+        )
     if options.html is not None:
         whole = finished_results.with_measurement(found, options)
         finished_results.write_page(options.html, whole, console)
@@ -48,9 +53,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
         return exit_codes.PASSED
     texts = tables.texts_per_prompt(found.spec)
     if options.markdown:
-        print(plain_text(markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)), end="")
+        print(
+            plain_text(
+                markdown.markdown(found.name, status, texts_per_prompt=texts, wide=options.wide)
+            ),
+            end="",
+        )
     else:
-        console_tables.show_result(console, found.name, status, texts_per_prompt=texts, wide=options.wide)
+        console_tables.show_result(
+            console, found.name, status, texts_per_prompt=texts, wide=options.wide
+        )
         if options.wide:
             console.print(console_tables.as_table(run_settings.settings_rows(found.spec, status)))
     return code

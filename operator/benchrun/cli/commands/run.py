@@ -7,11 +7,19 @@ from contextlib import nullcontext
 from rich.console import Console
 
 from benchrun.cli import cluster, errors, following, interrupts, manifests, shared_options
-from benchrun.cli.commands.watch import EPILOG as EPILOG, add_timeout, follow_to_the_end, say_how_to_go_on
+from benchrun.cli.commands.watch import (
+    EPILOG as EPILOG,
+    add_timeout,
+    follow_to_the_end,
+    say_how_to_go_on,
+)
 from benchrun.observe import is_finished, untrusted_json as raw
 from benchrun.report.exit_codes import PASSED
 
-SUMMARY = "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the verdict"
+SUMMARY = (
+    "apply a manifest and follow its runs and sweeps to the end; the exit code is that of the "
+    "verdict"
+)
 DESCRIPTION = """\
 Apply manifests, follow their runs and sweeps to the end, and show the results.
 
@@ -25,10 +33,21 @@ it: its GPU is freed, what was measured is kept, and the command ends when the r
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("-f", "--file", action="append", required=True, metavar="FILE", help="a manifest, - for stdin; may be repeated")
+    add(
+        "-f",
+        "--file",
+        action="append",
+        required=True,
+        metavar="FILE",
+        help="a manifest, - for stdin; may be repeated",
+    )
     add("--no-wait", action="store_true", help="only apply, and print the names")
     add_timeout(parser)
-    add("--cancel-on-interrupt", action="store_true", help="cancel the runs on Ctrl-C, SIGTERM or when time is up")
+    add(
+        "--cancel-on-interrupt",
+        action="store_true",
+        help="cancel the runs on Ctrl-C, SIGTERM or when time is up",
+    )
     shared_options.add_cluster_options(parser, wide=True)
 
 
@@ -43,7 +62,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
             runs = _followed(started, kubectl)
             if options.no_wait or not runs:
                 return PASSED
-            return follow_to_the_end(runs, console, wide=options.wide, timeout_seconds=options.timeout)
+            return follow_to_the_end(
+                runs, console, wide=options.wide, timeout_seconds=options.timeout
+            )
     except (KeyboardInterrupt, following.TimeIsUp):
         runs = _followed(started, kubectl)
         if not options.cancel_on_interrupt or not runs:
@@ -54,7 +75,10 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _apply(
-    wanted: Sequence[manifests.Manifest], kubectl: cluster.Kubectl, started: list[manifests.Applied], console: Console
+    wanted: Sequence[manifests.Manifest],
+    kubectl: cluster.Kubectl,
+    started: list[manifests.Applied],
+    console: Console,
 ) -> None:
     for manifest in wanted:
         try:
@@ -65,7 +89,9 @@ def _apply(
         console.print(_sentence(started[-1]), markup=False, soft_wrap=True)
 
 
-def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) -> dict[str, following.Target]:
+def _followed(
+    started: Sequence[manifests.Applied], kubectl: cluster.Kubectl
+) -> dict[str, following.Target]:
     return following.by_name(
         (each.name, following.Target(kubectl.within(each.namespace), each.kind))
         for each in started
@@ -76,7 +102,10 @@ def _followed(started: Sequence[manifests.Applied], kubectl: cluster.Kubectl) ->
 def _sentence(each: manifests.Applied) -> str:
     place = f" in namespace {each.namespace}" if each.namespace else ""
     done = "created" if each.kind in cluster.RESOURCES else "applied"
-    return f"{each.kind} {each.name}{place} {'is there already; following it' if each.was_there else done}"
+    return (
+        f"{each.kind} {each.name}{place} "
+        f"{'is there already; following it' if each.was_there else done}"
+    )
 
 
 def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
@@ -87,7 +116,11 @@ def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
         try:
             if not is_finished(raw.mapping(target.kubectl.get(name, resource).get("status"))):
                 target.kubectl.cancel(name, resource=resource)
-                console.print(f"cancelling {name}; a second Ctrl-C does not wait", markup=False, soft_wrap=True)
+                console.print(
+                    f"cancelling {name}; a second Ctrl-C does not wait",
+                    markup=False,
+                    soft_wrap=True,
+                )
         except errors.CommandError as error:
             problems.append(f"{name} is not cancelled: {error}")
     if problems:

@@ -7,7 +7,15 @@ from contextlib import suppress
 from rich.console import Console
 
 from benchrun.api.sweep import spec
-from benchrun.cli import cluster, console_tables, errors, finished_results, following, interrupts, shared_options
+from benchrun.cli import (
+    cluster,
+    console_tables,
+    errors,
+    finished_results,
+    following,
+    interrupts,
+    shared_options,
+)
 from benchrun.cli.progress_display import LogReporter, ScreenReporter
 from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import sweep_of
@@ -32,7 +40,8 @@ def follow_to_the_end(
     wide: bool,
     timeout_seconds: float | None = None,
 ) -> int:
-    """Every run and sweep, until all have ended; their results; the worst of their codes. Raises CommandError."""
+    """Every run and sweep, until all have ended; their results; the worst of their codes. Raises
+    CommandError."""
     found = interrupts.run_interruptibly(_followed(targets, console, timeout_seconds))
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
@@ -41,7 +50,9 @@ def follow_to_the_end(
             _show(console, found.known[name], target.kubectl, wide=wide)
     for name, error in found.errors.items():
         console.print(f"{name}: {error}", style="red", markup=False, soft_wrap=True)
-    return exit_codes.worst_code([*found.codes.values(), *(error.code for error in found.errors.values())])
+    return exit_codes.worst_code(
+        [*found.codes.values(), *(error.code for error in found.errors.values())]
+    )
 
 
 async def _followed(
@@ -65,22 +76,32 @@ def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) 
     for name, target in targets.items():
         where = f" -n {target.kubectl.namespace}" if target.kubectl.namespace else ""
         short = spec.SHORT_NAME if target.is_sweep else SHORT_NAME
-        console.print(f"  to follow it:  benchrun watch {name}{where}", markup=False, soft_wrap=True)
+        console.print(
+            f"  to follow it:  benchrun watch {name}{where}", markup=False, soft_wrap=True
+        )
         patch = """--type=merge -p '{"spec":{"cancel":true}}'"""
-        console.print(f"  to end it:     kubectl patch {short} {name}{where} {patch}", markup=False, soft_wrap=True)
+        console.print(
+            f"  to end it:     kubectl patch {short} {name}{where} {patch}",
+            markup=False,
+            soft_wrap=True,
+        )
 
 
 def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
     """Of a sweep with what its status had no room for, where the cluster gives it."""
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
-        console_tables.show_result(console, followed.name, followed.status, texts_per_prompt=texts, wide=wide)
+        console_tables.show_result(
+            console, followed.name, followed.status, texts_per_prompt=texts, wide=wide
+        )
         return
     status = followed.status
     if status.truncated:
         with suppress(errors.KubectlError):
             sweep = sweep_of(kubectl.get(followed.name, cluster.SWEEP))
-            status = finished_results.whole_table(sweep, status, finished_results.runs_of(sweep, kubectl))
+            status = finished_results.whole_table(
+                sweep, status, finished_results.runs_of(sweep, kubectl)
+            )
     console_tables.show_sweep(console, followed.name, status, texts_per_prompt=texts, wide=wide)
 
 
@@ -93,7 +114,9 @@ prints lines. For a sweep it shows how many runs have ended, and which go on. Ct
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep")
+    parser.add_argument(
+        "names", nargs="+", metavar="NAME", help="name of a BenchmarkRun, else of a BenchmarkSweep"
+    )
     shared_options.add_sweep(parser)
     add_timeout(parser)
     shared_options.add_cluster_options(parser, wide=True)
@@ -103,7 +126,9 @@ def run(options: argparse.Namespace, console: Console) -> int:
     target = following.Target(cluster.kubectl_of(options), spec.KIND if options.sweep else KIND)
     targets = following.by_name((name, target) for name in options.names)
     try:
-        return follow_to_the_end(targets, console, wide=options.wide, timeout_seconds=options.timeout)
+        return follow_to_the_end(
+            targets, console, wide=options.wide, timeout_seconds=options.timeout
+        )
     except (KeyboardInterrupt, following.TimeIsUp):
         say_how_to_go_on(targets, console)
         raise

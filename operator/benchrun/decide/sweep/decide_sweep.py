@@ -21,14 +21,19 @@ from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:
-    """What to do about a sweep now. The same facts give the same decision; on its own outcome it changes nothing."""
+    """What to do about a sweep now. The same facts give the same decision; on its own outcome it
+    changes nothing."""
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
-        return SweepDecision(status=status, cancel=_cancelled(facts, facts.runs.values()), forget=True)
+        return SweepDecision(
+            status=status, cancel=_cancelled(facts, facts.runs.values()), forget=True
+        )
     if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
         seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
-        return SweepDecision(status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True)
+        return SweepDecision(
+            status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True
+        )
     try:
         spec, variants = accept_sweep(facts.sweep)
     except Unacceptable as error:
@@ -44,7 +49,11 @@ def decide(facts: SweepFacts) -> SweepDecision:
     if not is_over:
         return _go_on(state, end, starting)
     made = table_made(state)
-    return finish(state, end, made) if made else replace(_go_on(state, end, starting), table=table_wanted(state))
+    return (
+        finish(state, end, made)
+        if made
+        else replace(_go_on(state, end, starting), table=table_wanted(state))
+    )
 
 
 def _noticed(state: SweepState) -> SweepState:
@@ -59,7 +68,9 @@ def _noticed(state: SweepState) -> SweepState:
     return replace(state, status=status.model_copy(update=update))
 
 
-def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> SweepDecision:
+def _go_on(
+    state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]
+) -> SweepDecision:
     wanted = None if is_tabled(state) else table_wanted(state)
     made = table_made(state) if wanted is not None else None
     # The table anew only where one more run has ended.
@@ -77,10 +88,18 @@ def _go_on(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ..
     )
 
 
-def _step(state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]) -> tuple[SweepPhase, str, str]:
+def _step(
+    state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]
+) -> tuple[SweepPhase, str, str]:
     """Phase, reason and message of a sweep that goes on."""
     names = [run.name for run in state.active]
-    going = f"{names[0]} goes on" if len(names) == 1 else f"{len(names)} runs go on" if names else "nothing is held"
+    going = (
+        f"{names[0]} goes on"
+        if len(names) == 1
+        else f"{len(names)} runs go on"
+        if names
+        else "nothing is held"
+    )
     refused = state.facts.collected.not_created
     if end is not None:
         return "Running", SweepReason.ENDING, sentence(f"{end.message}; {going} until cancelled")
@@ -105,7 +124,8 @@ def _power(state: SweepState) -> str:
 
 
 def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
-    """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be read, all that are its by uid."""
+    """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be
+    read, all that are its by uid."""
     going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
     return tuple(Ref(KIND, facts.sweep.namespace, run.name, run.uid) for run in going_on)
 
@@ -136,7 +156,9 @@ def tabled_runs(state: SweepState) -> int:
 def to_read(state: SweepState) -> tuple[str, ...]:
     """Runs whose figures the table needs and memory lacks."""
     measured = state.facts.collected.measured
-    return tuple(run.name for run in state.ended if run.state == "Completed" and run.uid not in measured)
+    return tuple(
+        run.name for run in state.ended if run.state == "Completed" and run.uid not in measured
+    )
 
 
 def table_wanted(state: SweepState) -> TableWanted:
@@ -151,7 +173,9 @@ def table_wanted(state: SweepState) -> TableWanted:
             if run.state == "Completed"
         ),
         # In the word of the first run that ended early.
-        missing=tuple((variant.name, variant.reason) for variant in variants if variant.reason is not None),
+        missing=tuple(
+            (variant.name, variant.reason) for variant in variants if variant.reason is not None
+        ),
     )
 
 
@@ -162,18 +186,35 @@ def table_made(state: SweepState) -> TableMade | None:
 
 
 def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
-    """The status with the table of all runs that have ended; with the one before where that could not be made."""
-    counted, table, cost = counted_anew(state, tabled=len(state.ended)), made.table, state.spec.template.cost
+    """The status with the table of all runs that have ended; with the one before where that could
+    not be made."""
+    counted, table, cost = (
+        counted_anew(state, tabled=len(state.ended)),
+        made.table,
+        state.spec.template.cost,
+    )
     if table is None:
         return counted
     variants = []
     for variant in counted.variants:
         outcome, verdict = table.outcomes.get(variant.name), table.verdicts.get(variant.name)
-        update = {"outcome": outcome, "verdict": verdict, "searches": table.searches.get(variant.name, [])}
+        update = {
+            "outcome": outcome,
+            "verdict": verdict,
+            "searches": table.searches.get(variant.name, []),
+        }
         variants.append(variant.model_copy(update=update))
     of_table = {
         name: getattr(table, name)
-        for name in ("scope", "detectable_percent", "results", "best", "front", "verdict", "truncated")
+        for name in (
+            "scope",
+            "detectable_percent",
+            "results",
+            "best",
+            "front",
+            "verdict",
+            "truncated",
+        )
     }
     currency = cost.currency if cost is not None else None
     of_sweep = {"baseline": state.baseline, "currency": currency, "variants": variants}
@@ -184,7 +225,10 @@ def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
     """The status with the counts of now, and the table that it has."""
     states = [run.state for run in state.in_order]
     counts = api.RunCounts(
-        **{word.lower(): states.count(word) for word in ("Running", "Completed", "Failed", "Cancelled")},
+        **{
+            word.lower(): states.count(word)
+            for word in ("Running", "Completed", "Failed", "Cancelled")
+        },
         skipped=len(state.skipped),
         waiting=len(state.waiting),
         lost=state.lost(),
@@ -202,12 +246,20 @@ def variant_statuses(state: SweepState) -> list[VariantStatus]:
 
 def _estimate(state: SweepState) -> api.SweepEstimate:
     each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
-    stages, requests = times * sum(one.stages for one in each), times * sum(one.requests for one in each)
-    return api.SweepEstimate(variants=len(each), runs=len(state.planned), stages=stages, requests=requests)
+    stages, requests = (
+        times * sum(one.stages for one in each),
+        times * sum(one.requests for one in each),
+    )
+    return api.SweepEstimate(
+        variants=len(each), runs=len(state.planned), stages=stages, requests=requests
+    )
 
 
 def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
-    runs, before = state.of_variant(variant), before or VariantStatus(name=variant.name, number=variant.number)
+    runs, before = (
+        state.of_variant(variant),
+        before or VariantStatus(name=variant.name, number=variant.number),
+    )
     early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
     return VariantStatus(
         name=variant.name,
@@ -226,7 +278,8 @@ def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) 
 
 
 def ending(state: SweepState) -> Ending | None:
-    """Why no run is started any more and those that go on are cancelled; None while there is no reason to."""
+    """Why no run is started any more and those that go on are cancelled; None while there is no
+    reason to."""
     collected, limit = state.facts.collected, state.spec.max_failed
     if state.spec.cancel:
         return CANCELLED
@@ -237,13 +290,16 @@ def ending(state: SweepState) -> Ending | None:
     failed = [run for run in state.ended if run.state == "Failed"]
     if limit is not None and len(failed) > limit:
         last = failed[-1]
-        message = f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
+        message = (
+            f"{len(failed)} runs failed and spec.maxFailed is {limit}; {last.name}: {last.reason}"
+        )
         return Ending(SweepReason.TOO_MANY_FAILED, message)
     return None
 
 
 def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:
-    """No run goes on any more. Everything comes in one write, so that nobody ever sees an end without its table."""
+    """No run goes on any more. Everything comes in one write, so that nobody ever sees an end
+    without its table."""
     facts = state.facts
     status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
     early = end or _without_a_table(state)
@@ -256,20 +312,27 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
-    return SweepDecision(status=status, forget=True, events=(Event(phase, message, warning=warning),))
+    return SweepDecision(
+        status=status, forget=True, events=(Event(phase, message, warning=warning),)
+    )
 
 
 def _without_a_table(state: SweepState) -> Ending | None:
-    """Ends that nobody wished for: the budget is spent before all was started, or nothing was measured."""
+    """Ends that nobody wished for: the budget is spent before all was started, or nothing was
+    measured."""
     if state.waiting:
         message = (
-            f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another run: "
-            f"{state.status.gpu_seconds:g} were held by {len(state.ended)} runs, {len(state.waiting)} were not started"
+            f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another "
+            "run: "
+            f"{state.status.gpu_seconds:g} were held by {len(state.ended)} runs, "
+            f"{len(state.waiting)} were not started"
         )
         return Ending(SweepReason.BUDGET_SPENT, message)
     if not any(run.state == "Completed" for run in state.ended):
         first = state.ended[0]
-        return Ending(SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}")
+        return Ending(
+            SweepReason.ALL_FAILED, f"no run was measured to its end; {first.name}: {first.reason}"
+        )
     return None
 
 
@@ -283,9 +346,14 @@ def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -
         runs = "run" if early == 1 else "runs"
         return SweepReason.RUNS_FAILED, sentence(f"{measured}; {early} {runs} ended early{first}")
     if made.table is None:
-        return SweepReason.NOT_JUDGED, sentence(f"{measured}, but its table is not made: {made.problem}")
+        return SweepReason.NOT_JUDGED, sentence(
+            f"{measured}, but its table is not made: {made.problem}"
+        )
     if status.verdict == "Invalid":
-        return SweepReason.INVALID_CELLS, f"{measured}, but some rows are invalid: do not use their numbers"
+        return (
+            SweepReason.INVALID_CELLS,
+            f"{measured}, but some rows are invalid: do not use their numbers",
+        )
     if status.verdict == "Suspect":
         return SweepReason.SUSPECT, f"{measured}; some rows are suspect"
     return SweepReason.ALL_VALID, f"{measured}; every row is valid"

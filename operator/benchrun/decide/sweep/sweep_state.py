@@ -10,10 +10,25 @@ from statistics import fmean
 from pydantic import ValidationError
 
 from benchrun.api import BenchmarkRunStatus, Code, Reason, first_problem
-from benchrun.api.sweep import MAX_ROWS, BenchmarkSweepSpec, BenchmarkSweepStatus, SweepTable, TabledRun, named
+from benchrun.api.sweep import (
+    MAX_ROWS,
+    BenchmarkSweepSpec,
+    BenchmarkSweepStatus,
+    SweepTable,
+    TabledRun,
+    named,
+)
 from benchrun.decide import SERVER_SETTINGS, Event, Manifest, Ref, Unacceptable
 from benchrun.observe import NO_SPEC, Sweep, SweptRun
-from benchrun.plan import Owner, PlannedRun, Variant, attempts, cells, planned_runs, planned_variants
+from benchrun.plan import (
+    Owner,
+    PlannedRun,
+    Variant,
+    attempts,
+    cells,
+    planned_runs,
+    planned_variants,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +36,9 @@ class NotCreated:
     """A run that could not be created when it was last tried."""
 
     name: str
-    message: str = field(compare=False)  # why, in a sentence that names the run; may change with every answer
+    message: str = field(
+        compare=False
+    )  # why, in a sentence that names the run; may change with every answer
     curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
     quota: bool = False  # a quota has no room for it
     leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
@@ -47,7 +64,9 @@ class TableMade:
 class SweepCollected:
     """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
 
-    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)  # `essence` of measured runs, by uid
+    measured: dict[str, BenchmarkRunStatus] = field(
+        default_factory=dict
+    )  # `essence` of measured runs, by uid
     table: TableMade | None = None  # the table that was made last
     conflict: str | None = None  # a run that stands where one of ours should, and is not
     not_created: NotCreated | None = None
@@ -63,20 +82,32 @@ class SweepFacts:
 
 @dataclass(frozen=True, slots=True)
 class SweepDecision:
-    """What to do now, in this order: cancel, create, write the status, post events; or, first of all, read."""
+    """What to do now, in this order: cancel, create, write the status, post events; or, first of
+    all, read."""
 
     status: BenchmarkSweepStatus
-    read: tuple[str, ...] = ()  # runs whose figures are wanted: a new decision follows, this one requests nothing else
-    table: TableWanted | None = None  # the table to make: not waited for, a new decision follows when it is there
+    read: tuple[
+        str, ...
+    ] = ()  # runs whose figures are wanted: a new decision follows, this one requests nothing else
+    table: TableWanted | None = (
+        None  # the table to make: not waited for, a new decision follows when it is there
+    )
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
     forget: bool = False  # the sweep is over: drop what memory holds of it
     events: tuple[Event, ...] = ()
 
 
-# Why a run failed, where the next one of the same variant would fail too; and where it may well not.
+# Why a run failed, where the next one of the same variant would fail too; and where it may well
+# not.
 OF_THE_SETTINGS = SERVER_SETTINGS | {Reason.INVALID_SPEC, Reason.CHILD_INVALID}
-FROM_OUTSIDE = {Reason.EVICTED, Reason.SERVER_RESTARTED, Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.SHARD_LOST}
+FROM_OUTSIDE = {
+    Reason.EVICTED,
+    Reason.SERVER_RESTARTED,
+    Reason.SERVER_GONE,
+    Reason.CLIENT_GONE,
+    Reason.SHARD_LOST,
+}
 _CODES_FROM_OUTSIDE = {Code.SERVER_RESTARTED, Code.COUNTERS_RESET}
 
 
@@ -97,7 +128,9 @@ class SweepState:
     @property
     def baseline(self) -> str:
         """Name of the variant that the others are compared with."""
-        chosen = named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+        chosen = (
+            named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
+        )
         return chosen or self.variants[0].name
 
     @cached_property
@@ -107,15 +140,26 @@ class SweepState:
 
     @cached_property
     def tried(self) -> dict[str, tuple[SweptRun, ...]]:
-        """By name in the plan: the runs that were made of it and exist, attempt by attempt. The last one stands for it."""
+        """By name in the plan: the runs that were made of it and exist, attempt by attempt. The
+        last one stands for it."""
         facts = self.facts.runs
-        names = {planned.name: [attempt.name for attempt in attempts(planned)] for planned in self.planned}
-        return {name: tuple(facts[own] for own in tried if own in facts) for name, tried in names.items()}
+        names = {
+            planned.name: [attempt.name for attempt in attempts(planned)]
+            for planned in self.planned
+        }
+        return {
+            name: tuple(facts[own] for own in tried if own in facts)
+            for name, tried in names.items()
+        }
 
     @cached_property
     def hopeless(self) -> frozenset[int]:
         """Numbers of the variants whose runs fail by their settings."""
-        tried = ((planned.variant.number, run) for planned in self.planned for run in self.tried[planned.name])
+        tried = (
+            (planned.variant.number, run)
+            for planned in self.planned
+            for run in self.tried[planned.name]
+        )
         return frozenset(number for number, run in tried if run.reason in OF_THE_SETTINGS)
 
     @cached_property
@@ -132,20 +176,32 @@ class SweepState:
         if not _is_lost(last, self.facts.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))
-        return next((after for before, after in steps if before.name == last.name and after.attempt <= most), None)
+        return next(
+            (
+                after
+                for before, after in steps
+                if before.name == last.name and after.attempt <= most
+            ),
+            None,
+        )
 
     def lost(self, variant: Variant | None = None) -> int:
         """How many runs were lost and measured anew, or are to be; of one variant, or of all."""
         return sum(
             len(self.tried[planned.name]) - (planned.name not in self.next_attempts)
             for planned in self.planned
-            if self.tried[planned.name] and (variant is None or variant.number == planned.variant.number)
+            if self.tried[planned.name]
+            and (variant is None or variant.number == planned.variant.number)
         )
 
     @cached_property
     def _standing(self) -> dict[str, SweptRun]:
         """By name in the plan: the run that stands for it, unless it is to be measured anew."""
-        return {name: tried[-1] for name, tried in self.tried.items() if tried and name not in self.next_attempts}
+        return {
+            name: tried[-1]
+            for name, tried in self.tried.items()
+            if tried and name not in self.next_attempts
+        }
 
     @cached_property
     def in_order(self) -> tuple[SweptRun, ...]:
@@ -161,30 +217,46 @@ class SweepState:
         return tuple(run for run in self.in_order if run.ended)
 
     def of_variant(self, variant: Variant) -> tuple[SweptRun, ...]:
-        own = (self._standing.get(planned.name) for planned in self.planned if planned.variant.number == variant.number)
+        own = (
+            self._standing.get(planned.name)
+            for planned in self.planned
+            if planned.variant.number == variant.number
+        )
         return tuple(run for run in own if run is not None)
 
     @cached_property
     def skipped(self) -> tuple[PlannedRun, ...]:
-        """Runs that are not worth starting: an earlier one of the variant failed by its settings."""
-        return tuple(p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless)
+        """Runs that are not worth starting: an earlier one of the variant failed by its
+        settings."""
+        return tuple(
+            p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless
+        )
 
     @cached_property
     def waiting(self) -> tuple[PlannedRun, ...]:
-        """Runs that are still to be started, in order. What was lost comes in the place of what was planned."""
+        """Runs that are still to be started, in order. What was lost comes in the place of what was
+        planned."""
         left_out = {planned.name for planned in self.skipped} | self._standing.keys()
-        return tuple(self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out)
+        return tuple(
+            self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out
+        )
 
     @property
     def to_start(self) -> tuple[PlannedRun, ...]:
-        """The next runs to start, of those that do not exist: in order, so many at a time, within the budget."""
+        """The next runs to start, of those that do not exist: in order, so many at a time, within
+        the budget."""
         if self.spec.suspend:
             return ()
         places = max(0, self.spec.max_parallel - len(self.active))
-        return tuple(planned for ahead, planned in enumerate(self.waiting[:places]) if self._budget_has_room(ahead))
+        return tuple(
+            planned
+            for ahead, planned in enumerate(self.waiting[:places])
+            if self._budget_has_room(ahead)
+        )
 
     def _budget_has_room(self, ahead: int) -> bool:
-        """Whether the budget has room for one more run beside those that go on and `ahead` more, at the mean cost so far."""
+        """Whether the budget has room for one more run beside those that go on and `ahead` more, at
+        the mean cost so far."""
         if (budget := self.spec.gpu_seconds_budget) is None:
             return True
         spent = sum(self.gpu_seconds)
@@ -194,22 +266,31 @@ class SweepState:
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
         """What each run held that has ended and held anything; the lost ones too."""
-        held = (run.held_seconds * planned.variant.gpus for planned in self.planned for run in self.tried[planned.name])
+        held = (
+            run.held_seconds * planned.variant.gpus
+            for planned in self.planned
+            for run in self.tried[planned.name]
+        )
         return tuple(seconds for seconds in held if seconds > 0)
 
 
 def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
-    """Whether the run ended with a pod that was taken away or began anew. A restart in the last stage is found by the judge
-    only, by what was read of the run (`figures`), when every record is there and the run is Completed."""
+    """Whether the run ended with a pod that was taken away or began anew. A restart in the last
+    stage is found by the judge only, by what was read of the run (`figures`), when every record is
+    there and the run is Completed."""
     if run.state == "Failed":
         return run.reason in FROM_OUTSIDE
     if run.state != "Completed" or figures is None:
         return False
-    return any(row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings) for row in figures.results)
+    return any(
+        row.verdict == "Invalid" and not _CODES_FROM_OUTSIDE.isdisjoint(row.findings)
+        for row in figures.results
+    )
 
 
 def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
-    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable naming the field's path."""
+    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable
+    naming the field's path."""
     try:
         spec = BenchmarkSweepSpec.model_validate(sweep.spec)
         made = planned_variants(spec)

@@ -1,1 +1,2 @@
-"""Two configurations side by side: what changed, by how much, and whether that is more than noise. Pure."""
+"""Two configurations side by side: what changed, by how much, and whether that is more than noise.
+Pure."""

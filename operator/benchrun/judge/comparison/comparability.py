@@ -1,4 +1,5 @@
-"""Whether runs may be compared at all: what must be the same on both sides, where model and dataset come from included."""
+"""Whether runs may be compared at all: what must be the same on both sides, where model and dataset
+come from included."""
 
 import hashlib
 import json
@@ -42,13 +43,18 @@ class MeasuredRun:
 
 
 def measured_run(run: Run) -> MeasuredRun:
-    """A run as the cluster holds it. Raises ValueError where its spec or status is not of this version."""
-    spec, status = api.BenchmarkRunSpec.model_validate(run.spec), api.BenchmarkRunStatus.model_validate(run.status)
+    """A run as the cluster holds it. Raises ValueError where its spec or status is not of this
+    version."""
+    spec, status = (
+        api.BenchmarkRunSpec.model_validate(run.spec),
+        api.BenchmarkRunStatus.model_validate(run.status),
+    )
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
 def results_digest(run: Run) -> str:
-    """Of the results as they are written: shows later whether they are still those that were compared with."""
+    """Of the results as they are written: shows later whether they are still those that were
+    compared with."""
     text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -71,25 +77,34 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
         parts = api.datasets_of(workload, run.spec.workloads) if workload is not None else ()
-        return any(part.file is not None or isinstance(part.single, contract.HuggingFaceData) for part in parts)
+        return any(
+            part.file is not None or isinstance(part.single, contract.HuggingFaceData)
+            for part in parts
+        )
 
     return list(combinations(filter(reads_file, runs), 2))
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
-    """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at an endpoint the run's uid is
-    a part of the seed, but for the policy Share."""
+    """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at
+    an endpoint the run's uid is a part of the seed, but for the policy Share."""
     specs = (one.spec, other.spec)
-    keyed = any(s.endpoint is not None for s in specs) and specs[0].measurement.cache_policy != "Share"
-    first, second = ((s.workloads, s.repeats, s.measurement.seed, s.measurement.cache_policy) for s in specs)
+    keyed = (
+        any(s.endpoint is not None for s in specs) and specs[0].measurement.cache_policy != "Share"
+    )
+    first, second = (
+        (s.workloads, s.repeats, s.measurement.seed, s.measurement.cache_policy) for s in specs
+    )
     return not keyed and first == second
 
 
-# Server image, arguments and environment may differ from side to side: they are the experiment. Within a side they may not.
+# Server image, arguments and environment may differ from side to side: they are the experiment.
+# Within a side they may not.
 
 
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
-    """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is no obstacle there."""
+    """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is
+    no obstacle there."""
     runs = (*baseline, *candidate)
     if (reason := _not_two_sides(baseline, candidate)) is not None:
         return reason
@@ -113,7 +128,8 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
     workload = cell.partition("/")[0]
     if (reason := _workload_differs(workload, runs)) is not None:
         return reason
-    # Runs with the same spec and seed send the same, unless the files differ that they read: their digests show it.
+    # Runs with the same spec and seed send the same, unless the files differ that they read: their
+    # digests show it.
     for one, other in _with_files(workload, runs):
         sent = {one.traffic(cell), other.traffic(cell)}
         if _send_the_same(one, other) and None not in sent and len(sent) > 1:
@@ -128,16 +144,23 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
     sources = {_source_text(run.spec.model.source): run.name for run in runs}
     origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
-    # Records from before sampling was sent leave open what the server chose, which matters beside those that say it.
-    sampling = {run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs}
+    # Records from before sampling was sent leave open what the server chose, which matters beside
+    # those that say it.
+    sampling = {
+        run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs
+    }
     silent = [name for name, found in sampling.items() if None in found]
     workloads = dict.fromkeys(workload.name for run in runs for workload in run.spec.workloads)
     pairs = [pair for name in workloads for pair in _with_files(name, runs)]
     found = {
         "the kind of GPU is not known on every side": blind and (len(nodes) > 1 or None in nodes),
         f"the model comes from {origins}": len(sources) > 1,
-        f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0 < len(silent) < len(sampling),
-        "it is not known whether the dataset's file is the same on both sides": not all(starmap(_send_the_same, pairs)),
+        f"it is not known how tokens were chosen in {next(iter(silent), '')}": 0
+        < len(silent)
+        < len(sampling),
+        "it is not known whether the dataset's file is the same on both sides": not all(
+            starmap(_send_the_same, pairs)
+        ),
     }
     return [*(text for text, is_so in found.items() if is_so), *differences(baseline, candidate)]
 
@@ -149,22 +172,36 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """In what servers chose; in clocks and failed requests, at the load point with most of it."""
     sides, names = (baseline, candidate), (baseline[0].name, candidate[0].name)
     for key in CHOSEN:
-        chosen = [{s.reported[key] for run in side for s in run.status.servers if key in s.reported} for side in sides]
+        chosen = [
+            {s.reported[key] for run in side for s in run.status.servers if key in s.reported}
+            for side in sides
+        ]
         if all(chosen) and chosen[0] != chosen[1]:
-            one, other = (f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True))
+            one, other = (
+                f"{', '.join(sorted(of))} in {name}" for of, name in zip(chosen, names, strict=True)
+            )
             yield f"{key.replace('_', ' ')}: {one}, {other}"
     ids = dict.fromkeys(row.cell for run in baseline for row in run.status.results)
     cells = [cell for cell in ids if cell_obstacle(cell, *sides) is None]
-    clocks = {cell: pair for cell in cells if all(pair := [_clock_mhz(side, cell) for side in sides])}
+    clocks = {
+        cell: pair for cell in cells if all(pair := [_clock_mhz(side, cell) for side in sides])
+    }
     cell = max(clocks, key=lambda cell: max(clocks[cell]) / min(clocks[cell]), default="")
     if cell and 100 * (1 - min(clocks[cell]) / max(clocks[cell])) > MAX_CLOCK_PERCENT:
         before, after = clocks[cell]
         yield f"SM clocks at {cell}: {before:.0f} MHz in {names[0]}, {after:.0f} MHz in {names[1]}"
     requests = {cell: (_requests(baseline, cell), _requests(candidate, cell)) for cell in cells}
-    unlike = {cell: pair for cell, pair in requests.items() if _fail_unlike(*pair, error=contract.ERROR / len(cells))}
+    unlike = {
+        cell: pair
+        for cell, pair in requests.items()
+        if _fail_unlike(*pair, error=contract.ERROR / len(cells))
+    }
     cell = max(unlike, key=lambda cell: max(unlike[cell]), default="")
     if cell:
-        one, other = (f"{x:.0f} of {n:.0f} in {name}" for (x, n), name in zip(unlike[cell], names, strict=True))
+        one, other = (
+            f"{x:.0f} of {n:.0f} in {name}"
+            for (x, n), name in zip(unlike[cell], names, strict=True)
+        )
         yield f"requests failed at {cell}: {one}, {other}. Figures are of answered ones alone"
 
 
@@ -178,22 +215,28 @@ def _clock_mhz(side: Side, cell: str) -> float:
 def _requests(side: Side, cell: str) -> tuple[float, float]:
     """How many failed, of how many."""
     rows = [row.metrics for run in side if (row := run.row(cell)) is not None]
-    failed, completed = (sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed"))
+    failed, completed = (
+        sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed")
+    )
     return failed, failed + completed
 
 
 def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error: float) -> bool:
-    """Whether so few of all failed requests are those of one side by chance at most that often (J. Przyborowski and H. Wilenski,
-    Biometrika 31, 1940)."""
+    """Whether so few of all failed requests are those of one side by chance at most that often (J.
+    Przyborowski and H. Wilenski, Biometrika 31, 1940)."""
     (few, of_one), (many, of_other) = one, other
     if not (of_one and of_other and few + many):
         return False
     failed, share = few + many, of_one / (of_one + of_other)
-    return any(contract.is_rare(x / failed, failed, of, error) for x, of in ((few, share), (many, 1 - share)))
+    return any(
+        contract.is_rare(x / failed, failed, of, error)
+        for x, of in ((few, share), (many, 1 - share))
+    )
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
-    """What keeps the runs from being two sides: unfinished, one run against several, different servers on one side."""
+    """What keeps the runs from being two sides: unfinished, one run against several, different
+    servers on one side."""
     runs = (*baseline, *candidate)
     uids = [run.uid for run in runs]
     if (twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)) is not None:
@@ -216,8 +259,12 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
 def _fell_back(runs: Side) -> str | None:
     """What servers that were started alike, from one image, chose differently."""
     for one, other in combinations(runs, 2):
-        twins = {(server.role, server.image_digest): server.reported for server in other.status.servers}
-        for server in one.status.servers if one.spec.started == other.spec.started is not None else ():
+        twins = {
+            (server.role, server.image_digest): server.reported for server in other.status.servers
+        }
+        for server in (
+            one.status.servers if one.spec.started == other.spec.started is not None else ()
+        ):
             theirs = twins.get((server.role, server.image_digest), {})
             for key in CHOSEN:
                 if key in theirs and theirs[key] != server.reported.get(key, theirs[key]):
@@ -231,7 +278,11 @@ def _chat_template(run: MeasuredRun) -> str | None:
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client
-    return None if client is None or client.chat_template is None else f"SHA-256 {client.chat_template[:12]}"
+    return (
+        None
+        if client is None or client.chat_template is None
+        else f"SHA-256 {client.chat_template[:12]}"
+    )
 
 
 def _is_varied(what: str, runs: Side) -> bool:
@@ -249,12 +300,18 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "chat template": _chat_template,
     "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
     # All devices; None behind an endpoint, where nobody counts.
-    "GPUs": lambda run: sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None,
-    "GPU": lambda run: ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None,
+    "GPUs": lambda run: (
+        sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None
+    ),
+    "GPU": lambda run: (
+        ", ".join(sorted({server.gpu for server in run.status.servers if server.gpu})) or None
+    ),
     "client engine": lambda run: (
         (c := run.status.client) and c.engine and f"{c.engine} {c.engine_version or ''}".strip()
     ),
-    "client image": lambda run: run.status.client and (run.status.client.image_digest or run.status.client.image),
+    "client image": lambda run: (
+        run.status.client and (run.status.client.image_digest or run.status.client.image)
+    ),
     "cache policy": lambda run: run.spec.measurement.cache_policy,
     "warm-up": lambda run: "none" if run.spec.measurement.warmup.none is not None else "auto",
 }
@@ -262,10 +319,16 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
 
 def _workload_differs(workload: str, runs: Side) -> str | None:
     """Everything of the workload but its list of load points."""
-    (first_run, first), *others = [(run, found) for run in runs if (found := run.workload(workload)) is not None]
+    (first_run, first), *others = [
+        (run, found) for run in runs if (found := run.workload(workload)) is not None
+    ]
     for run, other in others:
         is_same = _datasets(first, first_run.spec) == _datasets(other, run.spec)
-        differing = next((what for what, of in _TRAFFIC if of(first) != of(other)), None) if is_same else "dataset"
+        differing = (
+            next((what for what, of in _TRAFFIC if of(first) != of(other)), None)
+            if is_same
+            else "dataset"
+        )
         if differing is not None:
             return f"{differing} differs between {first_run.name} and {run.name}"
     return None
@@ -273,14 +336,19 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
 
 def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
     """What is sent, whatever the parts of a mix are called, and in which proportion."""
-    return api.datasets_of(workload, spec.workloads), [part.weight for part in workload.dataset.mix or ()]
+    return api.datasets_of(workload, spec.workloads), [
+        part.weight for part in workload.dataset.mix or ()
+    ]
 
 
 _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
     *(
-        (f"sampling.{api.json_name(name)}", lambda workload, name=name: getattr(client_sampling(workload), name))
+        (
+            f"sampling.{api.json_name(name)}",
+            lambda workload, name=name: getattr(client_sampling(workload), name),
+        )
         for name in contract.Sampling.model_fields
     ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),

@@ -1,4 +1,5 @@
-"""Two groups of runs compared, load point by load point, all questions corrected together; a run against its baseline."""
+"""Two groups of runs compared, load point by load point, all questions corrected together; a run
+against its baseline."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -28,7 +29,8 @@ class Compared(NamedTuple):
     message: str
     cells: list[api.ComparedCell]
     detectable_percent: float | None
-    """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
+    """The least change of the noisiest figure that is found with 80 %, by the noise that was
+    measured."""
 
 
 def compare(
@@ -39,7 +41,8 @@ def compare(
     max_regression_percent: float | None = None,
     equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
 ) -> Compared:
-    """What changed from the baseline to the candidate. Each side is at least one run; more are fresh servers of the same."""
+    """What changed from the baseline to the candidate. Each side is at least one run; more are
+    fresh servers of the same."""
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
@@ -47,37 +50,62 @@ def compare(
     ids = dict.fromkeys(row.cell for run in runs for row in run.status.results)
     asked = []
     for cell in ids:
-        questions = cell_obstacle(cell, baseline, candidate) or questions_at(cell, baseline, candidate, metrics)
+        questions = cell_obstacle(cell, baseline, candidate) or questions_at(
+            cell, baseline, candidate, metrics
+        )
         asked.append(Pair(cell, baseline, candidate, questions))
     cells = compared_cells(asked, equivalence_percent=equivalence_percent)
     # Several runs at one endpoint have met one and the same server.
-    fresh = len(baseline) > 1 and len(candidate) > 1 and all(run.spec.started is not None for run in runs)
+    fresh = (
+        len(baseline) > 1
+        and len(candidate) > 1
+        and all(run.spec.started is not None for run in runs)
+    )
     scope: api.Scope = "BetweenServers" if fresh else "WithinOneServer"
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
     least, caveats = detectable(asked), comparability.caveats(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, caveats=caveats, detectable_percent=least)
-    found = Compared(scope if outcome != "NotComparable" else None, outcome, None, message, cells, least)
+    found = Compared(
+        scope if outcome != "NotComparable" else None, outcome, None, message, cells, least
+    )
     if max_regression_percent is None:
         return found
     measured = [each for each in asked if any(run.row(each.cell) for run in baseline)]
-    required = [(each.cell, None if isinstance(each.questions, str) else each.questions) for each in measured]
+    required = [
+        (each.cell, None if isinstance(each.questions, str) else each.questions)
+        for each in measured
+    ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
     return found._replace(gate=word, message=f"{why}. {message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
     """Nothing of them may be compared. A gate can't be passed by that."""
-    return Compared(None, "NotComparable", "Inconclusive" if gated else None, f"not comparable: {reason}", [], None)
+    return Compared(
+        None,
+        "NotComparable",
+        "Inconclusive" if gated else None,
+        f"not comparable: {reason}",
+        [],
+        None,
+    )
 
 
 def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
-    """All words in one. What is not known hides that the others did not change, not that they did."""
+    """All words in one. What is not known hides that the others did not change, not that they
+    did."""
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
-    order: tuple[api.Outcome, ...] = ("Worse", "Better", "Unknown", "NoDetectableDifference", "Equivalent")
+    order: tuple[api.Outcome, ...] = (
+        "Worse",
+        "Better",
+        "Unknown",
+        "NoDetectableDifference",
+        "Equivalent",
+    )
     return next((word for word in order if words[word]), "NotComparable")
 
 
@@ -90,10 +118,15 @@ class Pair(NamedTuple):
     questions: list[Question] | str  # Or why it may not be compared.
 
 
-def questions_at(cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]) -> list[Question]:
+def questions_at(
+    cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
+) -> list[Question]:
     """Of these figures at a load point."""
     one, other = rows_at(cell, before), rows_at(cell, after)
-    return [Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one)) for m in metrics]
+    return [
+        Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
+        for m in metrics
+    ]
 
 
 def compared_cells(
@@ -110,36 +143,58 @@ def compared_cells(
         # Paired: each run of one side has one of the other that sent the same.
         sent, same = (sorted(run.traffic(cell) or "" for run in side) for side in (before, after))
         is_paired = "" not in sent and sent == same
-        cells.append(api.ComparedCell(cell=cell, paired=is_paired, throughput_of=throughput_of, changes=found))
+        cells.append(
+            api.ComparedCell(
+                cell=cell, paired=is_paired, throughput_of=throughput_of, changes=found
+            )
+        )
     return cells
 
 
 def _all(asked: Sequence[Pair]) -> list[Question]:
-    return [question for each in asked if not isinstance(each.questions, str) for question in each.questions]
+    return [
+        question
+        for each in asked
+        if not isinstance(each.questions, str)
+        for question in each.questions
+    ]
 
 
 def detectable(asked: Sequence[Pair]) -> float | None:
-    """The least change of the noisiest figure that is found with 80 %, by the noise that was measured."""
+    """The least change of the noisiest figure that is found with 80 %, by the noise that was
+    measured."""
     questions = _all(asked)
     error = family_error(questions)
-    shifts = [shift for question in questions if (shift := question.detectable(error=error)) is not None]
+    shifts = [
+        shift for question in questions if (shift := question.detectable(error=error)) is not None
+    ]
     return float(f"{min(log_ratio_percent(max(shifts)), MOST_PERCENT):.3g}") if shifts else None
 
 
-# Only a load that keeps the server supplied shows a limit: under a rate, throughput is that of the arrivals whatever runs.
+# Only a load that keeps the server supplied shows a limit: under a rate, throughput is that of the
+# arrivals whatever runs.
 
 KV_NEARLY_FULL_PERCENT = 95.0
 MIN_WAITING = 1.0
-"""Requests waiting in the server, on average: with fewer, a client that is late may have left it without."""
+"""Requests waiting in the server, on average: with fewer, a client that is late may have left it
+without."""
 
 
 def limits(
-    baseline: Side, candidate: Side, at: Iterable[api.ComparedCell], *, names: Sequence[str] = ("baseline", "candidate")
+    baseline: Side,
+    candidate: Side,
+    at: Iterable[api.ComparedCell],
+    *,
+    names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """By load point, of those that are comparable: a limit that the two sides together show. Most show none."""
+    """By load point, of those that are comparable: a limit that the two sides together show. Most
+    show none."""
     both, found = (*baseline, *candidate), {}
     for each in (cell for cell in at if cell.reason is None):
-        points = [_point(name, each.cell, side, both) for name, side in zip(names, (baseline, candidate), strict=True)]
+        points = [
+            _point(name, each.cell, side, both)
+            for name, side in zip(names, (baseline, candidate), strict=True)
+        ]
         pairs = response_to_load.comparisons([p for p in points if p is not None])
         if pairs and (limit := _limit_of(pairs[0], each)) is not None:
             found[each.cell] = limit
@@ -149,25 +204,40 @@ def limits(
 def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.Bottleneck | None:
     """Throughput that falls is not flat: there, what was changed did harm."""
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
-        ends = [(c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"]
-        span = "".join(f"; output: {low:+.1f} to {high:+.1f} %" for low, high in ends if None not in (low, high))
-        return bottleneck.throughput_is_flat(pair, f"from {pair.low.name} to {pair.high.name}", span)
+        ends = [
+            (c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"
+        ]
+        span = "".join(
+            f"; output: {low:+.1f} to {high:+.1f} %"
+            for low, high in ends
+            if None not in (low, high)
+        )
+        return bottleneck.throughput_is_flat(
+            pair, f"from {pair.low.name} to {pair.high.name}", span
+        )
     usage = pair.high.kv_percent
     if not pair.grows or usage is None or usage < KV_NEARLY_FULL_PERCENT:
         return None
-    sentence = f"{bottleneck.growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the limit."
+    sentence = (
+        f"{bottleneck.growth(pair)}, where KV cache usage is {percent(usage)}: KV memory is the "
+        "limit."
+    )
     return bottleneck.bottleneck_of("KVMemory", sentence, bottleneck.pair_evidence(pair))
 
 
 def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
-    """What ran on average, tokens a second and the most KV cache in use; None unless every run of the side shows them."""
+    """What ran on average, tokens a second and the most KV cache in use; None unless every run of
+    the side shows them."""
     among = [row for run in both if (row := run.row(cell)) is not None]
     rows = [row for run in side if (row := run.row(cell)) is not None]
     points = [point for row in rows if (point := _of_row(row, among)) is not None]
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
-    running, throughput = fmean(point.running for point in points), fmean(point.throughput for point in points)
+    running, throughput = (
+        fmean(point.running for point in points),
+        fmean(point.throughput for point in points),
+    )
     return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
@@ -180,10 +250,14 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
     completed, preemptions = row.metrics.get("completed") or 0, server.preemptions or 0
     works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
-    is_starved = api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+    is_starved = (
+        api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
+    )
     if not is_supplied or works_twice or is_starved:
         return None
-    return response_to_load.OperatingPoint(row.cell, server.running_mean, throughput, server.kv_cache_max_percent)
+    return response_to_load.OperatingPoint(
+        row.cell, server.running_mean, throughput, server.kv_cache_max_percent
+    )
 
 
 _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
@@ -193,7 +267,8 @@ _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
     "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
 }
 _ENDED = "1970-01-01T00:00:00Z"
-"""A run is compared when it was measured to its end, and its status does not say so yet; when that was makes no difference."""
+"""A run is compared when it was measured to its end, and its status does not say so yet; when that
+was makes no difference."""
 
 
 def against_baseline(
@@ -207,8 +282,8 @@ def against_baseline(
     baseline: api.Baseline,
     found: Run | None,
 ) -> api.Judgement:
-    """The judgement of the run with its comparison. `rows`: its results before any was cut. `found`: the baseline; None: there is
-    no such run."""
+    """The judgement of the run with its comparison. `rows`: its results before any was cut.
+    `found`: the baseline; None: there is no such run."""
     status = api.BenchmarkRunStatus(
         completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )
@@ -216,7 +291,9 @@ def against_baseline(
     cells, truncated = fitted_cells(compared.cells)
     before = api.ComparedRun(name=baseline.name)
     if found is not None:
-        before = api.ComparedRun(name=baseline.name, uid=found.uid, digest=comparability.results_digest(found))
+        before = api.ComparedRun(
+            name=baseline.name, uid=found.uid, digest=comparability.results_digest(found)
+        )
     kept = compared._replace(message=api.sentence(compared.message), cells=cells)
     comparison = api.Comparison(baseline=before, **kept._asdict())
     condition, reason = _CONDITION[comparison.gate]
@@ -230,10 +307,18 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
     try:
         before = comparability.measured_run(found)
     except ValueError:
-        return not_comparable(f"{baseline.name} was written by another version of benchrun", gated=True)
+        return not_comparable(
+            f"{baseline.name} was written by another version of benchrun", gated=True
+        )
     allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
     metrics = baseline.metrics
     try:
-        return compare([before], [after], metrics=metrics, max_regression_percent=allowed, equivalence_percent=least)
+        return compare(
+            [before],
+            [after],
+            metrics=metrics,
+            max_regression_percent=allowed,
+            equivalence_percent=least,
+        )
     except (ArithmeticError, ValueError):
         return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)

@@ -1,8 +1,7 @@
 """A figure of one side with its noise, and the outcome in words.
 
-The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a side all there is are
-its repeats, which share that server's luck.
-"""
+The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a
+side all there is are its repeats, which share that server's luck."""
 
 import math
 from collections import Counter
@@ -20,9 +19,12 @@ HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
 )
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
-"""Squared error of a logarithm, at most, from the rounding of results. Values that agree to their last digit are not exact."""
+"""Squared error of a logarithm, at most, from the rounding of results. Values that agree to their
+last digit are not exact."""
 ONE_REPEAT = "noise unknown: only one repeat"
-FEW_SERVERS = f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} servers a side or more"
+FEW_SERVERS = (
+    f"a percentile is compared between {api.MIN_SERVERS_OF_PERCENTILES} servers a side or more"
+)
 NO_CV = "the results do not say how the repeats scatter"
 
 
@@ -33,16 +35,21 @@ class Figure:
     value: float | None  # Geometric mean over the runs; None where one has none.
     log_mean: Contrast | None = None  # None: the noise is not known.
     problem: str | None = None  # Why one of them is None.
-    of_arrivals: str | None = None  # A throughput that the arrivals set, since every run kept up; in a sentence.
+    of_arrivals: str | None = (
+        None  # A throughput that the arrivals set, since every run kept up; in a sentence.
+    )
     log_blocks: Mapping[int, float] = field(default_factory=dict)
     """Logarithms by block; empty unless each run stands for a block of its own."""
 
 
 def figure_of(
-    metric: api.ComparedMetric, cell: str, side: Sequence[MeasuredRun], beside: Sequence[api.Result] = ()
+    metric: api.ComparedMetric,
+    cell: str,
+    side: Sequence[MeasuredRun],
+    beside: Sequence[api.Result] = (),
 ) -> Figure:
-    """The figure at a cell that every run of the side has; throughput is of the part of the stage that the rows `beside` have too.
-    The noise of a single run is that of its repeats."""
+    """The figure at a cell that every run of the side has; throughput is of the part of the stage
+    that the rows `beside` have too. The noise of a single run is that of its repeats."""
     rows = rows_at(cell, side)
     among = (*rows, *beside)
     found = _figure_of(api.KEYS[metric], side, rows, among=among)
@@ -61,7 +68,11 @@ def rows_at(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
 
 
 def _figure_of(
-    key: str, side: Sequence[MeasuredRun], rows: Sequence[api.Result], *, among: Sequence[api.Result]
+    key: str,
+    side: Sequence[MeasuredRun],
+    rows: Sequence[api.Result],
+    *,
+    among: Sequence[api.Result],
 ) -> Figure:
     values = []
     for run, row in zip(side, rows, strict=True):
@@ -76,8 +87,14 @@ def _figure_of(
     if len(values) > 1:
         mean = mean_of(values)
         noise = replace(mean, squared_error=max(mean.squared_error, ROUNDING_ERROR))
-        blocks = {run.block: value for run, value in zip(side, values, strict=True) if run.block is not None}
-        return Figure(math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {})
+        blocks = {
+            run.block: value
+            for run, value in zip(side, values, strict=True)
+            if run.block is not None
+        }
+        return Figure(
+            math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {}
+        )
     row = rows[0]
     value, cv = compared_figure(row, key, among=among), row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
@@ -103,7 +120,10 @@ _SPOKEN = {
 
 def detected(percent: float) -> str:
     """The power of a comparison, in words."""
-    return f"at the measured noise, a change of {percent_text(percent)} in one figure is detected with 80 % probability"
+    return (
+        f"at the measured noise, a change of {percent_text(percent)} in one figure is detected "
+        "with 80 % probability"
+    )
 
 
 def sentence(
@@ -114,13 +134,18 @@ def sentence(
     caveats: Sequence[str] = (),
     detectable_percent: float | None = None,
 ) -> str:
-    """Counts of words, the most marked loss, what was left out, what could have been found, and the scope."""
+    """Counts of words, the most marked loss, what was left out, what could have been found, and the
+    scope."""
     changes = [(cell.cell, change) for cell in cells for change in cell.changes]
     if not changes:
-        first = next((f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results")
+        first = next(
+            (f": {cell.cell}: {cell.reason}" for cell in cells), ": neither side has results"
+        )
         return f"no load point is comparable{first}"
     counts: Counter[str] = Counter(change.word for _, change in changes)
-    listed = ", ".join(f"{counts[word]} {spoken}" for word, spoken in _SPOKEN.items() if counts[word])
+    listed = ", ".join(
+        f"{counts[word]} {spoken}" for word, spoken in _SPOKEN.items() if counts[word]
+    )
     figures = "1 figure" if len(changes) == 1 else f"{len(changes)} figures"
     parts = [f"{figures}: {listed}", *_most_marked(changes)]
     if left_out := [cell for cell in cells if cell.reason is not None]:
@@ -132,7 +157,10 @@ def sentence(
     if detectable_percent is not None:
         parts.append(detected(detectable_percent))
     if any(change.low_percent is not None for _, change in changes):
-        parts += ["all intervals together hold with 95 % confidence, and so do all words", SCOPES[scope]]
+        parts += [
+            "all intervals together hold with 95 % confidence, and so do all words",
+            SCOPES[scope],
+        ]
     return ". ".join(part[0].upper() + part[1:] for part in parts)
 
 
@@ -142,7 +170,10 @@ def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
         found = [(cell, change) for cell, change in changes if change.word == word]
         if found:
             signs = [-sign if change.metric in HIGHER_IS_BETTER else sign for _, change in found]
-            losses = [by * (change.change_percent or 0) for by, (_, change) in zip(signs, found, strict=True)]
+            losses = [
+                by * (change.change_percent or 0)
+                for by, (_, change) in zip(signs, found, strict=True)
+            ]
             cell, change = found[losses.index(max(losses))]
             span = f"{change.low_percent:+.1f} to {change.high_percent:+.1f}"
             return [f"{spoken}: {change.metric} at {cell} {change.change_percent:+.1f} % ({span})"]

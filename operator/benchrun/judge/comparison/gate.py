@@ -1,11 +1,15 @@
-"""The regression gate: is a figure shown to be worse by more than is allowed, or each shown not to be.
+"""The regression gate: is a figure shown to be worse by more than is allowed, or each shown not to
+be.
 
 It has its own tests, against the limit and one-sided; those of the words are against 0.
-- Regressed: some figure is shown to be beyond the limit, by Hochberg over all gated figures. A change that equals the limit is
+- Regressed: some figure is shown to be beyond the limit, by Hochberg over all gated figures. A
+change that equals the limit is
   called Regressed in at most 5 % of comparisons, however many figures are gated.
-- NotRegressed: each figure is shown to be within the limit at 5 %. All of them must be, so that no correction is due
+- NotRegressed: each figure is shown to be within the limit at 5 %. All of them must be, so that no
+correction is due
   (intersection-union test, R. L. Berger, Technometrics 24, 1982).
-- Underpowered: neither, and a figure shows no change though one from 0 to the limit had less than 80 % to be found.
+- Underpowered: neither, and a figure shows no change though one from 0 to the limit had less than
+80 % to be found.
 - Inconclusive: neither, near the limit; or something could not be compared.
 """
 
@@ -47,21 +51,37 @@ class _Loss(NamedTuple):
 def gate(
     required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float
 ) -> tuple[Gate, str]:
-    """What came of it, with the figure that decided in a sentence. `required`: the load points that must be within the limit, with
-    their questions; None: it could not be compared. A throughput that the arrivals set is no question."""
+    """What came of it, with the figure that decided in a sentence. `required`: the load points that
+    must be within the limit, with their questions; None: it could not be compared. A throughput
+    that the arrivals set is no question."""
     asked = [
-        (cell, question) for cell, questions in required for question in questions or () if not question.of_arrivals
+        (cell, question)
+        for cell, questions in required
+        for question in questions or ()
+        if not question.of_arrivals
     ]
-    losses = [loss for cell, each in asked if (loss := _loss(cell, each, max_regression_percent)) is not None]
+    losses = [
+        loss
+        for cell, each in asked
+        if (loss := _loss(cell, each, max_regression_percent)) is not None
+    ]
     p_values = [loss.contrast.exceeds(loss.limit) for loss in losses]
     levels = significance.hochberg_levels(p_values, error=ERROR)
     beyond = [found for found in zip(p_values, levels, losses, strict=True) if found[0] <= found[1]]
     if beyond:
         _, level, loss = min(beyond, key=lambda found: found[0])
-        return "Regressed", f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed"
+        return (
+            "Regressed",
+            f"{loss.bound(is_lower=True, error=level)}, {max_regression_percent:g} % is allowed",
+        )
     whole = bool(asked) and all(questions is not None for _, questions in required)
     if whole and len(losses) == len(asked) and all(_is_within(loss) for loss in losses):
-        worst = max(losses, key=lambda loss: loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit)
+        worst = max(
+            losses,
+            key=lambda loss: (
+                loss.contrast.estimate + loss.contrast.reach(1 - 2 * ERROR) - loss.limit
+            ),
+        )
         return "NotRegressed", f"{worst.bound(is_lower=False, error=ERROR)}, the others less"
     if whole and (weak := _too_weak(asked, losses)) is not None:
         return "Underpowered", f"noise can hide a change of {max_regression_percent:g} %: {weak}"
@@ -88,9 +108,11 @@ def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss
 
 
 def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:
-    """The noisiest figure that shows neither a change nor that it is within the limit, if a change from 0 to the limit had less
-    than 80 %. None: there is none, or a figure is missing."""
-    if any(question.baseline.value is None or question.candidate.value is None for _, question in asked):
+    """The noisiest figure that shows neither a change nor that it is within the limit, if a change
+    from 0 to the limit had less than 80 %. None: there is none, or a figure is missing."""
+    if any(
+        question.baseline.value is None or question.candidate.value is None for _, question in asked
+    ):
         return None
     if len(losses) < len(asked):
         return "the noise is not known"
@@ -100,4 +122,7 @@ def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) ->
     least, loss = max(found, key=lambda each: each[0] - each[1].limit, default=(0.0, None))
     if loss is None or least <= loss.limit:
         return None
-    return f"{loss.name} detects a change of {percent_text(significance.log_ratio_percent(least))} (80 % probability)"
+    return (
+        f"{loss.name} detects a change of {percent_text(significance.log_ratio_percent(least))} "
+        "(80 % probability)"
+    )

@@ -8,15 +8,18 @@ from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Change, ComparedMetric, Wo
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, ROUNDING_ERROR, Figure
 from benchrun.measure import detectable_shift, mean_of, rounded, significance
 
-# Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison at 5 %.
-# Intervals: each has 1 - 5 % / questions (Bonferroni), so that all of them hold at once with 95 %. Hochberg finds more than
-# they show: where the word has a direction and the interval reaches across 0, it is cut at 0. So no interval contradicts its
-# word. Both statements hold at 95 %, each by itself.
-# Equivalent: the interval lies within the least change that matters, which is Schuirmann's two one-sided tests (Journal of
-# Pharmacokinetics and Biopharmaceutics 15, 1987) at the interval's level.
+# Words: Hochberg's procedure keeps the chance of any false Better or Worse in the whole comparison
+# at 5 %. Intervals: each has 1 - 5 % / questions (Bonferroni), so that all of them hold at once
+# with 95 %. Hochberg finds more than they show: where the word has a direction and the interval
+# reaches across 0, it is cut at 0. So no interval contradicts its word. Both statements hold at 95
+# %, each by itself. Equivalent: the interval lies within the least change that matters, which is
+# Schuirmann's two one-sided tests (Journal of Pharmacokinetics and Biopharmaceutics 15, 1987) at
+# the interval's level.
 
 PERCENT_DIGITS = 4
-MOST_PERCENT = 999_900.0  # An interval's end beyond this is written as this: with so few values it has no end.
+MOST_PERCENT = (
+    999_900.0  # An interval's end beyond this is written as this: with so few values it has no end.
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +36,21 @@ class Question:
         return self.baseline.of_arrivals and self.candidate.of_arrivals
 
     def contrast(self) -> significance.Contrast | None:
-        """Candidate minus baseline, in logarithms; None where one side's noise is not known, or the arrivals set both."""
+        """Candidate minus baseline, in logarithms; None where one side's noise is not known, or the
+        arrivals set both."""
         if self.of_arrivals or self.baseline.log_mean is None or self.candidate.log_mean is None:
             return None
         if not self._is_blocked():
             return significance.welch(self.baseline.log_mean, self.candidate.log_mean)
         before = self.baseline.log_blocks
-        pairs = mean_of([value - before[block] for block, value in self.candidate.log_blocks.items()])
+        pairs = mean_of(
+            [value - before[block] for block, value in self.candidate.log_blocks.items()]
+        )
         return replace(pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR))
 
     def detectable(self, *, error: float) -> float | None:
-        """The least true change, in logarithms, that a test at `error` finds with 80 %, if the noise is as measured."""
+        """The least true change, in logarithms, that a test at `error` finds with 80 %, if the
+        noise is as measured."""
         contrast, before, after = self.contrast(), self.baseline.log_mean, self.candidate.log_mean
         if contrast is None or before is None or after is None:
             return None
@@ -58,14 +65,20 @@ class Question:
 
 
 def family_error(questions: Sequence[Question]) -> float:
-    """The error of one question where all that can be answered may err by 5 % together (Bonferroni)."""
-    return (1 - significance.CONFIDENCE) / max(1, sum(question.contrast() is not None for question in questions))
+    """The error of one question where all that can be answered may err by 5 % together
+    (Bonferroni)."""
+    return (1 - significance.CONFIDENCE) / max(
+        1, sum(question.contrast() is not None for question in questions)
+    )
 
 
 def answers(
-    questions: Sequence[Question], *, equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT)
+    questions: Sequence[Question],
+    *,
+    equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[Change]:
-    """One change for each, in the order given. `equivalence_percent`: the least change that matters."""
+    """One change for each, in the order given. `equivalence_percent`: the least change that
+    matters."""
     contrasts = [question.contrast() for question in questions]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
     levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
@@ -80,7 +93,12 @@ def answers(
 
 
 def _answer(
-    question: Question, contrast: significance.Contrast, *, is_changed: bool, error: float, margin: float
+    question: Question,
+    contrast: significance.Contrast,
+    *,
+    is_changed: bool,
+    error: float,
+    margin: float,
 ) -> Change:
     estimate, reach = contrast.estimate, contrast.reach(1 - error)
     low, high = estimate - reach, estimate + reach
@@ -100,7 +118,8 @@ def _answer(
 
 
 def _unanswered(question: Question) -> Change:
-    """A figure is missing, the arrivals set both, or the noise is not known: then the change is a number without an interval."""
+    """A figure is missing, the arrivals set both, or the noise is not known: then the change is a
+    number without an interval."""
     before, after = question.baseline, question.candidate
     change = None
     if before.value is not None and after.value is not None and not question.of_arrivals:
@@ -116,4 +135,6 @@ def _unanswered(question: Question) -> Change:
 
 
 def _percent(log_ratio: float) -> float:
-    return float(f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}")
+    return float(
+        f"{min(significance.log_ratio_percent(log_ratio), MOST_PERCENT):.{PERCENT_DIGITS}g}"
+    )

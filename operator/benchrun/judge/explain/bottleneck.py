@@ -7,25 +7,39 @@ from benchrun.api import Bottleneck, LimitKind, Waiting
 from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
 from benchrun.judge.rules.client import saturated_sentence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
-from benchrun.measure import Comparison, Hold, Lengths, OperatingPoint, Pressure, Stretch, response_to_load, rounded
+from benchrun.measure import (
+    Comparison,
+    Hold,
+    Lengths,
+    OperatingPoint,
+    Pressure,
+    Stretch,
+    response_to_load,
+    rounded,
+)
 
 
 def client_limits(finding: StageFinding) -> Bottleneck:
     """The client could not keep up: ClientSaturated, at its worst stage."""
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
     seen = {name: value for name, value in finding.evidence.items() if name in crossed}
-    sentence = f"The client falls behind before the server does. {saturated_sentence(finding.evidence)}"
+    sentence = (
+        f"The client falls behind before the server does. {saturated_sentence(finding.evidence)}"
+    )
     return bottleneck_of("Client", sentence, seen)
 
 
 def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottleneck:
-    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4". `span`: the change's interval, where it has one."""
+    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4". `span`: the
+    change's interval, where it has one."""
     low, high, usage = pair.low, pair.high, ""
     if low.kv_percent is not None and high.kv_percent is not None:
         usage = f" and KV cache usage from {percent(low.kv_percent)} to {percent(high.kv_percent)}"
     sentence = (
-        f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} tok/s{span}) while "
-        f"running goes from {number(low.running)} to {number(high.running)}{usage}: compute is the limit."
+        f"Throughput stays flat {where} ({number(low.throughput)} and {number(high.throughput)} "
+        f"tok/s{span}) while "
+        f"running goes from {number(low.running)} to {number(high.running)}{usage}: compute is "
+        "the limit."
     )
     return bottleneck_of("Compute", sentence, pair_evidence(pair))
 
@@ -35,18 +49,24 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
     rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
     sentence = (
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
-        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} of the KV cache in use."
+        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} "
+        "of the KV cache in use."
     )
     evidence = pressure_evidence(pressure, "waitingMean", "kvCacheMaxPercent")
-    return bottleneck_of("None", sentence, {"runningMean": rounded(pressure.running_mean), **evidence})
+    return bottleneck_of(
+        "None", sentence, {"runningMean": rounded(pressure.running_mean), **evidence}
+    )
 
 
 def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
     """The queue never changed what came through."""
     sentence = (
-        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by {full.change_percent:+.1f} %) while "
-        f"{number(pressure.waiting_mean)} waited on average ({number(pressure.waiting_max)} at most), with "
-        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the KV cache in use: steps "
+        f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by "
+        f"{full.change_percent:+.1f} %) while "
+        f"{number(pressure.waiting_mean)} waited on average ({number(pressure.waiting_max)} at "
+        "most), with "
+        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the "
+        "KV cache in use: steps "
         f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
     )
     evidence: Evidence = {
@@ -59,20 +79,25 @@ def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bott
 
 
 def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
-    """What keeps requests in the queue: as many run as may, or as fit the KV cache; else they wait for their turn in steps that
-    may have room left. `grew`: throughput that still rose with what ran."""
+    """What keeps requests in the queue: as many run as may, or as fit the KV cache; else they wait
+    for their turn in steps that may have room left. `grew`: throughput that still rose with what
+    ran."""
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
     running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
     if pressure.hold is Hold.SEQUENCES:
-        limit, sentence = "SequenceLimit", f"The limit on running requests: {held_at(pressure)}, {waited}."
+        limit, sentence = (
+            "SequenceLimit",
+            f"The limit on running requests: {held_at(pressure)}, {waited}.",
+        )
     elif pressure.hold is Hold.KV_CACHE:
         preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
         fill = f"{running} running requests fill it (up to {usage} in use{preempted})"
         limit, sentence = "KVMemory", f"KV memory is the limit: {fill}, {waited}."
     else:
         sentence = (
-            f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most {usage} of the KV cache in use; "
+            f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most "
+            f"{usage} of the KV cache in use; "
             "throughput with another number running is not known."
         )
     if grew is not None and limit != "Unknown":
@@ -106,12 +131,13 @@ def bottleneck_of(limit: LimitKind, sentence: str, evidence: Evidence) -> Bottle
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
 
-# Compute is the bottleneck only where it shows: throughput that stays flat while more runs at once, between load points or
-# within one, or steps full of prompts. Where throughput grew with what ran, or nothing is known about it, the bottleneck is
-# what keeps requests in the queue.
+# Compute is the bottleneck only where it shows: throughput that stays flat while more runs at once,
+# between load points or within one, or steps full of prompts. Where throughput grew with what ran,
+# or nothing is known about it, the bottleneck is what keeps requests in the queue.
 
 MAX_PREEMPTED_PERCENT = 1.0
-"""Of the requests: with more, work is done twice, and a throughput that does not grow proves nothing about compute."""
+"""Of the requests: with more, work is done twice, and a throughput that does not grow proves
+nothing about compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +145,9 @@ class Observed:
     """All that is known of one load point."""
 
     waiting: Waiting
-    point: OperatingPoint | None  # Its place among the others of its workload; None without samples or throughput.
+    point: (
+        OperatingPoint | None
+    )  # Its place among the others of its workload; None without samples or throughput.
     pressure: Pressure | None
     stretches: Sequence[Stretch]
     lengths: Lengths | None
@@ -131,7 +159,11 @@ class Observed:
     def queues(self) -> bool:
         """Whether requests waited in the server for more than a moment."""
         found = self.pressure
-        return found is not None and found.queued > 0 and found.queued >= MIN_QUEUED_SHARE * found.samples
+        return (
+            found is not None
+            and found.queued > 0
+            and found.queued >= MIN_QUEUED_SHARE * found.samples
+        )
 
     @property
     def works_twice(self) -> bool:
@@ -152,11 +184,20 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return client_limits(observed.client)
     pressure = observed.pressure
     if pressure is None:
-        return bottleneck_of("Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0})
+        return bottleneck_of(
+            "Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0}
+        )
     point = observed.comparable
-    pairs = [pair for other in others if point is not None for pair in response_to_load.comparisons([point, other])]
+    pairs = [
+        pair
+        for other in others
+        if point is not None
+        for pair in response_to_load.comparisons([point, other])
+    ]
     # The widest comparison with another load point that shows no gain.
-    among = max((pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None)
+    among = max(
+        (pair for pair in pairs if pair.is_flat), key=lambda pair: pair.running_ratio, default=None
+    )
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
     stretches, busy = observed.stretches, observed.always_busy

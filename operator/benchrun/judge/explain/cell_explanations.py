@@ -1,4 +1,5 @@
-"""Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its workload."""
+"""Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its
+workload."""
 
 from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
@@ -27,13 +28,18 @@ class Explanation(NamedTuple):
 Seen = Mapping[str, Observed]  # By role: what the explanation of a cell rests on.
 
 
-def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mapping[str, Explanation]:
-    """Of every measured cell, by its id. Those that are not `trusted` are explained too, but no other is compared with them."""
+def explanations(
+    seen: Mapping[str, Seen], *, trusted: Collection[str]
+) -> Mapping[str, Explanation]:
+    """Of every measured cell, by its id. Those that are not `trusted` are explained too, but no
+    other is compared with them."""
     by_workload: dict[str, dict[str, Seen]] = {}
     for cell_id, roles in seen.items():
         by_workload.setdefault(cell_id.partition("/")[0], {})[cell_id] = roles
     return {
-        cell_id: _explanation(roles, [of for other, of in cells.items() if other != cell_id and other in trusted])
+        cell_id: _explanation(
+            roles, [of for other, of in cells.items() if other != cell_id and other in trusted]
+        )
         for cells in by_workload.values()
         for cell_id, roles in cells.items()
     }
@@ -42,10 +48,18 @@ def explanations(seen: Mapping[str, Seen], *, trusted: Collection[str]) -> Mappi
 def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
     by_role = {}
     for role, observed in seen.items():
-        points = [point for other in others if role in other and (point := other[role].comparable) is not None]
+        points = [
+            point
+            for other in others
+            if role in other and (point := other[role].comparable) is not None
+        ]
         by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
-    # The role with the largest share of samples with a queue; of those alike, the one that writes answers.
-    queued = {role: of.pressure.queued / of.pressure.samples if of.pressure else 0.0 for role, of in seen.items()}
+    # The role with the largest share of samples with a queue; of those alike, the one that writes
+    # answers.
+    queued = {
+        role: of.pressure.queued / of.pressure.samples if of.pressure else 0.0
+        for role, of in seen.items()
+    }
     limiting = max(seen, key=lambda role: (queued[role], role in ANSWERING_ROLES))
     own = by_role[limiting]
     if len(by_role) == 1:
@@ -59,27 +73,41 @@ def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) ->
     """Of a cell with a record. `found`: before the severities of the spec."""
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
-    return {role: _observed(cell, role, found, limits.get(role, measure.ServerLimits())) for role in roles}
+    return {
+        role: _observed(cell, role, found, limits.get(role, measure.ServerLimits()))
+        for role in roles
+    }
 
 
-def _observed(cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits) -> Observed:
+def _observed(
+    cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits
+) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
     under = measure.pressure(of_role, limits, lengths)
     return Observed(
-        waiting=waiting(under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)),
+        waiting=waiting(
+            under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)
+        ),
         point=_point(cell, under, role),
         pressure=under,
         stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
-        always_busy=cell.expected.closed_loop or cell.expected.all_at_once or cell.expected.whole_batches,
-        client=max((f for f in found if f.code is Code.CLIENT_SATURATED), key=lambda f: f.weight, default=None),
+        always_busy=cell.expected.closed_loop
+        or cell.expected.all_at_once
+        or cell.expected.whole_batches,
+        client=max(
+            (f for f in found if f.code is Code.CLIENT_SATURATED),
+            key=lambda f: f.weight,
+            default=None,
+        ),
     )
 
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:
-    """Mean wait of a request in the servers, over all stages; None where a server was not read at both ends."""
+    """Mean wait of a request in the servers, over all stages; None where a server was not read at
+    both ends."""
     edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
     seconds, requests = (
         measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
@@ -99,11 +127,16 @@ def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
     return measure.Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
 
 
-def _point(cell: CellContext, under: measure.Pressure | None, role: str) -> measure.OperatingPoint | None:
-    """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where every stage has one."""
+def _point(
+    cell: CellContext, under: measure.Pressure | None, role: str
+) -> measure.OperatingPoint | None:
+    """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where
+    every stage has one."""
     found = throughputs(cell.stages)
     output, total = found["output_throughput"] or 0.0, found["total_token_throughput"] or 0.0
-    tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (output if role in ANSWERING_ROLES else 0.0)
+    tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (
+        output if role in ANSWERING_ROLES else 0.0
+    )
     return (
         measure.OperatingPoint(cell.cell.id, under.running_mean, tokens, under.kv_mean_percent)
         if under and tokens

@@ -1,4 +1,5 @@
-"""Answers to what people ask of a load point: which repeat is true (prefix cache or compilation), why answers are short, what
+"""Answers to what people ask of a load point: which repeat is true (prefix cache or compilation),
+why answers are short, what
 --max-model-len limits."""
 
 import re
@@ -14,9 +15,11 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
 
 SAME_LENGTH = 1.01
-"""By this factor mean lengths of random prompts may differ that are meant to be equal: decoded text is not always encoded back alike."""
+"""By this factor mean lengths of random prompts may differ that are meant to be equal: decoded text
+is not always encoded back alike."""
 SHORT_BELOW_PERCENT = 99.0
-"""Of the expected output tokens: some servers count the last token of an answer, and some do not."""
+"""Of the expected output tokens: some servers count the last token of an answer, and some do
+not."""
 MAX_NAMED = 8  # Repeats named; of more the first ones.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
@@ -28,24 +31,34 @@ _KNOWN = (
 _EOS = "ignoreEOS is off: the model decides where it ends."
 _SENTENCES: Mapping[str, str] = {
     "PrefixCache": "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix cache: "
-    f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts of {{earlierTokens}} tokens, and these have "
-    "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output length.]",
+    f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts of "
+    f"{{earlierTokens}} tokens, and these have "
+    "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output "
+    "length.]",
     "Compilation": "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled kernels"
     f"[: its {_APART}].{_KNOWN}",
     "Noise": "Repeats are not shown to differ by more than chance[: mean {figure} is {otherMs} ms in the first and {trueMs} ms in the "
     f"others ({{changePercent}} %)].{_KNOWN}",
-    "Unknown": f"Repeats differ by more than chance, and neither cache nor compilation explains it[: in the first, {_APART}].{_KNOWN}",
+    "Unknown": (
+        "Repeats differ by more than chance, and neither cache nor compilation explains it[: in "
+        f"the first, {_APART}].{_KNOWN}"
+    ),
     "AnswerLength": "{requests} requests expected {expectedTokens} output tokens and got {outputTokens} ({percent} %).[ {stop} ended at "
     "a stop token (EOS).][ {length} ended at the limit of their tokens.]",
     "MaxModelLen": "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest had {longestTokens}. It "
-    "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV cache holds {kvCacheTokens}].",
+    "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV "
+    "cache holds {kvCacheTokens}].",
 }
 
 
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
-    """By figure, one value a stage in their order; a figure that is not known of all of them is left out."""
+    """By figure, one value a stage in their order; a figure that is not known of all of them is
+    left out."""
     rows = [_figures(stage) for stage in stages]
-    columns = {name: [value for row in rows if (value := row[name]) is not None] for name in (rows[0] if rows else ())}
+    columns = {
+        name: [value for row in rows if (value := row[name]) is not None]
+        for name in (rows[0] if rows else ())
+    }
     return {name: values for name, values in columns.items() if len(values) == len(rows)}
 
 
@@ -64,28 +77,46 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
     }
 
 
-def with_true_runs(rows: Sequence[Result], servers: Sequence[ServerStatus], thresholds: Thresholds) -> list[Result]:
-    """The rows, each with which of its repeats is true. What was sent before a stage is among the other rows."""
+def with_true_runs(
+    rows: Sequence[Result], servers: Sequence[ServerStatus], thresholds: Thresholds
+) -> list[Result]:
+    """The rows, each with which of its repeats is true. What was sent before a stage is among the
+    other rows."""
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
-    answers = [_true_run(row, rows, seconds, thresholds.prefix_hits_suspect_percent) for row in rows]
+    answers = [
+        _true_run(row, rows, seconds, thresholds.prefix_hits_suspect_percent) for row in rows
+    ]
     return [
         row if each is None else row.model_copy(update={"explanations": [each, *row.explanations]})
         for row, each in zip(rows, answers, strict=True)
     ]
 
 
-def _true_run(row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float) -> Explanation | None:
-    """`seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens beyond which a
-    repeat counts as found in the cache."""
+def _true_run(
+    row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float
+) -> Explanation | None:
+    """`seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
+    prompt tokens beyond which a repeat counts as found in the cache."""
     every, compiled = range(row.repeats), row.by_repeat.get("compilations", [])
-    warm = [place for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", [])) if share > hits_from]
+    warm = [
+        place
+        for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
+        if share > hits_from
+    ]
     cold = [place for place in every if place not in warm]
-    known: Evidence = {"compilations": sum(compiled) if compiled else None, "startCompileSeconds": seconds}
+    known: Evidence = {
+        "compilations": sum(compiled) if compiled else None,
+        "startCompileSeconds": seconds,
+    }
     if warm:
         none = {"trueRepeats": "none", "otherRepeats": _numbers(warm)}
         why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, rows)}
         return _explanation("TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known})
-    evidence = {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known} if row.repeats > 1 else {}
+    evidence = (
+        {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known}
+        if row.repeats > 1
+        else {}
+    )
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
         return None
     if compiled and compiled[0] > max(compiled[1:]):
@@ -95,15 +126,21 @@ def _true_run(row: Result, rows: Sequence[Result], seconds: float | None, hits_f
 
 
 def _sent_before(row: Result, rows: Sequence[Result]) -> Evidence:
-    """The load point whose prompts these begin like: of those sent before, the one of the longest prompts that are not longer."""
+    """The load point whose prompts these begin like: of those sent before, the one of the longest
+    prompts that are not longer."""
     first, own = (row.by_repeat.get(name, [0.0])[0] for name in ("sequence", "mean_input_tokens"))
     sent = [
         (other.by_repeat["mean_input_tokens"][0], other.cell)
         for other in rows
-        if {"sequence", "mean_input_tokens"} <= other.by_repeat.keys() and other.by_repeat["sequence"][0] < first
+        if {"sequence", "mean_input_tokens"} <= other.by_repeat.keys()
+        and other.by_repeat["sequence"][0] < first
     ]
-    tokens, cell = max((pair for pair in sent if pair[0] <= own * SAME_LENGTH), default=(None, None))
-    return {} if cell is None else {"earlierCell": cell, "earlierTokens": tokens, "inputTokens": own}
+    tokens, cell = max(
+        (pair for pair in sent if pair[0] <= own * SAME_LENGTH), default=(None, None)
+    )
+    return (
+        {} if cell is None else {"earlierCell": cell, "earlierTokens": tokens, "inputTokens": own}
+    )
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
@@ -112,18 +149,26 @@ def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
     name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
     if name is None:
         return evidence
-    usual, other = (fmean(row.by_repeat[name][place] for place in places) for places in (true, others))
+    usual, other = (
+        fmean(row.by_repeat[name][place] for place in places) for places in (true, others)
+    )
     change = rounded(100 * (other - usual) / usual) if usual else None
     figures = {"figure": name[5:-3].upper(), "trueMs": rounded(usual), "otherMs": rounded(other)}
     return {**evidence, **figures, "changePercent": change}
 
 
 def _hits(row: Result, places: Sequence[int]) -> Evidence:
-    hits, queries = (row.by_repeat.get(name) for name in ("prefix_hit_tokens", "prefix_query_tokens"))
+    hits, queries = (
+        row.by_repeat.get(name) for name in ("prefix_hit_tokens", "prefix_query_tokens")
+    )
     if not hits or not queries:
         return {}
     found, asked = (sum(values[place] for place in places) for values in (hits, queries))
-    return {"hitTokens": found, "lookedUpTokens": asked, "hitPercent": rounded(100 * found / asked) if asked else None}
+    return {
+        "hitTokens": found,
+        "lookedUpTokens": asked,
+        "hitPercent": rounded(100 * found / asked) if asked else None,
+    }
 
 
 def _numbers(places: Sequence[int]) -> str:
@@ -135,20 +180,31 @@ def _numbers(places: Sequence[int]) -> str:
 def length_explanations(cell: CellContext) -> list[Explanation]:
     """Of a cell with a record: why its answers are short, and what --max-model-len limits."""
     columns = [stage.requests for stage in cell.stages]
-    rows = (compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok) for c in columns)
+    rows = (
+        compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
+        for c in columns
+    )
     lengths = list(chain.from_iterable(rows))
     found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
     return [each for each in found if each is not None]
 
 
-def _answer_length(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -> Explanation | None:
+def _answer_length(
+    cell: CellContext, lengths: Sequence[tuple[int, int, int]]
+) -> Explanation | None:
     """Where answers are shorter than expected, by vLLM's reasons why requests finished."""
     expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]
-    stop, length = (sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length"))
-    evidence: Evidence = {"requests": len(lengths), "expectedTokens": expected, "outputTokens": output}
+    stop, length = (
+        sum_of_known(counters.finished(each, why) for each in edges) for why in ("stop", "length")
+    )
+    evidence: Evidence = {
+        "requests": len(lengths),
+        "expectedTokens": expected,
+        "outputTokens": output,
+    }
     reasons = {"stop": stop, "length": length, "percent": rounded(100 * output / expected)}
     answer = "StopToken" if stop else "TokenLimit" if length else "Unknown"
     found = _explanation("AnswerLength", answer, {**evidence, **reasons})
@@ -156,10 +212,15 @@ def _answer_length(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
     return found.model_copy(update={"sentence": f"{found.sentence} {_EOS}"}) if by_choice else found
 
 
-def _max_model_len(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -> Explanation | None:
-    """Where the requests in flight have more tokens together than one of them may have. By Little's law."""
+def _max_model_len(
+    cell: CellContext, lengths: Sequence[tuple[int, int, int]]
+) -> Explanation | None:
+    """Where the requests in flight have more tokens together than one of them may have. By Little's
+    law."""
     texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
-    limit = max((int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None)
+    limit = max(
+        (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None
+    )
     totals = [prompt + output for prompt, output, _ in lengths]
     together = fmean(stage.mean_in_flight for stage in cell.stages) * fmean(totals)
     if limit is None or together <= limit:
@@ -169,7 +230,8 @@ def _max_model_len(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
         "longestTokens": max(totals),
         "tokensInFlight": rounded(together),
         "kvCacheTokens": next(
-            (s.replicas * s.kv_cache_tokens for s in cell.stages[0].servers if s.kv_cache_tokens), None
+            (s.replicas * s.kv_cache_tokens for s in cell.stages[0].servers if s.kv_cache_tokens),
+            None,
         ),
     }
     return _explanation("MaxModelLen", "OneRequest", evidence)
@@ -178,4 +240,6 @@ def _max_model_len(cell: CellContext, lengths: Sequence[tuple[int, int, int]]) -
 def _explanation(question: str, answer: str, evidence: Evidence) -> Explanation:
     known = {name: value for name, value in evidence.items() if value is not None}
     sentence = in_words(_SENTENCES.get(answer) or _SENTENCES[question], known).strip()
-    return Explanation.model_validate({"question": question, "answer": answer, "sentence": sentence, "evidence": known})
+    return Explanation.model_validate(
+        {"question": question, "answer": answer, "sentence": sentence, "evidence": known}
+    )

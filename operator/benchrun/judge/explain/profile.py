@@ -1,10 +1,11 @@
-"""What a profile says: whether kernels compute, wait for memory, or wait for the host. A rule of thumb, with its numbers.
+"""What a profile says: whether kernels compute, wait for memory, or wait for the host. A rule of
+thumb, with its numbers.
 
-Host: the share of the time in which no kernel ran. Compute or memory: the roofline (Williams, Waterman, Patterson 2009). A matrix of
-weights is read once a step and used for each of the step's tokens, so that bytes a weight cancel against two operations a token: with
-16-bit weights a step has as many operations a byte as it has tokens. Below the operations a byte that a device is built for it waits
-for memory. Attention over long contexts is not in that count.
-"""
+Host: the share of the time in which no kernel ran. Compute or memory: the roofline (Williams,
+Waterman, Patterson 2009). A matrix of weights is read once a step and used for each of the step's
+tokens, so that bytes a weight cancel against two operations a token: with 16-bit weights a step has
+as many operations a byte as it has tokens. Below the operations a byte that a device is built for
+it waits for memory. Attention over long contexts is not in that count."""
 
 from collections.abc import Sequence
 
@@ -46,9 +47,15 @@ def profile_status(found: Profile | None) -> ProfileStatus:
     }
     return ProfileStatus(
         limit=limit,
-        sentence=f"{sentence} The largest kernel is {_short(name)} with {percent(share)} of kernel time.",
+        sentence=(
+            f"{sentence} The largest kernel is {_short(name)} with {percent(share)} of kernel time."
+        ),
         evidence={name: value for name, value in evidence.items() if value is not None},
-        kernels={_short(name): round(share, 1) for name, share in reversed(shares) if share >= MIN_KERNEL_PERCENT},
+        kernels={
+            _short(name): round(share, 1)
+            for name, share in reversed(shares)
+            if share >= MIN_KERNEL_PERCENT
+        },
     )
 
 
@@ -63,22 +70,40 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
     idle = f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
     if host >= PROFILE_HOST_PERCENT:
         wait = f"the {summary.device} waits for the process that starts them"
-        return "Host", f"The host is the limit: {idle} (threshold {percent(PROFILE_HOST_PERCENT)}), so {wait}."
+        return (
+            "Host",
+            f"The host is the limit: {idle} (threshold {percent(PROFILE_HOST_PERCENT)}), so "
+            f"{wait}.",
+        )
     if tokens is None:
-        return "Unknown", f"Compute or memory bandwidth, not the host: {idle}. This vLLM does not mark its steps."
+        return (
+            "Unknown",
+            f"Compute or memory bandwidth, not the host: {idle}. This vLLM does not mark its "
+            "steps.",
+        )
     memory, compute = PROFILE_STEP_TOKENS[summary.device]
     half = f"{idle}; half of the step time is in steps of {tokens} tokens or more"
     if tokens >= compute:
         return "Compute", f"Compute is the limit, by a rule of thumb: {half} (threshold {compute})."
     if tokens <= memory:
-        return "Memory", f"Memory bandwidth is the limit, by a rule of thumb: {half} (threshold {memory})."
-    return "Unknown", f"Compute or memory bandwidth: {half}, between the thresholds {memory} and {compute}."
+        return (
+            "Memory",
+            f"Memory bandwidth is the limit, by a rule of thumb: {half} (threshold {memory}).",
+        )
+    return (
+        "Unknown",
+        f"Compute or memory bandwidth: {half}, between the thresholds {memory} and {compute}.",
+    )
 
 
 def profiled_row(results: Sequence[Result], profile: ProfileStatus | None) -> Result | None:
     """The load point whose load was profiled: the highest of its workload."""
     workload = profile.evidence.get("workload") if profile is not None else None
-    return max((row for row in results if row.workload == workload), key=lambda row: float(row.value), default=None)
+    return max(
+        (row for row in results if row.workload == workload),
+        key=lambda row: float(row.value),
+        default=None,
+    )
 
 
 def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
@@ -87,11 +112,15 @@ def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]
     if profile is None or found is None or found.bottleneck is None:
         return results
     bottleneck = with_profile(found.bottleneck, profile)
-    return [row.model_copy(update={"bottleneck": bottleneck}) if row is found else row for row in results]
+    return [
+        row.model_copy(update={"bottleneck": bottleneck}) if row is found else row
+        for row in results
+    ]
 
 
 def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
-    """What the profile says, behind the sentence that compute is the limit; another one is left as it is."""
+    """What the profile says, behind the sentence that compute is the limit; another one is left as
+    it is."""
     if before.limit != "Compute":
         return before
     known = [
@@ -101,7 +130,9 @@ def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
     ]
     word = "agrees" if profile.limit == "Compute" else f"says {profile.limit}, by a rule of thumb"
     sentence = f"{before.sentence} The profile {word}: {', and '.join(known)}."
-    return before.model_copy(update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}})
+    return before.model_copy(
+        update={"sentence": sentence, "evidence": {**before.evidence, "profile": profile.limit}}
+    )
 
 
 def _short(name: str) -> str:

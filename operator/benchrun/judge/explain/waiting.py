@@ -7,7 +7,9 @@ from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
 MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is the moment in which a load begins.
 MIN_QUEUE_MS = 1.0  # By the servers' own count: a shorter mean wait does not matter.
-STAYED_SHARE = 0.95  # Of the limit: as many as must run on average to say that running stayed there.
+STAYED_SHARE = (
+    0.95  # Of the limit: as many as must run on average to say that running stayed there.
+)
 
 
 def percent(value: float | None) -> str:
@@ -23,10 +25,13 @@ def waiting(
     overload: Overload | None,
     queue_ms: float | None = None,
 ) -> Waiting:
-    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none. `queue_ms`: how long a
-    request waited on average by the servers' own count, which misses no moment between two samples."""
+    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none.
+    `queue_ms`: how long a request waited on average by the servers' own count, which misses no
+    moment between two samples."""
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
-        found = Waiting(reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0})
+        found = Waiting(
+            reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0}
+        )
     elif pressure is None:
         sentence = "Why requests waited is unknown: no sample caught the server busy."
         found = Waiting(reason="Unknown", sentence=sentence, evidence={"samples": 0})
@@ -35,52 +40,89 @@ def waiting(
     else:
         reason, sentence = _reason(pressure, limits, lengths)
         tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
-        found = Waiting(reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens})
+        found = Waiting(
+            reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens}
+        )
     if queue_ms is None:
         return found
-    sentence = f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on average."
+    sentence = (
+        f"{found.sentence} By the servers' own count a request waited {number(queue_ms)} ms on "
+        "average."
+    )
     evidence = {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}
     return found.model_copy(update={"sentence": sentence, "evidence": evidence})
 
 
-def _reason(pressure: Pressure, limits: ServerLimits, lengths: Lengths | None) -> tuple[WaitingReason, str]:
+def _reason(
+    pressure: Pressure, limits: ServerLimits, lengths: Lengths | None
+) -> tuple[WaitingReason, str]:
     """With its sentence, of a server that is not beyond its capacity."""
     usage = pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.samples:
         return "None", (
-            f"Hardly any request waited in the server: a queue in {pressure.queued} of {pressure.samples} samples "
-            f"({number(pressure.waiting_mean)} waiting on average), with {number(pressure.running_mean)} running on average."
+            f"Hardly any request waited in the server: a queue in {pressure.queued} of "
+            f"{pressure.samples} samples "
+            f"({number(pressure.waiting_mean)} waiting on average), with "
+            f"{number(pressure.running_mean)} running on average."
         )
     queue = (
-        f"Requests waited in {pressure.queued} of {pressure.samples} samples ({number(pressure.waiting_mean)} on average, "
+        f"Requests waited in {pressure.queued} of {pressure.samples} samples "
+        f"({number(pressure.waiting_mean)} on average, "
         f"{number(pressure.waiting_max)} at most)"
     )
     if pressure.hold is None:
         return "Unknown", f"{queue}: the samples can't tell what they waited for."
     if pressure.hold is Hold.SEQUENCES:
-        cache = "" if usage is None else f"; the KV cache had room, with at most {percent(usage)} in use"
+        cache = (
+            ""
+            if usage is None
+            else f"; the KV cache had room, with at most {percent(usage)} in use"
+        )
         return "SequenceLimit", f"{queue} while {held_at(pressure)}{cache}."
     if pressure.hold is Hold.KV_CACHE:
-        preempted = f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
+        preempted = (
+            f", and {number(pressure.preemptions)} were preempted" if pressure.preemptions else ""
+        )
         by = f"{number(pressure.queued_running)} running requests{preempted}"
-        return "KVCacheFull", f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}."
+        return (
+            "KVCacheFull",
+            f"{queue} because the KV cache was full: up to {percent(usage)} in use by {by}.",
+        )
     limit = pressure.sequence_limit
-    bound = f"at most {number(pressure.running_max)}" if limit is None else f"below the limit of {number(limit)}"
+    bound = (
+        f"at most {number(pressure.running_max)}"
+        if limit is None
+        else f"below the limit of {number(limit)}"
+    )
     room = f"({bound}) and the KV cache had room ({percent(usage)} at most)"
     each = "they wait because each step takes a limited number of tokens"
     if limits.step_tokens is not None and lengths is not None:
         prompts = number(round(limits.step_tokens / max(1.0, lengths.prompt), 1))
-        each = f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of {number(lengths.prompt)}"
-    return "TokenBudget", f"{queue} although only {number(pressure.queued_running)} ran {room}: {each}."
+        each = (
+            f"a step takes {limits.step_tokens} tokens, about {prompts} prompts of "
+            f"{number(lengths.prompt)}"
+        )
+    return (
+        "TokenBudget",
+        f"{queue} although only {number(pressure.queued_running)} ran {room}: {each}.",
+    )
 
 
 def held_at(pressure: Pressure) -> str:
-    """What ran while others waited: "running stayed at 256, the server's max-num-seqs"; "reached", where requests that end
-    together leave the gauge below it for a part of each step."""
+    """What ran while others waited: "running stayed at 256, the server's max-num-seqs"; "reached",
+    where requests that end together leave the gauge below it for a part of each step."""
     if pressure.hold is Hold.SEQUENCES:
-        whose = "the server's max-num-seqs" if pressure.sequence_limit_is_set else "as high as it ever went"
+        whose = (
+            "the server's max-num-seqs"
+            if pressure.sequence_limit_is_set
+            else "as high as it ever went"
+        )
         limit, mean = number(pressure.sequence_limit), pressure.queued_running
-        if mean is not None and pressure.sequence_limit is not None and mean < STAYED_SHARE * pressure.sequence_limit:
+        if (
+            mean is not None
+            and pressure.sequence_limit is not None
+            and mean < STAYED_SHARE * pressure.sequence_limit
+        ):
             return f"running reached {limit}, {whose} ({number(mean)} on average)"
         return f"running stayed at {limit}, {whose}"
     usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
@@ -91,7 +133,8 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
     sentence = (
         f"Arrivals exceed capacity: {number(overload.arrival_rate)} requests a second came and "
         f"{number(overload.completion_rate)} were completed, so that requests in flight went from "
-        f"{number(overload.under_way_before)} to {number(overload.under_way_after)} in {number(overload.seconds)} s; "
+        f"{number(overload.under_way_before)} to {number(overload.under_way_after)} in "
+        f"{number(overload.seconds)} s; "
         f"{held_at(pressure)}."
     )
     evidence: dict[str, float | str | None] = {

@@ -1,4 +1,5 @@
-"""All rules in their order, applied to stages, cells and runs; the verdict, the list and the sentences of what they find."""
+"""All rules in their order, applied to stages, cells and runs; the verdict, the list and the
+sentences of what they find."""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -19,16 +20,29 @@ from benchrun.judge.rules import (
     steady_state,
     warm_up,
 )
-from benchrun.judge.rules.rule import SEVERITIES, CellContext, Evidence, Found, NotChecked, RunContext, StageFinding
+from benchrun.judge.rules.rule import (
+    SEVERITIES,
+    CellContext,
+    Evidence,
+    Found,
+    NotChecked,
+    RunContext,
+    StageFinding,
+)
 from benchrun.judge.stage_facts import StageFacts
 
 _FAMILIES = [failures_and_tokens, sample_size, server_identity, kv_cache, replicas]
 _FAMILIES += [hardware, load, client, warm_up, steady_state, scraping, rule]
 SENTENCES: Mapping[Code, rule.Sentence] = {
-    code: sentence for (_, code), sentence in sorted(entry for f in _FAMILIES for entry in f.RULES.sentences.items())
+    code: sentence
+    for (_, code), sentence in sorted(
+        entry for f in _FAMILIES for entry in f.RULES.sentences.items()
+    )
 }
 """Of every code, in the order in which findings of one severity are shown."""
-STAGE_RULES = tuple(found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items()))
+STAGE_RULES = tuple(
+    found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items())
+)
 CELL_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_cells)
 RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
@@ -77,27 +91,35 @@ _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
     """Of a stage that was judged: a Note leaves it Valid."""
-    return worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings) or "Valid"
+    return (
+        worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings)
+        or "Valid"
+    )
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The worst of several; Unknown (nothing was measured) counts only where there is nothing else. None if there are none."""
+    """The worst of several; Unknown (nothing was measured) counts only where there is nothing else.
+    None if there are none."""
     return max(verdicts, key=_WORST_LAST.index, default=None)
 
 
-MAX_EXPLAINED = 32  # Findings of a run with their meaning and remedy; all of them would take a third of a status.
+# Findings of a run with their meaning and remedy; all of them would take a third of a status.
+MAX_EXPLAINED = 32
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
-    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst stage's. Beyond `MAX_EXPLAINED` an
-    entry has no words of its own: `benchrun explain` has them."""
+    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst
+    stage's. Beyond `MAX_EXPLAINED` an entry has no words of its own: `benchrun explain` has
+    them."""
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)
     entries = [_entry(by_code[code]) for code in SENTENCES if code in by_code]
     ordered = sorted(entries, key=lambda entry: -SEVERITIES.index(entry.severity))
     without_words = {"meaning": "", "remedy": ""}
-    return ordered[:MAX_EXPLAINED] + [each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]]
+    return ordered[:MAX_EXPLAINED] + [
+        each.model_copy(update=without_words) for each in ordered[MAX_EXPLAINED:]
+    ]
 
 
 def _entry(found: list[StageFinding]) -> Finding:

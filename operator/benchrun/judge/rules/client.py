@@ -1,22 +1,38 @@
-"""A client that has more to do than it can, or whose processes did not begin together; TTFT that is longer at the client than at the
-server and not by the client: a slow path, a busy API server, or neither."""
+"""A client that has more to do than it can, or whose processes did not begin together; TTFT that is
+longer at the client than at the server and not by the client: a slow path, a busy API server, or
+neither."""
 
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFinding, graded, in_words, times
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFinding,
+    graded,
+    in_words,
+    times,
+)
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.measure import Distribution, counters, known, milliseconds, ratio, rounded
 
-GAP = "unexplainedMs"  # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
+# Name of TTFT at the client that neither the servers nor the path account for, in evidence.
+GAP = "unexplainedMs"
 SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
 
 # By the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
-    GAP: "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)",
+    GAP: (
+        "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)"
+    ),
     "sendLagP99Ms": "Requests were sent {sendLagP99Ms} ms late at p99 (threshold {line} ms)",
-    "eventLoopLagP99Ms": "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)",
+    "eventLoopLagP99Ms": (
+        "The client's event loop was {eventLoopLagP99Ms} ms late at p99 (threshold {line} ms)"
+    ),
     "coresAProcess": "Each client process used {coresAProcess} cores (threshold {line})",
 }
 
@@ -36,8 +52,8 @@ class Sign(NamedTuple):
 
 
 def client_saturated(stage: StageFacts) -> Found:
-    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these account for it. Offline
-    the engine's own process takes the times."""
+    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these
+    account for it. Offline the engine's own process takes the times."""
     client, crossed = stage.record.client, crossed_signs(stage)
     if not crossed:
         known = client.lag_p99_us is not None or stage.expected.offline
@@ -51,7 +67,9 @@ def client_saturated(stage: StageFacts) -> Found:
         "crossed": ", ".join(sign.name for sign in crossed),
         "worst": worst.name,
         "line": rounded(worst.threshold),
-        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold) if worst.invalid_factor < math.inf else None,
+        "lineForInvalid": rounded(worst.invalid_factor * worst.threshold)
+        if worst.invalid_factor < math.inf
+        else None,
     }
     severity = graded(worst.load, worst.invalid_factor)
     return [StageFinding(Code.CLIENT_SATURATED, severity, stage.id, evidence, weight=worst.load)]
@@ -73,17 +91,23 @@ def client_throttled(stage: StageFacts) -> Found:
         return []
     if periods is None:
         return [NotChecked(Code.CLIENT_THROTTLED, "the client's cgroup could not be read")]
-    evidence = {"throttledPeriods": periods, "wallSeconds": rounded(stage.record.client.wall_seconds)}
+    evidence = {
+        "throttledPeriods": periods,
+        "wallSeconds": rounded(stage.record.client.wall_seconds),
+    }
     return [StageFinding(Code.CLIENT_THROTTLED, "Suspect", stage.id, evidence, weight=periods)]
 
 
 def crossed_signs(stage: StageFacts) -> list[Sign]:
     """The signs of overload beyond their thresholds."""
-    return [sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))]
+    return [
+        sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))
+    ]
 
 
 def _made_gap(stage: StageFacts) -> bool:
-    """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes, each as late as at p99."""
+    """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes,
+    each as late as at p99."""
     thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
     cores, gap_ms = _cores(stage) or 0.0, unexplained_gap_ms(stage) or 0.0
     if cores > thresholds.client_cores_suspect:
@@ -117,7 +141,11 @@ def _cores(stage: StageFacts) -> float | None:
 
 def _lag_threshold_ms(stage: StageFacts) -> float:
     """In proportion to the shortest time that a late client bends."""
-    bent = [ms for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms) if ms is not None]
+    bent = [
+        ms
+        for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms)
+        if ms is not None
+    ]
     share = stage.thresholds.client_lag_suspect_percent / 100 * min(bent, default=0.0)
     return max(stage.thresholds.client_lag_suspect_ms, share)
 
@@ -129,7 +157,9 @@ def gap_threshold_ms(stage: StageFacts) -> float:
 
 def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
     """By the servers' TTFT; where that is unknown, by the client's."""
-    ttft_ms = stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
+    ttft_ms = (
+        stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
+    )
     return max(floor_ms, stage.thresholds.ttft_gap_suspect_percent / 100 * ttft_ms)
 
 
@@ -140,21 +170,31 @@ def round_trip_ms(stage: StageFacts) -> float | None:
 
 
 def unexplained_gap_ms(stage: StageFacts) -> float | None:
-    """TTFT at the client beyond the servers' own, without the set-up of connections and as many round trips as it may hold;
-    None where it is unknown."""
+    """TTFT at the client beyond the servers' own, without the set-up of connections and as many
+    round trips as it may hold; None where it is unknown."""
     gap_ms, made, trip_ms = stage.ttft_gap_ms, stage.record.connections, round_trip_ms(stage) or 0.0
     connect_ms = trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
-    return None if gap_ms is None else gap_ms - connect_ms - stage.thresholds.path_round_trips * trip_ms
+    return (
+        None
+        if gap_ms is None
+        else gap_ms - connect_ms - stage.thresholds.path_round_trips * trip_ms
+    )
 
 
 def stolen_percent(stage: StageFacts) -> float | None:
-    """What the hypervisor gave to others of the CPU time that the client's node used or wanted; None: unknown."""
+    """What the hypervisor gave to others of the CPU time that the client's node used or wanted;
+    None: unknown."""
     client = stage.record.client
-    return None if client.stolen_seconds is None else ratio(client.stolen_seconds, client.node_cpu_seconds, 100)
+    return (
+        None
+        if client.stolen_seconds is None
+        else ratio(client.stolen_seconds, client.node_cpu_seconds, 100)
+    )
 
 
 def shards_out_of_step(stage: StageFacts) -> Found:
-    """How far apart they may have begun: by the gate's clock, and by how much they may have been wrong about it."""
+    """How far apart they may have begun: by the gate's clock, and by how much they may have been
+    wrong about it."""
     shards, threshold = stage.record.shards, stage.thresholds.skew_suspect_ms
     if shards is None:
         return []
@@ -162,7 +202,12 @@ def shards_out_of_step(stage: StageFacts) -> Found:
     if apart <= threshold:
         return []
     error_ms = rounded(shards.clock_error_us / 1000)
-    evidence = {"apartMs": rounded(apart), "clockErrorMs": error_ms, "processes": shards.count, "suspectMs": threshold}
+    evidence = {
+        "apartMs": rounded(apart),
+        "clockErrorMs": error_ms,
+        "processes": shards.count,
+        "suspectMs": threshold,
+    }
     return [StageFinding(Code.SHARDS_OUT_OF_STEP, "Suspect", stage.id, evidence, weight=apart)]
 
 
@@ -170,8 +215,13 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 
 def path_slow(stage: StageFacts) -> Found:
-    """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost packets."""
-    trips, lost_segments, ttft_ms = stage.record.round_trips, stage.record.client.lost_segments, stage.mean_ttft_ms
+    """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost
+    packets."""
+    trips, lost_segments, ttft_ms = (
+        stage.record.round_trips,
+        stage.record.client.lost_segments,
+        stage.mean_ttft_ms,
+    )
     if stage.expected.offline or ttft_ms is None:
         return []
     thresholds, evidence = stage.thresholds, dict[str, float | str | None]()
@@ -192,15 +242,24 @@ def path_slow(stage: StageFacts) -> Found:
         much = {"suspectSegments": rounded(lost.threshold), "answered": len(stage.answered)}
         evidence |= {lost.name: lost_segments, **much}
     if evidence:
-        return [StageFinding(Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=max(trip.load, lost.load))]
-    missing = [name for name, value in (("round trips", trips), ("lost packets", lost_segments)) if value is None]
+        return [
+            StageFinding(
+                Code.PATH_SLOW, "Suspect", stage.id, evidence, weight=max(trip.load, lost.load)
+            )
+        ]
+    missing = [
+        name
+        for name, value in (("round trips", trips), ("lost packets", lost_segments))
+        if value is None
+    ]
     return [NotChecked(Code.PATH_SLOW, f"unknown: {' and '.join(missing)}")] if missing else []
 
 
 def gap_beyond_client(stage: StageFacts) -> Found:
-    """TTFT that is longer at the client than at the server, by more than the path and the client account for: the API server's
-    where that is busy for most of a core, else nobody's that was looked at. A server counts TTFT from where its API server has
-    read the request: what waits before that is in the client's TTFT only."""
+    """TTFT that is longer at the client than at the server, by more than the path and the client
+    account for: the API server's where that is busy for most of a core, else nobody's that was
+    looked at. A server counts TTFT from where its API server has read the request: what waits
+    before that is in the client's TTFT only."""
     if stage.expected.offline or not stage.answered:
         return []
     # Behind a proxy the API servers answer the proxy, whose own rule looks at it.
@@ -210,10 +269,15 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
     if gap_ms <= threshold:
         return []
-    # Of the busiest server; None where no page has it: with several API servers a vLLM leaves it out.
-    used = known(counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge))
+    # Of the busiest server; None where no page has it: with several API servers a vLLM leaves it
+    # out.
+    used = known(
+        counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge)
+    )
     cores = max(used) / stage.seconds if used and stage.seconds > 0 else None
-    is_full = cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES
+    is_full = (
+        cores is not None and cores > stage.thresholds.frontend_cores_suspect and codes is _CODES
+    )
     if not is_full and any(sign.name == GAP for sign in crossed_signs(stage)):
         return []
     evidence = {
@@ -228,9 +292,20 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         "stolenPercent": rounded(stolen_percent(stage)),
     }
     if is_full:
-        return [StageFinding(Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores or 0.0)]
-    unknown = [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")] if cores is None else []
-    return [StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms), *unknown]
+        return [
+            StageFinding(
+                Code.FRONTEND_SATURATED, "Suspect", stage.id, evidence, weight=cores or 0.0
+            )
+        ]
+    unknown = (
+        [NotChecked(Code.FRONTEND_SATURATED, "unknown: CPU seconds of the API server")]
+        if cores is None
+        else []
+    )
+    return [
+        StageFinding(Code.CLIENT_SERVER_GAP, "Suspect", stage.id, evidence, weight=gap_ms),
+        *unknown,
+    ]
 
 
 RULES = Rules(
@@ -243,15 +318,32 @@ RULES = Rules(
     },
     sentences={
         (180, Code.CLIENT_SATURATED): saturated_sentence,
-        (182, Code.PATH_SLOW): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
-        "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers (threshold {suspectSegments}).]",
-        (184, Code.FRONTEND_SATURATED): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
+        (
+            182,
+            Code.PATH_SLOW,
+        ): "[A round trip to the server takes {roundTripMs} ms (threshold {lineMs} ms), within a "
+        "mean TTFT of {meanTtftMs} ms. ][TCP lost {lostSegments} segments in {answered} answers "
+        "(threshold {suspectSegments}).]",
+        (
+            184,
+            Code.FRONTEND_SATURATED,
+        ): "vLLM's API server used {apiServerCores} cores (threshold {suspectCores}), and "
         "requests waited {unexplainedMs} ms before the engine (threshold {lineMs} ms).",
-        (186, Code.CLIENT_SERVER_GAP): "TTFT at the client is {ttftGapMs} ms longer than at the server; connection "
-        "set-up, round trips and the client's CPU do not explain {unexplainedMs} ms of it (threshold {lineMs} ms).",
-        (190, Code.CLIENT_THROTTLED): "The kernel throttled the client in {throttledPeriods} scheduling periods "
+        (
+            186,
+            Code.CLIENT_SERVER_GAP,
+        ): "TTFT at the client is {ttftGapMs} ms longer than at the server; connection "
+        "set-up, round trips and the client's CPU do not explain {unexplainedMs} ms of it "
+        "(threshold {lineMs} ms).",
+        (
+            190,
+            Code.CLIENT_THROTTLED,
+        ): "The kernel throttled the client in {throttledPeriods} scheduling periods "
         "within {wallSeconds} s.",
-        (200, Code.SHARDS_OUT_OF_STEP): "{processes} client processes started up to {apartMs} ms apart, clock error "
+        (
+            200,
+            Code.SHARDS_OUT_OF_STEP,
+        ): "{processes} client processes started up to {apartMs} ms apart, clock error "
         "included (threshold {suspectMs} ms).",
     },
 )

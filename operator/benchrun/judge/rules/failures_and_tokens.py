@@ -1,10 +1,19 @@
-"""Requests that failed or were rejected, answers that ended early, and tokens that client and servers count differently."""
+"""Requests that failed or were rejected, answers that ended early, and tokens that client and
+servers count differently."""
 
 from itertools import compress
 from typing import NamedTuple
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.measure import counters, failed_requests, rounded
 
 MAX_ERROR_CHARS = 300
@@ -12,17 +21,30 @@ MAX_ERROR_CHARS = 300
 
 def requests_failed(stage: StageFacts) -> Found:
     """All failed, or more than the threshold."""
-    requests, failed, errors = len(stage.requests.ok), failed_requests(stage.record), stage.record.errors
+    requests, failed, errors = (
+        len(stage.requests.ok),
+        failed_requests(stage.record),
+        stage.record.errors,
+    )
     # The server's own answer where the client kept it, else the most frequent error.
     error = stage.record.diagnostic or max(errors, key=errors.__getitem__, default="")
     counts: Evidence = {"requests": requests, "failed": failed}
     text: Evidence = {"error": error[:MAX_ERROR_CHARS]} if error or errors else {}
     if failed == requests:
-        return [StageFinding(Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests)]
+        return [
+            StageFinding(
+                Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests
+            )
+        ]
     percent, limit = 100 * failed / requests, stage.thresholds.max_failed_percent
     if percent <= limit:
         return []
-    evidence: Evidence = {**counts, "failedPercent": rounded(percent), "maxFailedPercent": limit, **text}
+    evidence: Evidence = {
+        **counts,
+        "failedPercent": rounded(percent),
+        "maxFailedPercent": limit,
+        **text,
+    }
     return [StageFinding(Code.REQUESTS_FAILED, "Invalid", stage.id, evidence, weight=percent)]
 
 
@@ -41,7 +63,8 @@ SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily una
 
 
 def requests_rejected(stage: StageFacts) -> Found:
-    """Answers 429 and 503 by their reason phrase, or the servers' own count. A server without that count has no such limit."""
+    """Answers 429 and 503 by their reason phrase, or the servers' own count. A server without that
+    count has no such limit."""
     too_many, unavailable = (
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
@@ -62,8 +85,9 @@ def requests_rejected(stage: StageFacts) -> Found:
     return [StageFinding(Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent)]
 
 
-# The load engine counts both as successes. It asks every server for its count of tokens after the last one (`usage`); where
-# that never came the stream has no proven end, and the engine's count is its own guess from the text.
+# The load engine counts both as successes. It asks every server for its count of tokens after the
+# last one (`usage`); where that never came the stream has no proven end, and the engine's count is
+# its own guess from the text.
 
 _NO_COUNTS = "the server does not end its streams with token counts"
 
@@ -72,22 +96,29 @@ class _Answers(NamedTuple):
     """Expected and received tokens of a stage's answered requests."""
 
     answered: int
-    unended: int  # Without the server's closing count. All of them: every token count is the load engine's guess.
+    # Without the server's closing count. All of them: every token count is the load engine's guess.
+    unended: int
     percent: float  # Received tokens of those expected; 100 where none were expected.
     evidence: Evidence
 
 
 def output_too_short(stage: StageFacts) -> Found:
-    """The mean output of the answered requests, against the expected mean; and answers that stopped where none should."""
+    """The mean output of the answered requests, against the expected mean; and answers that stopped
+    where none should."""
     answers, thresholds = _answers(stage), stage.thresholds
     stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
     stopped_percent = 100 * stopped / max(1, answers.answered) if stage.expected.ignore_eos else 0.0
     is_short = answers.percent < thresholds.output_suspect_percent
-    if answers.answered == 0 or not (is_short or stopped_percent > thresholds.stopped_suspect_percent):
+    if answers.answered == 0 or not (
+        is_short or stopped_percent > thresholds.stopped_suspect_percent
+    ):
         return []
-    severity: Severity = "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
+    severity: Severity = (
+        "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
+    )
     if answers.unended == answers.answered and severity == "Suspect" and is_short:
-        # Tokenising the text once more gives some percent fewer tokens: only a large lack is certain.
+        # Tokenising the text once more gives some percent fewer tokens: only a large lack is
+        # certain.
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
         **answers.evidence,
@@ -102,7 +133,8 @@ def output_too_short(stage: StageFacts) -> Found:
 
 
 def stream_truncated(stage: StageFacts) -> Found:
-    """Answers without an end. Where none has one, the server never sends it, unless its answers are too short as well."""
+    """Answers without an end. Where none has one, the server never sends it, unless its answers are
+    too short as well."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.answered == 0:
         return []
@@ -125,7 +157,9 @@ def stream_truncated(stage: StageFacts) -> Found:
 def _answers(stage: StageFacts) -> _Answers:
     columns = stage.requests
     count = sum(columns.ok)
-    expected, received = (sum(compress(c, columns.ok)) for c in (columns.asked_tokens, columns.output_tokens))
+    expected, received = (
+        sum(compress(c, columns.ok)) for c in (columns.asked_tokens, columns.output_tokens)
+    )
     percent = 100 * received / expected if expected else 100.0
     evidence: Evidence = {
         "askedTokens": rounded(expected / count) if count else None,
@@ -136,20 +170,24 @@ def _answers(stage: StageFacts) -> _Answers:
     return _Answers(count, count - sum(compress(columns.ended, columns.ok)), percent, evidence)
 
 
-# Prompt tokens are not compared here: the load engine takes them over from the server's answer, so they agree by
-# construction. More of them than were sent is foreign traffic, another rule's matter.
+# Prompt tokens are not compared here: the load engine takes them over from the server's answer, so
+# they agree by construction. More of them than were sent is foreign traffic, another rule's matter.
 
 
 def token_counts_disagree(stage: StageFacts) -> Found:
-    """How far the servers' rise lies outside of what the client's answers explain. A failed request may have cost the servers
-    anything between nothing and all of its tokens."""
+    """How far the servers' rise lies outside of what the client's answers explain. A failed request
+    may have cost the servers anything between nothing and all of its tokens."""
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
     if counted == 0:
         return []
     served = counters.rise(counters.answering(stage.edges), counters.GENERATION_TOKENS)
     if served is None:
-        return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends")]
+        return [
+            NotChecked(
+                Code.TOKEN_COUNTS_DISAGREE, "a server's generated tokens were not read at both ends"
+            )
+        ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
     percent = 100 * max(counted - served, served - counted - of_failed, 0) / counted
     threshold = stage.thresholds.token_difference_suspect_percent
@@ -174,19 +212,28 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
     each, limit = chunks / tokens, stage.thresholds.chunks_a_token_note
     if each >= limit:
         return []
-    evidence = {"chunks": chunks, "outputTokens": tokens, "chunksPerToken": rounded(each), "noteBelow": limit}
+    evidence = {
+        "chunks": chunks,
+        "outputTokens": tokens,
+        "chunksPerToken": rounded(each),
+        "noteBelow": limit,
+    }
     return [StageFinding(Code.CHUNKS_ARE_NOT_TOKENS, "Note", stage.id, evidence, weight=1 - each)]
 
 
 def requests_aborted(stage: StageFacts) -> Found:
-    """Requests that the servers ended as aborted or with an error, beyond those that failed at the client."""
+    """Requests that the servers ended as aborted or with an error, beyond those that failed at the
+    client."""
     if stage.expected.offline or not stage.answered:
         return []
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
     if broken is None:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
     requests, failed = len(stage.requests.ok), failed_requests(stage.record)
-    percent, threshold = 100 * (broken - failed) / requests, stage.thresholds.aborted_suspect_percent
+    percent, threshold = (
+        100 * (broken - failed) / requests,
+        stage.thresholds.aborted_suspect_percent,
+    )
     if percent <= 0:
         return []
     severity: Severity = "Suspect" if percent > threshold else "Note"
@@ -201,15 +248,21 @@ def requests_aborted(stage: StageFacts) -> Found:
 
 
 def prompt_tokens_disagree(stage: StageFacts) -> Found:
-    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much on average. A constant
-    difference is a special token or a chat template that one side adds and the other does not (a second token that begins the
-    sequence is 1); another tokenizer's mean is no whole number."""
+    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much
+    on average. A constant difference is a special token or a chat template that one side adds and
+    the other does not (a second token that begins the sequence is 1); another tokenizer's mean is
+    no whole number."""
     columns, expected = stage.requests, stage.record.expected_input_tokens
     counted = [i for i in stage.answered if columns.ended[i]]
     if stage.expected.offline or not counted:
         return []
     if expected is None:
-        return [NotChecked(Code.PROMPT_TOKENS_DISAGREE, "the record lacks the client's own count of prompt tokens")]
+        return [
+            NotChecked(
+                Code.PROMPT_TOKENS_DISAGREE,
+                "the record lacks the client's own count of prompt tokens",
+            )
+        ]
     served = sum(map(columns.input_tokens.__getitem__, counted))
     off, percent = served - expected, 100 * abs(served - expected) / max(1, expected)
     threshold = stage.thresholds.prompt_tokens_suspect_percent
@@ -227,14 +280,17 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
 
 
 def speculation_on_random_text(stage: StageFacts) -> Found:
-    """Draft tokens that the servers proposed while prompts were random words. A server without speculation counts none."""
+    """Draft tokens that the servers proposed while prompts were random words. A server without
+    speculation counts none."""
     drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
         return []
     accepted = counters.rise(counters.answering(stage.edges), counters.SPECULATED_ACCEPTED)
     accepted_percent = None if accepted is None else rounded(100 * accepted / drafted)
     evidence = {"draftTokens": drafted, "acceptedPercent": accepted_percent}
-    return [StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)]
+    return [
+        StageFinding(Code.SPECULATION_ON_RANDOM_TEXT, "Suspect", stage.id, evidence, weight=drafted)
+    ]
 
 
 RULES = Rules(
@@ -252,25 +308,57 @@ RULES = Rules(
     },
     sentences={
         (10, Code.ALL_REQUESTS_FAILED): "All {requests} requests failed.[ Error: {error}]",
-        (20, Code.REQUESTS_FAILED): "{failed} of {requests} requests failed ({failedPercent} %, threshold "
+        (
+            20,
+            Code.REQUESTS_FAILED,
+        ): "{failed} of {requests} requests failed ({failedPercent} %, threshold "
         "{maxFailedPercent} %).[ Error: {error}]",
-        (30, Code.NO_OUTPUT): "{answered} requests were answered, with {outputTokens} output tokens in all.",
-        (150, Code.REQUESTS_REJECTED): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
+        (
+            30,
+            Code.NO_OUTPUT,
+        ): "{answered} requests were answered, with {outputTokens} output tokens in all.",
+        (
+            150,
+            Code.REQUESTS_REJECTED,
+        ): "{rejectedPercent} % of {requests} requests were rejected: {tooManyRequests} "
         "with 429, {serviceUnavailable} with 503[; the servers counted {rejectedByServers}].",
-        (130, Code.OUTPUT_TOO_SHORT): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
-        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %)[; {stoppedPercent} % ended at a stop "
+        (
+            130,
+            Code.OUTPUT_TOO_SHORT,
+        ): "Answers have {meanOutputTokens} of {askedTokens} expected tokens on average "
+        "({percent} %; threshold {suspectPercent} %, Invalid below {invalidPercent} %)[; "
+        "{stoppedPercent} % ended at a stop "
         "token (threshold {suspectStoppedPercent} %)].",
-        (140, Code.STREAM_TRUNCATED): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
+        (
+            140,
+            Code.STREAM_TRUNCATED,
+        ): "{truncated} of {answered} answers broke off ({truncatedPercent} %, threshold "
         "{invalidPercent} %).",
-        (310, Code.TOKEN_COUNTS_DISAGREE): "The client counted {clientTokens} output tokens and the servers "
+        (
+            310,
+            Code.TOKEN_COUNTS_DISAGREE,
+        ): "The client counted {clientTokens} output tokens and the servers "
         "{serverTokens}: {differencePercent} % apart (threshold {suspectPercent} %).",
-        (350, Code.CHUNKS_ARE_NOT_TOKENS): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
+        (
+            350,
+            Code.CHUNKS_ARE_NOT_TOKENS,
+        ): "{outputTokens} output tokens came in {chunks} chunks: {chunksPerToken} "
         "chunks a token (threshold {noteBelow}).",
-        (145, Code.REQUESTS_ABORTED): "Of {requests} requests the servers aborted or failed {aborted}, but only "
-        "{failed} failed at the client: they differ by {percent} % of the requests (Suspect above {suspectPercent} %).",
-        (315, Code.PROMPT_TOKENS_DISAGREE): "The server counts {serverTokens} prompt tokens, the client "
+        (
+            145,
+            Code.REQUESTS_ABORTED,
+        ): "Of {requests} requests the servers aborted or failed {aborted}, but only "
+        "{failed} failed at the client: they differ by {percent} % of the requests (Suspect above "
+        "{suspectPercent} %).",
+        (
+            315,
+            Code.PROMPT_TOKENS_DISAGREE,
+        ): "The server counts {serverTokens} prompt tokens, the client "
         "{clientTokens}: {offsetTokens} a prompt, {percent} % (Suspect above {suspectPercent} %).",
-        (345, Code.SPECULATION_ON_RANDOM_TEXT): "The servers drafted {draftTokens} tokens for random text[ and "
+        (
+            345,
+            Code.SPECULATION_ON_RANDOM_TEXT,
+        ): "The servers drafted {draftTokens} tokens for random text[ and "
         "accepted {acceptedPercent} % of them].",
     },
 )

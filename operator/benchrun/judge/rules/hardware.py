@@ -1,4 +1,5 @@
-"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same GPU, throttling at a CPU limit.
+"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same
+GPU, throttling at a CPU limit.
 
 Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
 """
@@ -8,16 +9,33 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding
+from benchrun.judge.rules.rule import (
+    CellContext,
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    RunContext,
+    StageFinding,
+)
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import groups_p_value, known, renewed, rounded, throttled_percent, waiting_for_cpu_percent
+from benchrun.measure import (
+    groups_p_value,
+    known,
+    renewed,
+    rounded,
+    throttled_percent,
+    waiting_for_cpu_percent,
+)
 
 MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
 def gpu_slowed(stage: StageFacts) -> Found:
-    """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of the stage than in the first."""
+    """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of
+    the stage than in the first."""
     thresholds, by_pod = stage.thresholds, renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
     slowed, capped = (
@@ -25,8 +43,16 @@ def gpu_slowed(stage: StageFacts) -> Found:
         for name in ("gpu_slowed", "gpu_power_capped")
     )
     clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
-    halves = [(each[: len(each) // 2], each[len(each) // 2 :]) for each in clocks if len(each) >= MIN_CLOCKS]
-    fallen = max(_change(pair, thresholds) for pair in [*halves, ()] if not pair or fmean(pair[0]) > fmean(pair[1]))
+    halves = [
+        (each[: len(each) // 2], each[len(each) // 2 :])
+        for each in clocks
+        if len(each) >= MIN_CLOCKS
+    ]
+    fallen = max(
+        _change(pair, thresholds)
+        for pair in [*halves, ()]
+        if not pair or fmean(pair[0]) > fmean(pair[1])
+    )
     severity: Severity = "Suspect"
     if (slowed or 0.0) > thresholds.gpu_slowed_suspect_percent:
         cause = "heat or hardware"
@@ -35,8 +61,14 @@ def gpu_slowed(stage: StageFacts) -> Found:
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
         cause, severity = "the power limit", "Note"
     else:
-        missing = [] if halves else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
-        missing += ["the exporter does not have the reasons for lower clocks"] if slowed is None else []
+        missing = (
+            []
+            if halves
+            else [f"the figures of the servers' GPUs were renewed fewer than {MIN_CLOCKS} times"]
+        )
+        missing += (
+            ["the exporter does not have the reasons for lower clocks"] if slowed is None else []
+        )
         wanted = missing and any(server.gpus for server in stage.servers)
         return [NotChecked(Code.GPU_SLOWED, "; ".join(missing))] if wanted else []
     evidence: Evidence = {
@@ -47,11 +79,16 @@ def gpu_slowed(stage: StageFacts) -> Found:
         "notePercent": thresholds.gpu_power_cap_note_percent,
         **_clocks(fallen, thresholds),
     }
-    return [StageFinding(Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0))]
+    return [
+        StageFinding(
+            Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0)
+        )
+    ]
 
 
 _Change = tuple[float, float, float]
-"""By how many percent the lowest of several mean clocks is below the highest, and both in MHz; 0 where that may be noise."""
+"""By how many percent the lowest of several mean clocks is below the highest, and both in MHz; 0
+where that may be noise."""
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
@@ -64,11 +101,16 @@ def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Chang
 def _clocks(change: _Change, thresholds: Thresholds) -> Evidence:
     percent, high, low = map(rounded, change)
     shown = {"fromMhz": high, "toMhz": low} if percent else {}
-    return {"clockFallPercent": percent, "suspectFallPercent": thresholds.gpu_clock_suspect_percent, **shown}
+    return {
+        "clockFallPercent": percent,
+        "suspectFallPercent": thresholds.gpu_clock_suspect_percent,
+        **shown,
+    }
 
 
 def gpu_clocks_differ(cell: CellContext) -> Found:
-    """The SM clock of a server in one repeat of the cell, against that in another: the same load gives the same clock."""
+    """The SM clock of a server in one repeat of the cell, against that in another: the same load
+    gives the same clock."""
     by_pod: dict[str, list[list[float]]] = {}
     for stage in cell.stages:
         for pod, samples in renewed(stage.samples).items():
@@ -77,8 +119,14 @@ def gpu_clocks_differ(cell: CellContext) -> Found:
     for pod, repeats in by_pod.items():
         change = _change(repeats, cell.thresholds)
         if change[0] > cell.thresholds.gpu_clock_suspect_percent:
-            evidence = {"cause": "clocks differ between repeats", "server": pod, **_clocks(change, cell.thresholds)}
-            return [StageFinding(Code.GPU_SLOWED, "Suspect", cell.cell.id, evidence, weight=change[0])]
+            evidence = {
+                "cause": "clocks differ between repeats",
+                "server": pod,
+                **_clocks(change, cell.thresholds),
+            }
+            return [
+                StageFinding(Code.GPU_SLOWED, "Suspect", cell.cell.id, evidence, weight=change[0])
+            ]
     return []
 
 
@@ -91,7 +139,11 @@ def gpus_unread(stage: StageFacts) -> Found:
         return [NotChecked(code, "no figures of the servers' GPUs were read") for code in codes]
     read = {figure for _, figure in stage.gpus}
     unread = [_ERRORS[figure][0] for figure in _ERRORS if figure not in read]
-    return [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")] if unread else []
+    return (
+        [NotChecked(Code.GPU_ERRORS, f"the exporter does not have: {', '.join(unread)}")]
+        if unread
+        else []
+    )
 
 
 XID = "gpu_xid"
@@ -102,7 +154,8 @@ _ERRORS: Mapping[str, tuple[str, Severity]] = {
 
 
 def gpu_errors(run: RunContext) -> Found:
-    """Errors that were not there when the first stage began. A finding names the cell in which they were first seen."""
+    """Errors that were not there when the first stage began. A finding names the cell in which they
+    were first seen."""
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
     level: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
@@ -126,33 +179,54 @@ def gpu_shared(stage: StageFacts) -> Found:
     total = max(known(sample.gpu_memory_total_mib for sample in stage.samples), default=0.0)
     shares = [_memory_share(server.reported) for server in stage.servers if server.gpus]
     if pods and (not total or None in shares):
-        return [NotChecked(Code.GPU_SHARED, "unknown: free memory of the GPUs, or how much of it the servers take")]
+        return [
+            NotChecked(
+                Code.GPU_SHARED,
+                "unknown: free memory of the GPUs, or how much of it the servers take",
+            )
+        ]
     thresholds, share = stage.thresholds, max(known(shares), default=1.0)
-    margin = max(thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total)
+    margin = max(
+        thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total
+    )
     suspect = round(share * total + margin)
-    evidence: Evidence = {"usedMib": used, "suspectMib": suspect, "totalMib": total, "utilization": share}
+    evidence: Evidence = {
+        "usedMib": used,
+        "suspectMib": suspect,
+        "totalMib": total,
+        "utilization": share,
+    }
     return (
-        [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=used)] if pods and used > suspect else []
+        [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, evidence, weight=used)]
+        if pods and used > suspect
+        else []
     )
 
 
 def _memory_share(reported: Mapping[str, str]) -> float | None:
-    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it takes no share."""
+    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it
+    takes no share."""
     try:
-        return None if "kv_cache_memory_bytes" in reported else float(reported["gpu_memory_utilization"])
+        return (
+            None
+            if "kv_cache_memory_bytes" in reported
+            else float(reported["gpu_memory_utilization"])
+        )
     except (KeyError, ValueError):
         return None
 
 
 def server_throttled(stage: StageFacts) -> Found:
-    """The server that was stopped most, or waited most. One without a CPU limit has no periods; one with a limit has some, which may
-    be unread."""
+    """The server that was stopped most, or waited most. One without a CPU limit has no periods; one
+    with a limit has some, which may be unread."""
     throttled, waiting = throttled_percent(stage.samples), waiting_for_cpu_percent(stage.samples)
     kinds = (
         ("throttledPercent", throttled, stage.thresholds.throttled_suspect_percent),
         ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),
     )
-    if every := [(most, pod, key, line) for key, of, line in kinds for pod, most in of.items() if most > line]:
+    if every := [
+        (most, pod, key, line) for key, of, line in kinds for pod, most in of.items() if most > line
+    ]:
         percent, pod, key, line = max(every)
         evidence: Evidence = {"server": pod, key: rounded(percent), "suspectPercent": line}
         return [StageFinding(Code.SERVER_THROTTLED, "Suspect", stage.id, evidence, weight=percent)]
@@ -166,13 +240,25 @@ RULES = Rules(
     of_cells=(gpu_clocks_differ,),
     of_runs=(gpu_errors,),
     sentences={
-        (95, Code.GPU_ERRORS): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
+        (
+            95,
+            Code.GPU_ERRORS,
+        ): "{error} of the GPUs of {server} went from {before} to {after}, first seen in {stage}.",
         (235, Code.GPU_SHARED): "[{pods} pods use one GPU.]"
-        "[{usedMib} of {totalMib} MiB of a GPU are in use (threshold {suspectMib} MiB, with --gpu-memory-utilization {utilization}).]",
-        (245, Code.GPU_SLOWED): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
-        "samples (threshold {suspectSlowedPercent} %)][; at the power limit in {powerCappedPercent} % (threshold {notePercent} %)]"
-        "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold {suspectFallPercent} %)].",
-        (248, Code.SERVER_THROTTLED): "{server}[ reached its CPU limit in {throttledPercent} % of its CPU periods]"
+        "[{usedMib} of {totalMib} MiB of a GPU are in use (threshold {suspectMib} MiB, with "
+        "--gpu-memory-utilization {utilization}).]",
+        (
+            245,
+            Code.GPU_SLOWED,
+        ): "GPU clocks: {cause}[; slowed for heat or by hardware in {slowedPercent} % of the "
+        "samples (threshold {suspectSlowedPercent} %)][; at the power limit in "
+        "{powerCappedPercent} % (threshold {notePercent} %)]"
+        "[; SM clock from {fromMhz} to {toMhz} MHz, {clockFallPercent} % (threshold "
+        "{suspectFallPercent} %)].",
+        (
+            248,
+            Code.SERVER_THROTTLED,
+        ): "{server}[ reached its CPU limit in {throttledPercent} % of its CPU periods]"
         "[ waited for a core in {waitingPercent} % of the time] (threshold {suspectPercent} %).",
     },
 )

@@ -1,15 +1,25 @@
-"""The KV cache: unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer."""
+"""The KV cache: unexpected prefix hits, failed resets, preemptions, and prompts computed twice
+despite a transfer."""
 
 from typing import NamedTuple
 
 from benchrun.api import FAILED_TRANSFERS, Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding, graded
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+    graded,
+)
 from benchrun.measure import counters, rounded, sum_of_known
 from benchrun.names import ROLE_DECODE
 
-# The plan isolates every prompt, or empties the caches before each stage: each hit beyond what the dataset declares comes
-# from other clients or an earlier stage. Prompts that are shared by policy are judged by the same thresholds: what the cache
-# serves is not computed.
+# The plan isolates every prompt, or empties the caches before each stage: each hit beyond what the
+# dataset declares comes from other clients or an earlier stage. Prompts that are shared by policy
+# are judged by the same thresholds: what the cache serves is not computed.
 
 
 class PrefixHits(NamedTuple):
@@ -31,8 +41,12 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
     if looked_up <= 0:
         return PrefixHits(hits, external_hits, 0.0, 0.0, 0.0)
     percent = 100 * (hits + external_hits) / looked_up
-    allowed_for = stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
-    return PrefixHits(hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0))
+    allowed_for = (
+        stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
+    )
+    return PrefixHits(
+        hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0)
+    )
 
 
 def prefix_cache(stage: StageFacts) -> Found:
@@ -56,7 +70,9 @@ def prefix_cache(stage: StageFacts) -> Found:
         "invalidPercent": thresholds.prefix_hits_invalid_percent,
         "cachePolicy": stage.expected.cache_policy,
     }
-    return [StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, stage.id, evidence, weight=beyond)]
+    return [
+        StageFinding(Code.PREFIX_CACHE_CONTAMINATED, severity, stage.id, evidence, weight=beyond)
+    ]
 
 
 def cache_reset(stage: StageFacts) -> Found:
@@ -65,14 +81,23 @@ def cache_reset(stage: StageFacts) -> Found:
     if stage.expected.cache_policy != "Reset" or (reset is not None and reset.succeeded):
         return []
     if reset is None:
-        return [NotChecked(Code.CACHE_RESET_FAILED, "the record does not say whether the cache was reset")]
+        return [
+            NotChecked(
+                Code.CACHE_RESET_FAILED, "the record does not say whether the cache was reset"
+            )
+        ]
     evidence: Evidence = {"attempts": reset.attempts, "answer": reset.answer}
-    return [StageFinding(Code.CACHE_RESET_FAILED, "Suspect", stage.id, evidence, weight=reset.attempts)]
+    return [
+        StageFinding(Code.CACHE_RESET_FAILED, "Suspect", stage.id, evidence, weight=reset.attempts)
+    ]
 
 
 def preempted(stage: StageFacts) -> Found:
     """Any preemption is worth a Note; more than a few determine the tail."""
-    preemptions, requests = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS), len(stage.requests.ok)
+    preemptions, requests = (
+        counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS),
+        len(stage.requests.ok),
+    )
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:
@@ -89,9 +114,16 @@ def kv_recomputed(stage: StageFacts) -> Found:
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = counters.rise(servers, counters.PROMPT_TOKENS), counters.rise(servers, counters.EXTERNAL_HITS)
+    prompts, fetched = (
+        counters.rise(servers, counters.PROMPT_TOKENS),
+        counters.rise(servers, counters.EXTERNAL_HITS),
+    )
     if prompts is None or fetched is None:
-        return [NotChecked(Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends")]
+        return [
+            NotChecked(
+                Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends"
+            )
+        ]
     cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
     computed = max(prompts - fetched - cached, 0.0)
     percent, thresholds = 100 * computed / prompts if prompts > 0 else 0.0, stage.thresholds
@@ -103,7 +135,9 @@ def kv_recomputed(stage: StageFacts) -> Found:
         "fetchedTokens": fetched,
         "cachedTokens": cached,
         "recomputedPercent": rounded(percent),
-        "failedTransfers": sum_of_known(counters.rise(stage.edges, name) for name in FAILED_TRANSFERS),
+        "failedTransfers": sum_of_known(
+            counters.rise(stage.edges, name) for name in FAILED_TRANSFERS
+        ),
         "suspectPercent": thresholds.recomputed_suspect_percent,
         "invalidPercent": thresholds.recomputed_invalid_percent,
     }
@@ -113,12 +147,26 @@ def kv_recomputed(stage: StageFacts) -> Found:
 RULES = Rules(
     of_stages={70: prefix_cache, 80: cache_reset, 90: kv_recomputed, 170: preempted},
     sentences={
-        (100, Code.PREFIX_CACHE_CONTAMINATED): "{hitPercent} % of the prompt tokens were in the prefix cache, "
-        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid above {invalidPercent} %).",
-        (110, Code.CACHE_RESET_FAILED): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
-        (320, Code.PREEMPTED): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
+        (
+            100,
+            Code.PREFIX_CACHE_CONTAMINATED,
+        ): "{hitPercent} % of the prompt tokens were in the prefix cache, "
+        "{beyondPercent} % more than the workload repeats (threshold {suspectPercent} %, Invalid "
+        "above {invalidPercent} %).",
+        (
+            110,
+            Code.CACHE_RESET_FAILED,
+        ): "The prefix cache was not emptied in {attempts} attempts. Answer: {answer}",
+        (
+            320,
+            Code.PREEMPTED,
+        ): "Preemptions: {preemptions} in {requests} requests ({percent} %, Suspect above "
         "{suspectPercent} %).",
-        (120, Code.KV_RECOMPUTED): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens "
-        "themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; {failedTransfers} transfers failed].",
+        (
+            120,
+            Code.KV_RECOMPUTED,
+        ): "The decode servers computed {recomputedPercent} % of {promptTokens} prompt tokens "
+        "themselves (threshold {suspectPercent} %, Invalid above {invalidPercent} %)[; "
+        "{failedTransfers} transfers failed].",
     },
 )

@@ -1,4 +1,5 @@
-"""Whether the load was the expected one: its rate, its users, and whether the server completes it."""
+"""Whether the load was the expected one: its rate, its users, and whether the server completes
+it."""
 
 import math
 from collections import Counter
@@ -7,15 +8,23 @@ from statistics import fmean
 from typing import NamedTuple
 
 from benchrun.api import Severity
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.judge.rules.steady_state import BEYOND_CAPACITY
 from benchrun.measure import Distribution, Plateau, failed_requests, milliseconds, rounded
 
 
 def rate_not_achieved(stage: StageFacts) -> Found:
-    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is another rule's matter. The
-    engine sends the first request after a gap of its own and the last at requests / rate, so a client that keeps up never takes
-    longer, whatever the gaps are."""
+    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is
+    another rule's matter. The engine sends the first request after a gap of its own and the last at
+    requests / rate, so a client that keeps up never takes longer, whatever the gaps are."""
     thresholds, starts = stage.thresholds, stage.requests.start_us
     if not stage.expected.has_due_instants:
         return []
@@ -39,11 +48,14 @@ def rate_not_achieved(stage: StageFacts) -> Found:
         "suspectPercent": thresholds.sent_rate_suspect_percent,
         "invalidPercent": thresholds.sent_rate_invalid_percent,
     }
-    return [StageFinding(Code.RATE_NOT_ACHIEVED, severity, stage.id, evidence, weight=100 - percent)]
+    return [
+        StageFinding(Code.RATE_NOT_ACHIEVED, severity, stage.id, evidence, weight=100 - percent)
+    ]
 
 
 def concurrency_not_reached(stage: StageFacts) -> Found:
-    """Mean requests in flight, from where they first reach the users until the last request is sent."""
+    """Mean requests in flight, from where they first reach the users until the last request is
+    sent."""
     users, thresholds = stage.expected.concurrency, stage.thresholds
     failed, requests = failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
@@ -52,7 +64,9 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
         why = "requests failed; for how long they were in flight is unknown"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
     most, last = stage.flight.maximum(), max(stage.requests.start_us)
-    start = stage.flight.first_reaching(min(thresholds.concurrency_suspect_percent / 100 * users, most))
+    start = stage.flight.first_reaching(
+        min(thresholds.concurrency_suspect_percent / 100 * users, most)
+    )
     mean = None if start is None else stage.flight.mean(start, last)
     reached = most if mean is None else mean  # without time between: one wave, sent at once
     percent = 100 * reached / users
@@ -65,7 +79,11 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
         "requests": requests,
         "suspectPercent": thresholds.concurrency_suspect_percent,
     }
-    return [StageFinding(Code.CONCURRENCY_NOT_REACHED, "Suspect", stage.id, evidence, weight=100 - percent)]
+    return [
+        StageFinding(
+            Code.CONCURRENCY_NOT_REACHED, "Suspect", stage.id, evidence, weight=100 - percent
+        )
+    ]
 
 
 def queue_wait_hidden(stage: StageFacts) -> Found:
@@ -77,7 +95,9 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
         return []
     waits = Distribution.of(stage.requests.queue_us)
     mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
-    threshold = max(thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency)
+    threshold = max(
+        thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency
+    )
     if max(mean, p99) <= threshold:
         return []
     evidence = {
@@ -115,12 +135,18 @@ class Overload(NamedTuple):
 
 def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> Overload | None:
     """The stage where it is most marked; None where no stage was beyond capacity."""
-    beyond = [f for f in found if f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY]
+    beyond = [
+        f
+        for f in found
+        if f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY
+    ]
     if not beyond:
         return None
     worst = max(beyond, key=lambda finding: finding.weight)
     stage = next((stage for stage in stages if stage.id == worst.stage_id), None)
-    arrived, completed = (worst.evidence.get(rate) for rate in ("arrivalsPerSecond", "completionsPerSecond"))
+    arrived, completed = (
+        worst.evidence.get(rate) for rate in ("arrivalsPerSecond", "completionsPerSecond")
+    )
     if stage is None or not isinstance(arrived, float) or not isinstance(completed, float):
         return None
     demand = stage.demand
@@ -136,9 +162,10 @@ PARTS_A_ROUND = 10
 
 
 def users_in_step(stage: StageFacts) -> Found:
-    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each other. Both must hold on the
-    plateau: requests begin within a small share of a round (a round is the mean E2EL), and TTFT differs among them by a factor,
-    as it does between the first and the last prompt of a burst."""
+    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each
+    other. Both must hold on the plateau: requests begin within a small share of a round (a round is
+    the mean E2EL), and TTFT differs among them by a factor, as it does between the first and the
+    last prompt of a burst."""
     where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
     if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
         return []
@@ -164,16 +191,20 @@ def users_in_step(stage: StageFacts) -> Found:
 
 
 def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) -> float | None:
-    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
-    together. None: too short to tell. Counts in short equal parts of the plateau have a squared coefficient of variation of 1 / mean
-    where arrivals are independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of the time."""
+    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 /
+    `PARTS_A_ROUND` where all begin together. None: too short to tell. Counts in short equal parts
+    of the plateau have a squared coefficient of variation of 1 / mean where arrivals are
+    independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of
+    the time."""
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     rounds = where.length_us / round_us if round_us else 0.0
     if rounds < MIN_ROUNDS:
         return None
     parts = int(PARTS_A_ROUND * rounds)
     width = where.length_us / parts
-    counts = Counter(min(parts - 1, int((stage.requests.start_us[i] - where.start_us) / width)) for i in started)
+    counts = Counter(
+        min(parts - 1, int((stage.requests.start_us[i] - where.start_us) / width)) for i in started
+    )
     mean = len(started) / parts
     squares = sum(count * count for count in counts.values()) / parts
     return 1 / max(1.0, squares / mean**2 - 1 / mean)
@@ -188,14 +219,29 @@ RULES = Rules(
         315: users_in_step,
     },
     sentences={
-        (160, Code.RATE_NOT_ACHIEVED): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
+        (
+            160,
+            Code.RATE_NOT_ACHIEVED,
+        ): "{sentRate} of {askedRate} requests/s were sent ({sentPercent} %; threshold "
         "{suspectPercent} %, Invalid below {invalidPercent} %).",
-        (170, Code.CONCURRENCY_NOT_REACHED): "{meanInFlight} requests were in flight on average, with {users} users "
+        (
+            170,
+            Code.CONCURRENCY_NOT_REACHED,
+        ): "{meanInFlight} requests were in flight on average, with {users} users "
         "({reachedPercent} %, threshold {suspectPercent} %).",
-        (370, Code.QUEUE_WAIT_HIDDEN): "Requests waited {meanQueueWaitMs} ms in the client on average and "
+        (
+            370,
+            Code.QUEUE_WAIT_HIDDEN,
+        ): "Requests waited {meanQueueWaitMs} ms in the client on average and "
         "{p99QueueWaitMs} ms at p99 (threshold {lineMs} ms).",
-        (380, Code.ALL_AT_ONCE): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
-        (365, Code.USERS_IN_STEP): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "
+        (
+            380,
+            Code.ALL_AT_ONCE,
+        ): "All {requests} requests were sent at once[; the mean TTFT is {meanTtftMs} ms].",
+        (
+            365,
+            Code.USERS_IN_STEP,
+        ): "The {users} users begin their requests within {shareOfRoundPercent} % of a round "
         "(threshold {notePercent} %); TTFT is {p10TtftMs} ms (p10) to {p90TtftMs} ms (p90).",
     },
 )

@@ -1,18 +1,29 @@
-"""Several servers behind one load: are they alike, did each get its share, and what did the proxy add?"""
+"""Several servers behind one load: are they alike, did each get its share, and what did the proxy
+add?"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 
 from benchrun_client.contract import ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding, times
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+    times,
+)
 from benchrun.measure import counters, is_busy, rounded
 
 MAX_NAMES_CHARS = 200
 
 
 def replicas_unequal(stage: StageFacts) -> Found:
-    """What servers of a role report, their presence at both ends, and answers that none of them gave."""
+    """What servers of a role report, their presence at both ends, and answers that none of them
+    gave."""
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
     by_role = counters.by_role(counters.of_vllm(stage.edges))
@@ -23,7 +34,10 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     halves = [edge for edge in servers if (edge.before is None) != (edge.after is None)]
     # No server read at one end: the cause is the client or the network.
     partly_there = len(halves) if len(halves) < len(servers) else 0
-    reported = {name: {v for edge in servers if (v := of(edge)) is not None} for name, of in _REPORTED.items()}
+    reported = {
+        name: {v for edge in servers if (v := of(edge)) is not None}
+        for name, of in _REPORTED.items()
+    }
     different = sum(len(values) > 1 for values in reported.values())
     # Answers that no known server counted; 0 where that is not known.
     unknown_percent, answered = 0.0, sum(stage.requests.ok)
@@ -37,17 +51,27 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
             **{name: len(values) for name, values in reported.items()},
             "readAtOneEndOnly": partly_there,
             **({"server": halves[0].address} if partly_there else {}),
-            **{f"{name}Named": _named(reported[name]) for name in _NAMED if len(reported[name]) > 1},
+            **{
+                f"{name}Named": _named(reported[name]) for name in _NAMED if len(reported[name]) > 1
+            },
             "byUnknownServersPercent": rounded(unknown_percent),
             "invalidPercent": threshold,
         }
         weight = partly_there + different + unknown_percent / 100
         return [StageFinding(Code.REPLICAS_UNEQUAL, "Invalid", stage.id, evidence, weight=weight)]
     silent = {name: [of(edge) is None for edge in servers] for name, of in _REPORTED.items()}
-    # Models are missing from some gateways and from older records: missing at all of them is no difference.
-    unknown = any(any(each) and not (name == "models" and all(each)) for name, each in silent.items())
+    # Models are missing from some gateways and from older records: missing at all of them is no
+    # difference.
+    unknown = any(
+        any(each) and not (name == "models" and all(each)) for name, each in silent.items()
+    )
     if len(servers) > 1 and (halves or unknown):
-        return [NotChecked(Code.REPLICAS_UNEQUAL, "a server did not report what others report, or not at both ends")]
+        return [
+            NotChecked(
+                Code.REPLICAS_UNEQUAL,
+                "a server did not report what others report, or not at both ends",
+            )
+        ]
     return []
 
 
@@ -64,7 +88,8 @@ def _named(values: set[str]) -> str:
 
 
 def load_uneven(stage: StageFacts) -> Found:
-    """The server farthest from an equal share of what its role finished, where chance does not explain it."""
+    """The server farthest from an equal share of what its role finished, where chance does not
+    explain it."""
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
     by_role = counters.by_role(counters.of_vllm(stage.edges))
@@ -101,8 +126,9 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
-    """At most how likely any server is that far off when each request picks one at random. Chernoff's bound for a binomial,
-    which holds for any number of requests; twice for both directions, once a server."""
+    """At most how likely any server is that far off when each request picks one at random.
+    Chernoff's bound for a binomial, which holds for any number of requests; twice for both
+    directions, once a server."""
     share, equal = answered / requests, 1 / servers
     parts = ((share, equal), (1 - share, 1 - equal))
     divergence = math.fsum(part * math.log(part / fair) for part, fair in parts if part > 0)
@@ -114,8 +140,12 @@ def role_idle(stage: StageFacts) -> Found:
     idle_percents, queued_percents = {}, {}
     for window in stage.windows:
         if samples := window.samples:
-            idle_percents[window.role] = 100 * sum(not is_busy(sample) for sample in samples) / len(samples)
-            queued_percents[window.role] = 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
+            idle_percents[window.role] = (
+                100 * sum(not is_busy(sample) for sample in samples) / len(samples)
+            )
+            queued_percents[window.role] = (
+                100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
+            )
     if len(idle_percents) < 2:
         return []
     threshold = stage.thresholds.idle_samples_percent
@@ -135,14 +165,18 @@ def role_idle(stage: StageFacts) -> Found:
 
 
 def proxy_saturated(stage: StageFacts) -> Found:
-    """What it added to the time to first token, how long it held requests back, and how busy it was."""
+    """What it added to the time to first token, how long it held requests back, and how busy it
+    was."""
     found = counters.proxy_figures([stage.record])
     if found is None:
         return []
     if found.added_mean_ms is None or found.cores is None:
         return [NotChecked(Code.PROXY_SATURATED, "the proxy does not report what it adds")]
     thresholds, ttft_ms = stage.thresholds, stage.mean_ttft_ms
-    limit_ms = max(thresholds.proxy_added_suspect_ms, thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0))
+    limit_ms = max(
+        thresholds.proxy_added_suspect_ms,
+        thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0),
+    )
     late_ms = max(found.added_mean_ms, found.queued_mean_ms or 0.0)
     weight = max(times(late_ms, limit_ms), times(found.cores, thresholds.proxy_cores_suspect))
     if weight <= 1:
@@ -161,14 +195,27 @@ def proxy_saturated(stage: StageFacts) -> Found:
 RULES = Rules(
     of_stages={130: replicas_unequal, 140: load_uneven, 250: proxy_saturated, 260: role_idle},
     sentences={
-        (220, Code.REPLICAS_UNEQUAL): "{servers} servers of one role have {versions} versions[ ({versionsNamed})], "
-        "{settings} settings, {models} models[ ({modelsNamed})] (1 of each expected)[; {server} was read at one end of the stage only]; "
-        "{byUnknownServersPercent} % of the answers came from unknown servers (threshold {invalidPercent} %).",
+        (
+            220,
+            Code.REPLICAS_UNEQUAL,
+        ): "{servers} servers of one role have {versions} versions[ ({versionsNamed})], "
+        "{settings} settings, {models} models[ ({modelsNamed})] (1 of each expected)[; {server} "
+        "was read at one end of the stage only]; "
+        "{byUnknownServersPercent} % of the answers came from unknown servers (threshold "
+        "{invalidPercent} %).",
         (230, Code.LOAD_UNEVEN): "{servers} servers answered between {smallestSharePercent} % and "
-        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal share (threshold {suspectPercent} %).",
-        (360, Code.ROLE_IDLE): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
+        "{largestSharePercent} % of {requests} requests: {server} is {offPercent} % off an equal "
+        "share (threshold {suspectPercent} %).",
+        (
+            360,
+            Code.ROLE_IDLE,
+        ): "The {idleRole} servers were idle in {idlePercent} % of the samples, while requests "
         "queued at {queueRole} in {queuedPercent} % (threshold {notePercent} %).",
-        (210, Code.PROXY_SATURATED): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "
-        "{queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} cores (threshold {suspectCores}).",
+        (
+            210,
+            Code.PROXY_SATURATED,
+        ): "The proxy added {addedMeanMs} ms to the mean TTFT[ and held requests back for "
+        "{queuedMeanMs} ms] (threshold {suspectMs} ms), and used {cores} cores (threshold "
+        "{suspectCores}).",
     },
 )

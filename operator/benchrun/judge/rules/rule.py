@@ -1,9 +1,9 @@
 """What a rule is, what it gives back, and the sentence of a code's evidence.
 
-A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all is well. It never
-guesses: where its input is missing it returns `NotChecked`, because "not checked" must not look like "checked and fine".
-Each file of this folder has a family of rules, and lists them with the sentences of their codes in `RULES` at its end.
-"""
+A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all
+is well. It never guesses: where its input is missing it returns `NotChecked`, because "not checked"
+must not look like "checked and fine". Each file of this folder has a family of rules, and lists
+them with the sentences of their codes in `RULES` at its end."""
 
 import math
 import re
@@ -32,8 +32,12 @@ class StageFinding:
     code: Code
     severity: Severity
     stage_id: str  # The stage; the cell's id where it is about all its repeats.
-    evidence: Evidence = field(default_factory=dict)  # The figures that decided, and the threshold they crossed.
-    weight: float = 0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
+    evidence: Evidence = field(
+        default_factory=dict
+    )  # The figures that decided, and the threshold they crossed.
+    weight: float = (
+        0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
+    )
     default_severity: Severity | None = None  # What the rule found, where the spec changed it.
 
 
@@ -71,24 +75,38 @@ class CellContext:
 
     @cached_property
     def queued(self) -> Pools:
-        """Latencies with the wait in the client's queue, where a cap may have held an open loop back."""
+        """Latencies with the wait in the client's queue, where a cap may have held an open loop
+        back."""
         return pools_of(self.records, QUEUED_LATENCIES) if self.expected.capped else {}
 
     @cached_property
     def samples(self) -> Samples:
-        """The latencies of all requests, failed ones at infinity: those of `pools`, and of `queued`."""
+        """The latencies of all requests, failed ones at infinity: those of `pools`, and of
+        `queued`."""
         return expected_samples(self.records, self.expected)
 
     @cached_property
     def answered(self) -> Samples:
         """The same without failed requests."""
         all_answered = all(all(record.requests.ok) for record in self.records)
-        return self.samples if all_answered else expected_samples(self.records, self.expected, failed=False)
+        return (
+            self.samples
+            if all_answered
+            else expected_samples(self.records, self.expected, failed=False)
+        )
 
     def summary(self) -> "list[StageSummary]":
         """What the rules of a run need of it."""
         return [
-            StageSummary(s.id, s.record.sequence, s.record.probe, s.batches, s.gpus, s.record.warmup, s.most_running)
+            StageSummary(
+                s.id,
+                s.record.sequence,
+                s.record.probe,
+                s.batches,
+                s.gpus,
+                s.record.warmup,
+                s.most_running,
+            )
             for s in self.stages
         ]
 
@@ -109,22 +127,29 @@ class StageSummary:
 
 @dataclass(frozen=True)
 class RunContext:
-    """The whole run: the measured stages of every cell in order of repeats, by its id, in the order of the plan."""
+    """The whole run: the measured stages of every cell in order of repeats, by its id, in the order
+    of the plan."""
 
     thresholds: Thresholds
     cells: Mapping[str, Sequence[StageSummary]]
 
 
 Sentence = str | Callable[[Evidence], str]
-"""The deciding numbers of a code with their units and the threshold: a template for `in_words`, or a function."""
+"""The deciding numbers of a code with their units and the threshold: a template for `in_words`, or
+a function."""
 
 
 def in_words(template: str, evidence: Evidence) -> str:
-    """The template with evidence for its {keys}; a part in [square brackets] is left out where one of its keys is missing."""
+    """The template with evidence for its {keys}; a part in [square brackets] is left out where one
+    of its keys is missing."""
     known = {key: value for key, value in evidence.items() if value is not None}
     words = {k: _FIGURES.get(v, v) if isinstance(v, str) else number(v) for k, v in known.items()}
     shown = defaultdict(lambda: "?", words)
-    kept = re.sub(r"\[(.*?)\]", lambda m: m[1] if shown.keys() >= set(re.findall(r"{(\w+)}", m[1])) else "", template)
+    kept = re.sub(
+        r"\[(.*?)\]",
+        lambda m: m[1] if shown.keys() >= set(re.findall(r"{(\w+)}", m[1])) else "",
+        template,
+    )
     return kept.format_map(shown).strip()
 
 
@@ -142,7 +167,8 @@ _FIGURES: Mapping[str, str] = {
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05; "?" for nothing."""
+    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05;
+    "?" for nothing."""
     if value is None:
         return "?"
     return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
@@ -164,7 +190,8 @@ class Rules:
 
 
 def times(value: float, threshold: float) -> float:
-    """How many times the threshold a value from 0 up is; every value but 0 is beyond a threshold of 0."""
+    """How many times the threshold a value from 0 up is; every value but 0 is beyond a threshold of
+    0."""
     return value / threshold if threshold else math.inf if value > 0 else 0.0
 
 
@@ -173,8 +200,11 @@ def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]
     return "Invalid" if value > invalid_beyond else "Suspect"
 
 
-def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) -> list[StageFinding]:
-    """The findings with the severities of the spec: changed ones keep the default, and those that are Off are left out."""
+def overridden(
+    findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]
+) -> list[StageFinding]:
+    """The findings with the severities of the spec: changed ones keep the default, and those that
+    are Off are left out."""
     severities = {rule.code: rule.severity for rule in rules}
     changed = []
     for finding in findings:
@@ -186,4 +216,10 @@ def overridden(findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]) 
     return changed
 
 
-RULES = Rules({(400, Code.NOT_CHECKED): lambda evidence: "; ".join(f"{code}: {why}" for code, why in evidence.items())})
+RULES = Rules(
+    {
+        (400, Code.NOT_CHECKED): lambda evidence: "; ".join(
+            f"{code}: {why}" for code, why in evidence.items()
+        )
+    }
+)

@@ -8,13 +8,21 @@ from benchrun_client.contract import interval, least_count
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import sample_of
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, Found, NotChecked, Rules, StageFinding
+from benchrun.judge.rules.rule import (
+    CellContext,
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFinding,
+)
 from benchrun.measure import rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval: of E2EL, or of an objective's
-    latency. What was not measured has none to miss."""
+    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval: of
+    E2EL, or of an objective's latency. What was not measured has none to miss."""
     asked = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
     asked += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
     unbounded = {
@@ -33,17 +41,22 @@ def too_few_samples(cell: CellContext) -> Found:
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
         "percentile": f"{neediest:g}",
         "needed": None if short else needed[neediest],
-        "independent": math.floor(sample.count / inflation) if inflation is not None and inflation > 1 else None,
+        "independent": math.floor(sample.count / inflation)
+        if inflation is not None and inflation > 1
+        else None,
         "parts": math.floor(sample.parts) if short else None,
         "partsNeeded": sample.parts_needed if short else None,
     }
     evidence = {key: value for key, value in evidence.items() if value is not None}
     times_too_few = needed[neediest] / sample.count
-    return [StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=times_too_few)]
+    return [
+        StageFinding(Code.TOO_FEW_SAMPLES, "Note", cell.cell.id, evidence, weight=times_too_few)
+    ]
 
 
 def repeats_disagree(cell: CellContext) -> Found:
-    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of those that noise does not explain."""
+    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of
+    those that noise does not explain."""
     if len(cell.cell.stage_ids) < 2 or not cell.stages:
         return []
     if len(cell.stages) < 2:
@@ -51,7 +64,10 @@ def repeats_disagree(cell: CellContext) -> Found:
     stages, thresholds, apart = [stage.batches for stage in cell.stages], cell.thresholds, {}
     for figure in stages[0]:
         repeats = [stage[figure] for stage in stages if stage[figure]]
-        cv, chance = significance.cv_percent(list(map(fmean, repeats))), significance.groups_p_value(repeats)
+        cv, chance = (
+            significance.cv_percent(list(map(fmean, repeats))),
+            significance.groups_p_value(repeats),
+        )
         if cv is None or chance is None:
             continue
         if cv > thresholds.repeats_cv_percent and chance < thresholds.chance_of_alarm:
@@ -77,17 +93,31 @@ def repeats_disagree(cell: CellContext) -> Found:
 
 def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
     """One finding for each repeat of the cell that has no record."""
-    evidence = {"planned": len(cell.stage_ids), "measured": sum(stage in measured for stage in cell.stage_ids)}
-    return [StageFinding(Code.RECORD_MISSING, "Invalid", s, evidence) for s in cell.stage_ids if s not in measured]
+    evidence = {
+        "planned": len(cell.stage_ids),
+        "measured": sum(stage in measured for stage in cell.stage_ids),
+    }
+    return [
+        StageFinding(Code.RECORD_MISSING, "Invalid", s, evidence)
+        for s in cell.stage_ids
+        if s not in measured
+    ]
 
 
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (340, Code.TOO_FEW_SAMPLES): "No 95 % interval for percentile {percentiles}: {samples} requests[, worth "
-        "{independent} independent ones][; p{percentile} needs {needed}][; the stage is too short: {parts} of {partsNeeded} "
+        (
+            340,
+            Code.TOO_FEW_SAMPLES,
+        ): "No 95 % interval for percentile {percentiles}: {samples} requests[, worth "
+        "{independent} independent ones][; p{percentile} needs {needed}][; the stage is too "
+        "short: {parts} of {partsNeeded} "
         "cycles of its queue (or pairs of rounds of its users)].",
-        (290, Code.REPEATS_DISAGREE): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
+        (
+            290,
+            Code.REPEATS_DISAGREE,
+        ): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
     },

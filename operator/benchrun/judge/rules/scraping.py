@@ -1,4 +1,5 @@
-"""Samples of the servers' metrics: whether there are enough, and whether they agree with the client."""
+"""Samples of the servers' metrics: whether there are enough, and whether they agree with the
+client."""
 
 import math
 from collections.abc import Sequence
@@ -6,20 +7,37 @@ from itertools import pairwise
 from statistics import median
 
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
-from benchrun.measure import Window, by_server, mean_of, request_figures, rounded, variance_inflation
+from benchrun.measure import (
+    Window,
+    by_server,
+    mean_of,
+    request_figures,
+    rounded,
+    variance_inflation,
+)
 from benchrun.names import ROLE_PREFILL
 
 
 def scrape_coverage(stage: StageFacts) -> Found:
-    """Samples there are, of those the interval should give. One a server may fall on either side of the stage's edge."""
-    interval, threshold = stage.expected.scrape_interval_seconds, stage.thresholds.scrape_coverage_note_percent
+    """Samples there are, of those the interval should give. One a server may fall on either side of
+    the stage's edge."""
+    interval, threshold = (
+        stage.expected.scrape_interval_seconds,
+        stage.thresholds.scrape_coverage_note_percent,
+    )
     samples = sorted(stage.samples, key=lambda sample: sample.at)
     if not samples:
-        return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "no sample of a server falls within the stage")]
+        return [
+            NotChecked(Code.SCRAPE_COVERAGE_LOW, "no sample of a server falls within the stage")
+        ]
     servers = by_server(samples).values()
     gaps = [b.at - a.at for own in servers for a, b in pairwise(own)]
     if gaps and median(gaps) >= THINNED_INTERVALS * interval:
-        return [NotChecked(Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many samples")]
+        return [
+            NotChecked(
+                Code.SCRAPE_COVERAGE_LOW, "a long run's timeline keeps means of many samples"
+            )
+        ]
     expected = math.fsum(window.expected for window in stage.windows)
     percent = 100 * len(samples) / expected if expected > 0 else 100.0
     if percent >= threshold or len(samples) + len(servers) >= expected:
@@ -31,28 +49,40 @@ def scrape_coverage(stage: StageFacts) -> Found:
         "notePercent": threshold,
         "scrapeIntervalSeconds": interval,
     }
-    return [StageFinding(Code.SCRAPE_COVERAGE_LOW, "Note", stage.id, evidence, weight=100 - percent)]
+    return [
+        StageFinding(Code.SCRAPE_COVERAGE_LOW, "Note", stage.id, evidence, weight=100 - percent)
+    ]
 
 
-THINNED_INTERVALS = 12.0  # A long run's timeline keeps means of 16 samples: missing samples are never so regular.
+THINNED_INTERVALS = (
+    12.0  # A long run's timeline keeps means of 16 samples: missing samples are never so regular.
+)
 
 
 def littles_law(stage: StageFacts) -> Found:
-    """Requests the servers hold, against those the client waits for at the same instants. Both averages are throughput times
-    latency, seen from either end. At the same instants, so that only what differs between them counts as noise; a difference of
-    the two clocks makes it larger, not one-sided."""
+    """Requests the servers hold, against those the client waits for at the same instants. Both
+    averages are throughput times latency, seen from either end. At the same instants, so that only
+    what differs between them counts as noise; a difference of the two clocks makes it larger, not
+    one-sided."""
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = "a gauge does not show a prompt that a server prefills in one step"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, "too few samples of the servers within the stage")]
-    # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an answer's steps, about one
-    # a token, the last is never seen.
+        return [
+            NotChecked(Code.LITTLES_LAW_BROKEN, "too few samples of the servers within the stage")
+        ]
+    # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
+    # answer's steps, about one a token, the last is never seen.
     tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
     if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, "answers of so few tokens are over before a gauge shows them")]
+        return [
+            NotChecked(
+                Code.LITTLES_LAW_BROKEN,
+                "answers of so few tokens are over before a gauge shows them",
+            )
+        ]
     seen = [stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us) for at, _ in held]
     client, server = math.fsum(seen) / len(seen), math.fsum(count for _, count in held) / len(held)
     gap = abs(client - server)
@@ -66,8 +96,11 @@ def littles_law(stage: StageFacts) -> Found:
     error = math.sqrt(mean.squared_error * inflation)
     line_ms = thresholds.littles_law_floor_ms
     if client > server:
-        # A gauge shows a request after two steps: the one under way when it came, and its own, a long gap between others' tokens.
-        long_step_ms = (request_figures.latencies([stage.record], "itl").percentile(99) or 0.0) / 1000
+        # A gauge shows a request after two steps: the one under way when it came, and its own, a
+        # long gap between others' tokens.
+        long_step_ms = (
+            request_figures.latencies([stage.record], "itl").percentile(99) or 0.0
+        ) / 1000
         line_ms = max(line_ms, thresholds.littles_law_steps * long_step_ms)
     if percent <= thresholds.littles_law_suspect_percent or per_request_ms <= line_ms:
         return []
@@ -89,9 +122,15 @@ def littles_law(stage: StageFacts) -> Found:
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Instants, and requests running and waiting at all servers together: one entry a round of samples. A round is every
-    server's next sample; where one is missing, rounds span a little time, which adds noise and no bias."""
-    known = [s for window in windows for s in window.samples if s.running is not None and s.waiting is not None]
+    """Instants, and requests running and waiting at all servers together: one entry a round of
+    samples. A round is every server's next sample; where one is missing, rounds span a little time,
+    which adds noise and no bias."""
+    known = [
+        s
+        for window in windows
+        for s in window.samples
+        if s.running is not None and s.waiting is not None
+    ]
     rounds = []
     in_order = sorted(known, key=lambda sample: sample.at)
     for together in zip(*by_server(in_order).values(), strict=False):
@@ -103,9 +142,15 @@ def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
 RULES = Rules(
     of_stages={320: scrape_coverage, 330: littles_law},
     sentences={
-        (390, Code.SCRAPE_COVERAGE_LOW): "{samples} of {expected} expected samples were taken ({coveragePercent} %, "
+        (
+            390,
+            Code.SCRAPE_COVERAGE_LOW,
+        ): "{samples} of {expected} expected samples were taken ({coveragePercent} %, "
         "threshold {notePercent} %).",
-        (300, Code.LITTLES_LAW_BROKEN): "The client had {clientInFlight} requests in flight and the servers "
+        (
+            300,
+            Code.LITTLES_LAW_BROKEN,
+        ): "The client had {clientInFlight} requests in flight and the servers "
         "{serversInFlight}: {differencePercent} % apart (threshold {suspectPercent} %).",
     },
 )

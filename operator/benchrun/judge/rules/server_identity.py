@@ -1,4 +1,5 @@
-"""Which servers were measured: not the run's own, with another model, restarted during the stage, or with foreign traffic."""
+"""Which servers were measured: not the run's own, with another model, restarted during the stage,
+or with foreign traffic."""
 
 import ipaddress
 import posixpath
@@ -7,18 +8,33 @@ from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.measure import counters, rounded
 
 MAX_CHARS = 150  # Of a name, a path or a list of addresses in the evidence.
 
 
 def wrong_server(stage: StageFacts) -> Found:
-    """The addresses that the client measured at, compared with those of the run's own pods. An endpoint has none."""
+    """The addresses that the client measured at, compared with those of the run's own pods. An
+    endpoint has none."""
     if not stage.expected.servers:
         return []
-    own, started = {server.role: server.addresses for server in stage.servers}, stage.expected.servers
-    known = [(edge, _is_own(edge, own.get(edge.role, ()), started.get(edge.role))) for edge in stage.edges]
+    own, started = (
+        {server.role: server.addresses for server in stage.servers},
+        stage.expected.servers,
+    )
+    known = [
+        (edge, _is_own(edge, own.get(edge.role, ()), started.get(edge.role)))
+        for edge in stage.edges
+    ]
     foreign = [edge for edge, is_own in known if is_own is False]
     if foreign:
         first = foreign[0]
@@ -32,13 +48,21 @@ def wrong_server(stage: StageFacts) -> Found:
     if not known:
         return [NotChecked(Code.WRONG_SERVER, "the record names no server")]
     if any(is_own is None for _, is_own in known):
-        return [NotChecked(Code.WRONG_SERVER, "the addresses of the run's server pods are not all known")]
+        return [
+            NotChecked(
+                Code.WRONG_SERVER, "the addresses of the run's server pods are not all known"
+            )
+        ]
     return []
 
 
 def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool | None:
-    """Whether a pod of the role has the address; None: not the addresses of all of them are known."""
-    measured, pods = _ip(edge.address.rpartition(":")[0].strip("[]")), {_ip(address) for address in own}
+    """Whether a pod of the role has the address; None: not the addresses of all of them are
+    known."""
+    measured, pods = (
+        _ip(edge.address.rpartition(":")[0].strip("[]")),
+        {_ip(address) for address in own},
+    )
     if measured is None or measured in pods:
         return None if measured is None else True
     alike = [pod for pod in pods if pod is not None and pod.version == measured.version]
@@ -53,12 +77,17 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def wrong_model(stage: StageFacts) -> Found:
-    """Whether /v1/models lists the name in the requests, and at the run's own servers for the model that the run expects."""
+    """Whether /v1/models lists the name in the requests, and at the run's own servers for the model
+    that the run expects."""
     expected = stage.expected
     if expected.offline:
         return []  # benchrun's own code loads the expected model
     listed = [(edge, edge.served) for edge in counters.of_vllm(stage.edges)]
-    wrong = [(edge, served) for edge, served in listed if served is not None and _is_wrong(edge, served, stage)]
+    wrong = [
+        (edge, served)
+        for edge, served in listed
+        if served is not None and _is_wrong(edge, served, stage)
+    ]
     if wrong:
         edge, served = wrong[0]
         evidence: Evidence = {
@@ -78,14 +107,20 @@ def wrong_model(stage: StageFacts) -> Found:
 def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
     expected = stage.expected
     if served.id != expected.served_name:
-        # A gateway may know a model by names that it does not list. Nothing stands between a Service and vLLM in its pods.
-        return bool(expected.servers) or (expected.through_service and counters.REQUESTS_FINISHED in (edge.after or {}))
+        # A gateway may know a model by names that it does not list. Nothing stands between a
+        # Service and vLLM in its pods.
+        return bool(expected.servers) or (
+            expected.through_service and counters.REQUESTS_FINISHED in (edge.after or {})
+        )
     source = _source(served)
-    return source is not None and expected.model is not None and not _is_same(source, expected.model)
+    return (
+        source is not None and expected.model is not None and not _is_same(source, expected.model)
+    )
 
 
 def _source(served: ServedModel) -> str | None:
-    """Where the model comes from. Servers other than vLLM may repeat the name as the root, which names no source."""
+    """Where the model comes from. Servers other than vLLM may repeat the name as the root, which
+    names no source."""
     return served.root if served.root and served.root != served.id else None
 
 
@@ -100,8 +135,8 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
 
 
 def _is_same(root: str, expected: str) -> bool:
-    """Whether `root` is the expected model. vLLM repeats its argument; an image may pass the path of its own copy, which names
-    the model: a folder of the same name, or the hub's cache."""
+    """Whether `root` is the expected model. vLLM repeats its argument; an image may pass the path
+    of its own copy, which names the model: a folder of the same name, or the hub's cache."""
     if posixpath.normpath(root) == posixpath.normpath(expected):
         return True
     if not root.startswith("/") or expected.startswith("/"):
@@ -115,13 +150,18 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 
 
 def server_restarted(stage: StageFacts) -> Found:
-    """The process has another start time at the end or in a sample, or (where it reports none) its counters fell."""
+    """The process has another start time at the end or in a sample, or (where it reports none) its
+    counters fell."""
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
         # Unix seconds at which its process began, first and last.
         times = {"startedBefore": before, "startedAfter": after}
         evidence: Evidence = {"servers": len(restarted), "server": server, **times}
-        return [StageFinding(Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted))]
+        return [
+            StageFinding(
+                Code.SERVER_RESTARTED, "Invalid", stage.id, evidence, weight=len(restarted)
+            )
+        ]
     fallen = [(edge, fell[0]) for edge in stage.edges if (fell := counters.fallen_counters(edge))]
     if fallen:
         edge, counter = fallen[0]
@@ -135,9 +175,20 @@ def server_restarted(stage: StageFacts) -> Found:
 
 
 def _counter_fell(
-    stage: StageFacts, servers: int, server: str, counter: str, before: float | None, after: float | None
+    stage: StageFacts,
+    servers: int,
+    server: str,
+    counter: str,
+    before: float | None,
+    after: float | None,
 ) -> StageFinding:
-    evidence: Evidence = {"servers": servers, "server": server, "counter": counter, "before": before, "after": after}
+    evidence: Evidence = {
+        "servers": servers,
+        "server": server,
+        "counter": counter,
+        "before": before,
+        "after": after,
+    }
     return StageFinding(Code.COUNTERS_RESET, "Invalid", stage.id, evidence, weight=servers)
 
 
@@ -155,11 +206,14 @@ def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
 
 
 def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]]:
-    """Servers with their first and last start time: at the edges, else in the operator's samples, which it took while the client
-    could not read the closing edge."""
+    """Servers with their first and last start time: at the edges, else in the operator's samples,
+    which it took while the client could not read the closing edge."""
     restarted = list(filter(counters.is_restarted, stage.edges))
     if restarted:
-        return [(e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME)) for e in restarted]
+        return [
+            (e.address, (e.before or {}).get(START_TIME), (e.after or {}).get(START_TIME))
+            for e in restarted
+        ]
     starts: dict[str, set[float]] = {}
     for sample in stage.samples:
         if sample.start_time is not None:
@@ -167,21 +221,31 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
     return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
 
 
-# A request of the run finishes at most once: failed and aborted ones finish never or once. So more requests finished than were
-# sent come from other clients, and a single one proves it. Foreign requests that don't finish in the stage show in the prompt
-# tokens, which are counted with the first token.
+# A request of the run finishes at most once: failed and aborted ones finish never or once. So more
+# requests finished than were sent come from other clients, and a single one proves it. Foreign
+# requests that don't finish in the stage show in the prompt tokens, which are counted with the
+# first token.
 
 
 def foreign_traffic(stage: StageFacts) -> Found:
-    """Requests finished and, for Completions, prompt tokens processed beyond those of this stage."""
+    """Requests finished and, for Completions, prompt tokens processed beyond those of this
+    stage."""
     threshold = stage.thresholds.foreign_invalid_percent
-    sent, finished = len(stage.requests.ok), counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
+    sent, finished = (
+        len(stage.requests.ok),
+        counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED),
+    )
     prompted = counters.rise(counters.answering(stage.edges), counters.PROMPT_TOKENS)
     if finished is None or prompted is None:
-        return [NotChecked(Code.FOREIGN_TRAFFIC, "a server's requests and prompt tokens were not read at both ends")]
-    # Where the server's closing count came, its prompt tokens came with it, though not to the oldest load engines: those know
-    # their own count, without the token that begins a sequence. Without it the prompt is the client's count alone, which
-    # another tokenizer may double.
+        return [
+            NotChecked(
+                Code.FOREIGN_TRAFFIC,
+                "a server's requests and prompt tokens were not read at both ends",
+            )
+        ]
+    # Where the server's closing count came, its prompt tokens came with it, though not to the
+    # oldest load engines: those know their own count, without the token that begins a sequence.
+    # Without it the prompt is the client's count alone, which another tokenizer may double.
     columns = stage.requests
     sent_tokens = sum(columns.input_tokens)
     slack = len(columns.ok) + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
@@ -209,12 +273,22 @@ RULES = Rules(
     of_stages={30: wrong_server, 40: wrong_model, 50: server_restarted, 60: foreign_traffic},
     sentences={
         (50, Code.WRONG_SERVER): "{server} is not one of the run's {role} pods ({ownServers}).",
-        (60, Code.WRONG_MODEL): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
+        (
+            60,
+            Code.WRONG_MODEL,
+        ): "The server at {server} lists the model {listedName}[ ({listedModel})]; the run "
         "expects {askedName}[ ({askedModel})].",
         (70, Code.SERVER_RESTARTED): "{server} restarted. Servers that restarted: {servers}.",
-        (80, Code.COUNTERS_RESET): "The counter {counter} of {server} fell from {before} to {after}.",
-        (90, Code.FOREIGN_TRAFFIC): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
-        "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt tokens than were sent "
+        (
+            80,
+            Code.COUNTERS_RESET,
+        ): "The counter {counter} of {server} fell from {before} to {after}.",
+        (
+            90,
+            Code.FOREIGN_TRAFFIC,
+        ): "The servers finished {finishedRequests} requests where {sentRequests} were sent "
+        "({moreRequestsPercent} % more), and processed {morePromptTokensPercent} % more prompt "
+        "tokens than were sent "
         "(threshold {invalidPercent} %).",
     },
 )

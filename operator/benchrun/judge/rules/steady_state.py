@@ -1,25 +1,51 @@
-"""No steady state: a stage too short, a growing queue, latencies with a trend, or figures that drift from repeat to repeat."""
+"""No steady state: a stage too short, a growing queue, latencies with a trend, or figures that
+drift from repeat to repeat."""
 
 import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import NamedTuple
 
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFinding, times
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    RunContext,
+    StageFinding,
+    times,
+)
 from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import Distribution, batches, completed_in, groups_p_value, plateau, rounded, significance
+from benchrun.measure import (
+    Distribution,
+    batches,
+    completed_in,
+    groups_p_value,
+    plateau,
+    rounded,
+    significance,
+)
 
 BEYOND_CAPACITY = "arrivals beyond capacity"
-MIN_ANSWER_TIMES = 3  # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
-SKIPPED_SHARE = 0.1  # Of the first requests, where hardly any plateau is left: they met an empty server.
+# Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
+MIN_ANSWER_TIMES = 3
+SKIPPED_SHARE = (
+    0.1  # Of the first requests, where hardly any plateau is left: they met an empty server.
+)
 
 
 def not_steady_state(stage: StageFacts) -> Found:
-    """A trend both large and certain: of the requests in the system under a rate, of E2EL where users keep up the load; or of
-    TPOT, which a queue moves least."""
+    """A trend both large and certain: of the requests in the system under a rate, of E2EL where
+    users keep up the load; or of TPOT, which a queue moves least."""
     expected = stage.expected
-    if expected.all_at_once or expected.follows_trace or expected.whole_batches or not stage.answered:
+    if (
+        expected.all_at_once
+        or expected.follows_trace
+        or expected.whole_batches
+        or not stage.answered
+    ):
         return []
     where = stage.plateau
     if where is plateau.NoPlateau.ANSWERS_OUTLAST_SENDING:
@@ -29,9 +55,14 @@ def not_steady_state(stage: StageFacts) -> Found:
     if expected.closed_loop:
         return _latencies(stage, where)
     arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
-    # Whether the number of requests in the system could have come to rest, even where some answers are long.
+    # Whether the number of requests in the system could have come to rest, even where some answers
+    # are long.
     is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
-    found = _open_loop(stage, arriving) or _latencies(stage, where) if is_long else _growing_queue(stage)
+    found = (
+        _open_loop(stage, arriving) or _latencies(stage, where)
+        if is_long
+        else _growing_queue(stage)
+    )
     return _standstill(stage) if is_long and not found else found
 
 
@@ -66,12 +97,15 @@ def _latencies(stage: StageFacts, where: plateau.Plateau) -> Found:
     ]
     moved = _moved(stage, "e2el", e2el, thresholds.steady_change_percent)
     # Waves of the load are waves of TPOT, and would hide its trend.
-    moved = moved or _moved(stage, "tpot", significance.at_equal_load(tpot, load), thresholds.steady_tpot_percent)
+    moved = moved or _moved(
+        stage, "tpot", significance.at_equal_load(tpot, load), thresholds.steady_tpot_percent
+    )
     return [_finding(stage, moved, {})] if moved is not None else []
 
 
 def _standstill(stage: StageFacts) -> Found:
-    """A time without tokens for most streams, once: requests that arrived in it waited for half of it on average."""
+    """A time without tokens for most streams, once: requests that arrived in it waited for half of
+    it on average."""
     counts, thresholds = stage.record.gaps, stage.thresholds
     gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
     usual_us, stood_us = gaps.percentile(50) or 0.0, float(max(counts.us, default=0))
@@ -95,7 +129,8 @@ def _standstill(stage: StageFacts) -> Found:
 
 
 def _growing_queue(stage: StageFacts) -> Found:
-    """Answers take about as long as the sending: either the stage is too short for them, or the queue grows."""
+    """Answers take about as long as the sending: either the stage is too short for them, or the
+    queue grows."""
     requests, due = stage.requests, stage.due_us
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
     waits = waits[round(SKIPPED_SHARE * len(waits)) :]
@@ -113,11 +148,15 @@ def _growing_queue(stage: StageFacts) -> Found:
 class _Moved(NamedTuple):
     """A figure whose trend is both large and significant."""
 
-    percent: float  # From the first to the last of its values, by the trend; negative where it fell.
+    percent: (
+        float  # From the first to the last of its values, by the trend; negative where it fell.
+    )
     evidence: Evidence
 
 
-def _moved(stage: StageFacts, figure: str, values: Sequence[float], percent: float) -> _Moved | None:
+def _moved(
+    stage: StageFacts, figure: str, values: Sequence[float], percent: float
+) -> _Moved | None:
     """The trend of a series in order of time, beyond `percent` and significant."""
     if (found := significance.trend(values)) is None:
         return None
@@ -134,17 +173,27 @@ def _moved(stage: StageFacts, figure: str, values: Sequence[float], percent: flo
     return _Moved(change, evidence)
 
 
-def _finding(stage: StageFacts, moved: _Moved, rates: Evidence, cause: str | None = None) -> StageFinding:
+def _finding(
+    stage: StageFacts, moved: _Moved, rates: Evidence, cause: str | None = None
+) -> StageFinding:
     trend = "latencies rise" if moved.percent > 0 else "latencies fall"
     evidence: Evidence = {"cause": cause or trend, **moved.evidence, **rates}
-    return StageFinding(Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent))
+    return StageFinding(
+        Code.NOT_STEADY_STATE, "Suspect", stage.id, evidence, weight=abs(moved.percent)
+    )
 
 
 def window_too_short(stage: StageFacts) -> Found:
-    """Too few requests for those in flight at a time, or too few seconds. In flight are the users of a closed loop, and the
-    measured mean of an open one. A round is the time of a mean answer: where it is long, fewer of them are asked for. A load
-    sent all at once has no rounds, only a duration."""
-    expected, thresholds, requests, seconds = stage.expected, stage.thresholds, len(stage.requests.ok), stage.seconds
+    """Too few requests for those in flight at a time, or too few seconds. In flight are the users
+    of a closed loop, and the measured mean of an open one. A round is the time of a mean answer:
+    where it is long, fewer of them are asked for. A load sent all at once has no rounds, only a
+    duration."""
+    expected, thresholds, requests, seconds = (
+        stage.expected,
+        stage.thresholds,
+        len(stage.requests.ok),
+        stage.seconds,
+    )
     if not any(stage.requests.ok):
         return []
     concurrency = float(expected.concurrency or 0) if expected.closed_loop else stage.mean_in_flight
@@ -167,8 +216,9 @@ def window_too_short(stage: StageFacts) -> Found:
 
 
 def drift(run: RunContext) -> Found:
-    """For each cell that drifts, the figure that moved most. Two independent tests: whether the repeats of all cells come in an
-    order that random orders seldom have; and whether a cell's repeats are further apart than its own noise explains."""
+    """For each cell that drifts, the figure that moved most. Two independent tests: whether the
+    repeats of all cells come in an order that random orders seldom have; and whether a cell's
+    repeats are further apart than its own noise explains."""
     found: dict[str, StageFinding] = {}
     for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs"):
         for finding in _drifting(figure, _repeats(run, figure), run.thresholds):
@@ -177,7 +227,9 @@ def drift(run: RunContext) -> Found:
     return list(found.values())
 
 
-_Repeats = Sequence[Sequence[float]]  # A figure of a cell: of each repeat, as measured, the means of its batches.
+_Repeats = Sequence[
+    Sequence[float]
+]  # A figure of a cell: of each repeat, as measured, the means of its batches.
 
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
@@ -188,8 +240,13 @@ def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
     return {cell_id: repeats for cell_id, repeats in found.items() if len(repeats) > 1}
 
 
-def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds) -> list[StageFinding]:
-    means = {cell: [math.fsum(batches) / len(batches) for batches in repeats] for cell, repeats in by_cell.items()}
+def _drifting(
+    figure: str, by_cell: Mapping[str, _Repeats], thresholds: Thresholds
+) -> list[StageFinding]:
+    means = {
+        cell: [math.fsum(batches) / len(batches) for batches in repeats]
+        for cell, repeats in by_cell.items()
+    }
     chance = significance.order_p_value(list(means.values()))
     if chance > thresholds.drift_order_chance:
         return []
@@ -199,7 +256,12 @@ def _drifting(figure: str, by_cell: Mapping[str, _Repeats], thresholds: Threshol
         first, last = means[cell_id][0], means[cell_id][-1]
         change, noise = 100 * (last / first - 1) if first > 0 else 0.0, groups_p_value(repeats)
         along = change > 0 if rising else change < 0
-        if not along or abs(change) <= thresholds.drift_percent or noise is None or noise >= thresholds.chance_of_alarm:
+        if (
+            not along
+            or abs(change) <= thresholds.drift_percent
+            or noise is None
+            or noise >= thresholds.chance_of_alarm
+        ):
             continue
         evidence = {
             "figure": figure,
@@ -222,13 +284,24 @@ RULES = Rules(
     of_stages={300: window_too_short, 310: not_steady_state},
     of_runs=(drift,),
     sentences={
-        (270, Code.NOT_STEADY_STATE): "[{figure} changed by {changePercent} % during the stage (threshold "
-        "{suspectPercent} %)][; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} were completed]"
-        "[No token came for {stoodStillMs} ms in {streams} streams (usually every {usualMs} ms), which makes the mean TTFT "
+        (
+            270,
+            Code.NOT_STEADY_STATE,
+        ): "[{figure} changed by {changePercent} % during the stage (threshold "
+        "{suspectPercent} %)][; {arrivalsPerSecond} requests/s arrived and {completionsPerSecond} "
+        "were completed]"
+        "[No token came for {stoodStillMs} ms in {streams} streams (usually every {usualMs} ms), "
+        "which makes the mean TTFT "
         "{laterTtftPercent} % longer (threshold {suspectTtftPercent} %)].",
-        (330, Code.WINDOW_TOO_SHORT): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
+        (
+            330,
+            Code.WINDOW_TOO_SHORT,
+        ): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
         "{neededRequests} requests and {neededSeconds} s).",
-        (280, Code.DRIFT): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
+        (
+            280,
+            Code.DRIFT,
+        ): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
         "(threshold {suspectPercent} %).",
     },
 )

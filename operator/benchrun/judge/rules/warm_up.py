@@ -1,4 +1,5 @@
-"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was incomplete."""
+"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was
+incomplete."""
 
 import math
 from collections.abc import Sequence
@@ -7,24 +8,38 @@ from statistics import median
 from typing import NamedTuple
 
 from benchrun.api import ServerStatus
-from benchrun.judge.rules.rule import Code, Evidence, Found, NotChecked, Rules, RunContext, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    Code,
+    Evidence,
+    Found,
+    NotChecked,
+    Rules,
+    RunContext,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.measure import milliseconds, rounded
 
 MIN_REQUESTS = 20  # Fewer have no usual latency to compare with.
 
 
 def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
-    """When the server compiled while it served, in Unix seconds; None: its log was not read, or there are several servers."""
+    """When the server compiled while it served, in Unix seconds; None: its log was not read, or
+    there are several servers."""
     found = servers[0].compilations if len(servers) == 1 else None
     return None if found is None else tuple(found.at)
 
 
 def compiled_during(stage: StageFacts) -> Sequence[float] | None:
-    """When the server compiled a kernel between the first send and the last answer, in seconds since that send, by its log;
-    None: the log could not be read."""
+    """When the server compiled a kernel between the first send and the last answer, in seconds
+    since that send, by its log; None: the log could not be read."""
     first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
     known = known_compilations(stage.servers)
-    return None if known is None else sorted(instant - first for instant in known if first <= instant <= last)
+    return (
+        None
+        if known is None
+        else sorted(instant - first for instant in known if first <= instant <= last)
+    )
 
 
 def compilation_in_window(stage: StageFacts) -> Found:
@@ -35,14 +50,18 @@ def compilation_in_window(stage: StageFacts) -> Found:
     if not inside:
         return []
     evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0])}
-    return [StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))]
+    return [
+        StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))
+    ]
 
 
 def cold_start(stage: StageFacts) -> Found:
-    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain it. A queue does not explain a slow
-    beginning: the first request finds the server empty. So the slow requests have to begin with the very first, and in a closed loop to
-    last for the whole first wave, whose later ones do wait for each other. The wave then has to end late as well: an engine that shares
-    its time between prompts and tokens gives a burst its first tokens late, yet its last ones hardly later than usual."""
+    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain
+    it. A queue does not explain a slow beginning: the first request finds the server empty. So the
+    slow requests have to begin with the very first, and in a closed loop to last for the whole
+    first wave, whose later ones do wait for each other. The wave then has to end late as well: an
+    engine that shares its time between prompts and tokens gives a burst its first tokens late, yet
+    its last ones hardly later than usual."""
     thresholds = stage.thresholds
     if stage.expected.all_at_once:
         return []
@@ -56,7 +75,10 @@ def cold_start(stage: StageFacts) -> Found:
     tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
     longer = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
     first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
-    is_early = users > 1 and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
+    is_early = (
+        users > 1
+        and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
+    )
     if is_early or beginning.median_us <= max(1.0, longer) * beginning.slow_from_us:
         return []
     evidence = {
@@ -83,19 +105,25 @@ class _Beginning(NamedTuple):
     slowest_other_us: float
     slow_from_us: float
     chance: float  # How likely a random order puts so many slow ones first.
-    is_certain: bool  # By chance, or because only the first is slow and no other is a third as slow.
+    is_certain: (
+        bool  # By chance, or because only the first is slow and no other is a third as slow.
+    )
 
 
 def _slow_beginning(stage: StageFacts) -> _Beginning:
     ttft_us, thresholds = stage.ttft_us, stage.thresholds
     usual = median(ttft_us)
-    slow_from = max(thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms)
+    slow_from = max(
+        thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms
+    )
     is_slow = [ttft > slow_from for ttft in ttft_us]
     row, slow = len(list(takewhile(bool, is_slow))), sum(is_slow)
     others = ttft_us[row:]
     # That in a random order the first `row` are all among the `slow` ones.
     ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
-    chance = math.exp(ways_to_pick - math.lgamma(len(ttft_us) + 1) + math.lgamma(len(ttft_us) - row + 1))
+    chance = math.exp(
+        ways_to_pick - math.lgamma(len(ttft_us) + 1) + math.lgamma(len(ttft_us) - row + 1)
+    )
     outstanding = row == 1 and ttft_us[0] > thresholds.cold_start_factor * max(others)
     return _Beginning(
         requests=row,
@@ -121,14 +149,21 @@ def warmup_incomplete(stage: StageFacts) -> Found:
         "cutShort": missing - warmup.failed,
         "seconds": rounded(warmup.took_us / 1e6),
     }
-    return [StageFinding(Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=missing / warmup.requests)]
+    return [
+        StageFinding(
+            Code.WARMUP_INCOMPLETE, "Note", stage.id, evidence, weight=missing / warmup.requests
+        )
+    ]
 
 
 def batch_not_warmed_up(run: RunContext) -> Found:
-    """A stage that runs more requests at once than anything before it: the warm-ups of all workloads, and earlier stages."""
+    """A stage that runs more requests at once than anything before it: the warm-ups of all
+    workloads, and earlier stages."""
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
     sizes = [
-        min(stage.warmup.concurrency or 0, stage.warmup.requests) for stage, _ in stages if stage.warmup is not None
+        min(stage.warmup.concurrency or 0, stage.warmup.requests)
+        for stage, _ in stages
+        if stage.warmup is not None
     ]
     warmed_up = float(max(sizes, default=0))
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
@@ -142,7 +177,9 @@ def batch_not_warmed_up(run: RunContext) -> Found:
                 "warmedUp": warmed_up,
                 "stage": stage.stage_id,
             }
-            yield StageFinding(Code.WARMUP_INCOMPLETE, "Note", cell_id, evidence, weight=1 - line / running)
+            yield StageFinding(
+                Code.WARMUP_INCOMPLETE, "Note", cell_id, evidence, weight=1 - line / running
+            )
         warmed_up = max(warmed_up, running)
 
 
@@ -150,12 +187,23 @@ RULES = Rules(
     of_stages={270: compilation_in_window, 280: cold_start, 290: warmup_incomplete},
     of_runs=(batch_not_warmed_up,),
     sentences={
-        (240, Code.COMPILATION_IN_WINDOW): "Compilations during the stage: {compilations}, the first "
+        (
+            240,
+            Code.COMPILATION_IN_WINDOW,
+        ): "Compilations during the stage: {compilations}, the first "
         "{firstAfterSeconds} s after its start.",
-        (250, Code.COLD_START): "The first {slowRequests} of {requests} requests have a median TTFT of "
-        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} ms).",
-        (260, Code.WARMUP_INCOMPLETE): "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
+        (
+            250,
+            Code.COLD_START,
+        ): "The first {slowRequests} of {requests} requests have a median TTFT of "
+        "{medianTtftOfThemMs} ms, the others {medianTtftOfOthersMs} ms (threshold {slowFromMs} "
+        "ms).",
+        (
+            260,
+            Code.WARMUP_INCOMPLETE,
+        ): "[{answered} of {requests} warm-up requests were answered in {seconds} s: "
         "{failed} failed, {cutShort} were cut short.]"
-        "[{running} requests ran at once in {stage}; the warm-up and earlier stages reached {warmedUp} (threshold {line}).]",
+        "[{running} requests ran at once in {stage}; the warm-up and earlier stages reached "
+        "{warmedUp} (threshold {line}).]",
     },
 )

@@ -1,1 +1,2 @@
-"""Variants side by side: the table, the best, and the Pareto front. Built on `judge.comparison`: the unit is a fresh server."""
+"""Variants side by side: the table, the best, and the Pareto front. Built on `judge.comparison`:
+the unit is a fresh server."""

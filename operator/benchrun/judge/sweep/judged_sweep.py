@@ -1,14 +1,35 @@
-"""A sweep judged: every variant at every load point, against the baseline. All words of the table are corrected together, as
-those of two runs are: the chance of any false one stays at 5 %."""
+"""A sweep judged: every variant at every load point, against the baseline. All words of the table
+are corrected together, as those of two runs are: the chance of any false one stays at 5 %."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from statistics import fmean, geometric_mean
 
 from benchrun import api
-from benchrun.api.sweep import MAX_BEST, MAX_FRONT, MAX_ROWS, BenchmarkSweepSpec, FoundLoad, Row, SweepTable, TabledRun
-from benchrun.judge.comparison.comparability import MeasuredRun, cell_obstacle, differences, obstacle
-from benchrun.judge.comparison.compare import Pair, compared_cells, detectable, limits, outcome_of, questions_at
+from benchrun.api.sweep import (
+    MAX_BEST,
+    MAX_FRONT,
+    MAX_ROWS,
+    BenchmarkSweepSpec,
+    FoundLoad,
+    Row,
+    SweepTable,
+    TabledRun,
+)
+from benchrun.judge.comparison.comparability import (
+    MeasuredRun,
+    cell_obstacle,
+    differences,
+    obstacle,
+)
+from benchrun.judge.comparison.compare import (
+    Pair,
+    compared_cells,
+    detectable,
+    limits,
+    outcome_of,
+    questions_at,
+)
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, figure_of, throughput_at
 from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.result_row import PER_GPU
@@ -24,22 +45,34 @@ ONE_LEFT = "only one run a side was measured; the sweep compares between servers
 
 
 def table(
-    sides: Sequence[Side], *, baseline: str, planned: Sequence[str], replications: int, missing: Mapping[str, str]
+    sides: Sequence[Side],
+    *,
+    baseline: str,
+    planned: Sequence[str],
+    replications: int,
+    missing: Mapping[str, str],
 ) -> SweepTable:
-    """Rows, scope and outcomes. Planned cells are rows of every variant; a load that only a search has tried, of those that tried
-    it. `missing`: by variant, why it has no figures."""
+    """Rows, scope and outcomes. Planned cells are rows of every variant; a load that only a search
+    has tried, of those that tried it. `missing`: by variant, why it has no figures."""
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
     pairs = [(side, cell) for side in sides if side is not base for cell in cells]
     asked = [_asked(base, side, cell, replications=replications) for side, cell in pairs]
     compared = {
-        (side.variant.name, found.cell): found for (side, _), found in zip(pairs, compared_cells(asked), strict=True)
+        (side.variant.name, found.cell): found
+        for (side, _), found in zip(pairs, compared_cells(asked), strict=True)
     }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
-    rows = [_row(base, side, cell, compared.get((side.variant.name, cell)), missing) for side, cell in shown]
+    rows = [
+        _row(base, side, cell, compared.get((side.variant.name, cell)), missing)
+        for side, cell in shown
+    ]
     notes = {side.variant.name: _note(base, side) for side in sides if side is not base}
     rows = [
-        r.model_copy(update={"reason": notes.pop(r.variant)}) if r.changes and notes.get(r.variant) else r for r in rows
+        r.model_copy(update={"reason": notes.pop(r.variant)})
+        if r.changes and notes.get(r.variant)
+        else r
+        for r in rows
     ]
     outcomes = {
         side.variant.name: outcome_of([compared[side.variant.name, cell] for cell in cells])
@@ -56,15 +89,23 @@ def table(
 
 
 def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
-    """One question for each metric that either side has. Whether splitting a server pays shows in TTFT and E2EL first."""
+    """One question for each metric that either side has. Whether splitting a server pays shows in
+    TTFT and E2EL first."""
     before, after = base.runs_at(cell), side.runs_at(cell)
     if (reason := _reason(base, side, cell, replications=replications)) is not None:
         return Pair(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
     is_split = any(server is not None and server.disaggregated is not None for server in servers)
-    metrics = (*(OF_A_SPLIT_FIRST if is_split else ()), *api.swept_metrics(min(len(before), len(after))))
+    metrics = (
+        *(OF_A_SPLIT_FIRST if is_split else ()),
+        *api.swept_metrics(min(len(before), len(after))),
+    )
     questions = questions_at(cell, before, after, dict.fromkeys(metrics))
-    known = [each for each in questions if each.baseline.value is not None or each.candidate.value is not None]
+    known = [
+        each
+        for each in questions
+        if each.baseline.value is not None or each.candidate.value is not None
+    ]
     return Pair(cell, before, after, known)
 
 
@@ -81,12 +122,15 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
 
 
 def _note(base: Side, side: Side) -> str | None:
-    """What differs between the sides besides what is compared: once a variant, at its first load point with changes."""
+    """What differs between the sides besides what is compared: once a variant, at its first load
+    point with changes."""
     comparable = base.runs and side.runs and obstacle(base.runs, side.runs, swept=True) is None
     return "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
 
 
-def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, missing: Mapping[str, str]) -> Row:
+def _row(
+    base: Side, side: Side, cell: str, compared: api.ComparedCell | None, missing: Mapping[str, str]
+) -> Row:
     found = side.at(cell)
     if not found:
         reason = missing.get(side.variant.name, "not measured")
@@ -109,11 +153,14 @@ def _row(base: Side, side: Side, cell: str, compared: api.ComparedCell | None, m
 
 
 def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Change]:
-    """The figures themselves are in the metrics, but for a throughput that was compared by another part of the stage."""
+    """The figures themselves are in the metrics, but for a throughput that was compared by another
+    part of the stage."""
     shown = {throughput_at(compared.cell, each.runs_at(compared.cell)) for each in (base, side)}
     kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
     bare = {"baseline": None, "value": None}
-    return [each if each.metric in kept else each.model_copy(update=bare) for each in compared.changes]
+    return [
+        each if each.metric in kept else each.model_copy(update=bare) for each in compared.changes
+    ]
 
 
 def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck | None:
@@ -122,7 +169,12 @@ def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck
     found = limits(base.runs_at(cell), side.runs_at(cell), [compared], names=names).get(cell)
     for status in (run.status for run in side.runs_at(cell) if found is not None):
         row = profiled_row(status.results, status.profile)
-        if found is not None and status.profile is not None and row is not None and row.cell == cell:
+        if (
+            found is not None
+            and status.profile is not None
+            and row is not None
+            and row.cell == cell
+        ):
             found = with_profile(found, status.profile)
             break
     return None if found is None else found.model_copy(update={"evidence": {}})
@@ -130,7 +182,10 @@ def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck
 
 def _metrics(side: Side, cell: str) -> dict[str, float | None]:
     shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(cell)))))
-    figures = {api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value) for metric in shown}
+    figures = {
+        api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value)
+        for metric in shown
+    }
     throughput = figures[api.KEYS["OutputThroughput"]]
     figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
     answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(cell))
@@ -156,19 +211,31 @@ def sweep_table(
 ) -> SweepTable:
     """The table of these runs, cut to what a status holds unless it is wanted whole.
 
-    `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the spec has no variants.
-    """
+    `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the
+    spec has no variants."""
     listed = planned_variants(spec)
     finished = [run for run in runs if run.uid in measured]
     sides = [
-        Side(each, tuple(_measured(each, run, measured[run.uid]) for run in finished if run.variant == each.name))
+        Side(
+            each,
+            tuple(
+                _measured(each, run, measured[run.uid])
+                for run in finished
+                if run.variant == each.name
+            ),
+        )
         for each in listed
     ]
     planned = [cell.id for cell in cells(spec.template)]
-    found = table(sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing)
+    found = table(
+        sides, baseline=baseline, planned=planned, replications=spec.replications, missing=missing
+    )
     able = contenders(sides, cells_of(sides, planned))
     names = [variant.name for variant in listed]
-    verdicts = {name: worst(row.verdict for row in found.results if row.variant == name and row.runs) for name in names}
+    verdicts = {
+        name: worst(row.verdict for row in found.results if row.variant == name and row.runs)
+        for name in names
+    }
     update = {
         "best": best_variants(able, spec.template.objectives),
         "front": pareto_front(able),
@@ -187,10 +254,18 @@ def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
 
 
 def costs(side: Side, cell: str) -> dict[str, float | None]:
-    """Those that every run of the side has at this cell. The geometric mean, as of the throughput that they follow from."""
+    """Those that every run of the side has at this cell. The geometric mean, as of the throughput
+    that they follow from."""
     rows = [row for _, row in side.at(cell)]
-    values = {key: known(row.metrics.get(key) for row in rows) for key in (*api.COSTS, api.TOKENS_PER_JOULE)}
-    return {key: rounded(geometric_mean(found)) for key, found in values.items() if found and len(found) == len(rows)}
+    values = {
+        key: known(row.metrics.get(key) for row in rows)
+        for key in (*api.COSTS, api.TOKENS_PER_JOULE)
+    }
+    return {
+        key: rounded(geometric_mean(found))
+        for key, found in values.items()
+        if found and len(found) == len(rows)
+    }
 
 
 def found_loads(side: Side) -> list[FoundLoad]:
@@ -200,20 +275,28 @@ def found_loads(side: Side) -> list[FoundLoad]:
         for search in run.status.searches:
             by_workload.setdefault(search.workload, []).append(search)
     return [
-        FoundLoad(workload=workload, axis=found[0].axis, loads=[search.lower or "none" for search in found])
+        FoundLoad(
+            workload=workload,
+            axis=found[0].axis,
+            loads=[search.lower or "none" for search in found],
+        )
         for workload, found in by_workload.items()
     ]
 
 
-# The same figures as a run's table has, and for the same reason: what ran and what waited is shown by its mean, since a queue that
-# comes and goes is not its peak; of the KV cache the most counts, since it is full once it was. Means are arithmetic: what waits is
-# often 0, and nothing here is compared.
+# The same figures as a run's table has, and for the same reason: what ran and what waited is shown
+# by its mean, since a queue that comes and goes is not its peak; of the KV cache the most counts,
+# since it is full once it was. Means are arithmetic: what waits is often 0, and nothing here is
+# compared.
 
 
 def server_figures(side: Side, cell: str) -> dict[str, float | None]:
     """Those that every run of the side has at this cell."""
     roles = [api.answering(row.roles) for _, row in side.at(cell)]
-    values = {name: [None if role is None else getattr(role, name) for role in roles] for name in api.SHOWN_FIGURES}
+    values = {
+        name: [None if role is None else getattr(role, name) for role in roles]
+        for name in api.SHOWN_FIGURES
+    }
     return {
         name: rounded((max if api.SHOWN_FIGURES[name].by == "max" else fmean)(of_all))
         for name, found in values.items()
@@ -222,23 +305,31 @@ def server_figures(side: Side, cell: str) -> dict[str, float | None]:
 
 
 MAX_BYTES = 60_000
-"""Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and conditions."""
+"""Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and
+conditions."""
 _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
 """Figures that the remaining ones and the spec give, near enough."""
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
-    """Cut to its share of the status: changes of one word after the other, then who is tied, then figures, then entries from
-    the ends. The words stay in the outcomes."""
+    """Cut to its share of the status: changes of one word after the other, then who is tied, then
+    figures, then entries from the ends. The words stay in the outcomes."""
 
     def size(found: SweepTable) -> int:
-        return json_bytes([*found.results, *found.best, *found.front, *chain(*found.searches.values())])
+        return json_bytes(
+            [*found.results, *found.best, *found.front, *chain(*found.searches.values())]
+        )
 
     bounds = {"results": MAX_ROWS, "best": MAX_BEST, "front": MAX_FRONT}
-    most = whole.model_copy(update={name: getattr(whole, name)[:bound] for name, bound in bounds.items()})
+    most = whole.model_copy(
+        update={name: getattr(whole, name)[:bound] for name, bound in bounds.items()}
+    )
     kept = cut_to(max_bytes, most, size=size, cuts=_CUTS, shorter=_shorter)
     # Metrics of rows that are left out are not counted.
-    metrics = [sum(len(row.metrics) for row in rows[: len(kept.results)]) for rows in (whole.results, kept.results)]
+    metrics = [
+        sum(len(row.metrics) for row in rows[: len(kept.results)])
+        for rows in (whole.results, kept.results)
+    ]
     rows, *others = [(field, sum(of(whole)), sum(of(kept))) for field, of in _LISTS]
     cut = truncations((rows, ("results[].metrics", metrics[0], metrics[1]), *others))
     return kept.model_copy(update={"truncated": cut})
@@ -259,7 +350,10 @@ def _of_rows(field: str, value_of: Callable[[Row], object]) -> "_Cut":
 
 
 def _without_figures(names: Collection[str]) -> "_Cut":
-    return _of_rows("metrics", lambda row: {key: value for key, value in row.metrics.items() if key not in names})
+    return _of_rows(
+        "metrics",
+        lambda row: {key: value for key, value in row.metrics.items() if key not in names},
+    )
 
 
 def _shorter(found: SweepTable) -> SweepTable:
@@ -275,7 +369,9 @@ _CUTS: tuple[_Cut, ...] = (
     _without("Equivalent"),
     _without("NoDetectableDifference"),
     _without("Unknown"),
-    lambda found: found.model_copy(update={"best": [b.model_copy(update={"tied_with": []}) for b in found.best]}),
+    lambda found: found.model_copy(
+        update={"best": [b.model_copy(update={"tied_with": []}) for b in found.best]}
+    ),
     _of_rows("limit", lambda row: None),
     _without_figures(tuple(api.SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),

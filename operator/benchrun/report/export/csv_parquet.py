@@ -1,4 +1,5 @@
-"""The tables of an exported run as CSV and as Parquet: stages, servers, replicas and requests, column by column."""
+"""The tables of an exported run as CSV and as Parquet: stages, servers, replicas and requests,
+column by column."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,15 @@ from benchrun import api
 from benchrun.judge.result_row import costs, gpus_of, intervals, token_costs, tokens_per_joule
 from benchrun.measure import Replica, request_figures
 from benchrun.report.export import formats
-from benchrun.report.export.encoders import Column, Files, Table, Value, as_csv, as_parquet, table_of
+from benchrun.report.export.encoders import (
+    Column,
+    Files,
+    Table,
+    Value,
+    as_csv,
+    as_parquet,
+    table_of,
+)
 from benchrun.report.export.formats import ExportedRun, ExportedStage, TableName
 
 _KEYS: tuple[Column[Any], ...] = (
@@ -26,18 +35,25 @@ class _StageRow(NamedTuple):
     stage: ExportedStage
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
-    figures: api.RoleFigures | None  # Of the servers that write answers; the table of servers has those of every role.
+    figures: (
+        api.RoleFigures | None
+    )  # Of the servers that write answers; the table of servers has those of every role.
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
     shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
-        shown = {**shown, **request_figures.pools_of([stage.record], request_figures.QUEUED_LATENCIES)}
+        shown = {
+            **shown,
+            **request_figures.pools_of([stage.record], request_figures.QUEUED_LATENCIES),
+        }
     metrics = request_figures.pooled_metrics([stage.record], shown, percentiles)
     steady = {f"steady_{key}": stage.steady.get(key) for key in api.THROUGHPUTS}
     throughputs = {key: stage.steady.get(key, metrics[key]) for key in api.THROUGHPUTS}
-    spent = steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
+    spent = (
+        steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
+    )
     spent |= token_costs([stage.record], run.spec.cost)
     uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
     return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
@@ -65,7 +81,9 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column(
         "gpus",
         "integer",
-        lambda row: gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None,
+        lambda row: (
+            gpus_of(row.run.status.servers) if row.run.spec.started and row.run.server else None
+        ),
     ),
     Column("engine", "text", lambda row: row.stage.record.engine.name),
     Column("engine_version", "text", lambda row: row.stage.record.engine.version),
@@ -77,7 +95,9 @@ _STAGE_COLUMNS: tuple[Column[_StageRow], ...] = (
     Column("failed", "integer", lambda row: _whole(row.metrics["failed"])),
     Column("duration_seconds", "number", lambda row: row.metrics["duration"]),
     Column("total_input_tokens", "integer", lambda row: _whole(row.metrics["total_input_tokens"])),
-    Column("total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])),
+    Column(
+        "total_output_tokens", "integer", lambda row: _whole(row.metrics["total_output_tokens"])
+    ),
     *map(_number, ("request_throughput", "output_throughput", "total_token_throughput")),
 )
 
@@ -88,12 +108,32 @@ def _of_role(name: str, attribute: str | None = None) -> Column[Any]:
 
 _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
     *map(_of_role, api.exported_figures("stages")),
-    Column("gpu_power_mean_watts", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts)),
-    Column("gpu_memory_max_mib", "number", lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib)),
-    Column("sm_clock_mean_mhz", "number", lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz)),
+    Column(
+        "gpu_power_mean_watts",
+        "number",
+        lambda row: request_figures.rounded(row.stage.gpus.gpu_power_mean_watts),
+    ),
+    Column(
+        "gpu_memory_max_mib",
+        "number",
+        lambda row: request_figures.rounded(row.stage.gpus.gpu_memory_max_mib),
+    ),
+    Column(
+        "sm_clock_mean_mhz",
+        "number",
+        lambda row: request_figures.rounded(row.stage.gpus.sm_clock_mean_mhz),
+    ),
     _number(api.TOKENS_PER_JOULE),
-    Column("currency", "text", lambda row: row.run.status.cost.currency if row.run.status.cost else None),
-    Column("cost_per_hour", "number", lambda row: row.run.status.cost.per_hour if row.run.status.cost else None),
+    Column(
+        "currency",
+        "text",
+        lambda row: row.run.status.cost.currency if row.run.status.cost else None,
+    ),
+    Column(
+        "cost_per_hour",
+        "number",
+        lambda row: row.run.status.cost.per_hour if row.run.status.cost else None,
+    ),
     _number(api.OUTPUT_COST),
     _number(api.TOTAL_COST),
     *(_number(f"steady_{key}") for key in api.THROUGHPUTS),
@@ -101,13 +141,16 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
 
 
 def stage_table(run: ExportedRun) -> Table:
-    """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second; five significant digits."""
+    """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second;
+    five significant digits."""
     columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
     return table_of(columns, (_stage_row(run, stage) for stage in run.stages))
 
 
 def _latency_names(run: ExportedRun) -> list[str]:
-    percentiles = [f"p{request_figures.percentile_word(each)}" for each in run.spec.measurement.percentiles]
+    percentiles = [
+        f"p{request_figures.percentile_word(each)}" for each in run.spec.measurement.percentiles
+    ]
     names = [
         f"{figure}_{each}_ms"
         for each in request_figures.LATENCIES
@@ -116,7 +159,9 @@ def _latency_names(run: ExportedRun) -> list[str]:
     if all(workload.load.max_concurrency is None for workload in run.spec.workloads):
         return names
     queued = request_figures.QUEUED_LATENCIES
-    return names + [f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)]
+    return names + [
+        f"{figure}_{each}_ms" for each in queued for figure in ("mean", "median", *percentiles)
+    ]
 
 
 class _RoleRow(NamedTuple):
@@ -127,7 +172,9 @@ class _RoleRow(NamedTuple):
     role: str
     figures: api.RoleFigures | None
     held: api.ServerStatus | None
-    started: api.ServerStatus | None  # The same; None of an endpoint, whose servers are known only by what they report.
+    started: (
+        api.ServerStatus | None
+    )  # The same; None of an endpoint, whose servers are known only by what they report.
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -136,14 +183,26 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column("role", "text", lambda row: row.role),
     Column("replicas", "integer", lambda row: row.started.replicas if row.started else None),
     Column("server_image", "text", lambda row: row.started.image if row.started else None),
-    Column("server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)),
-    Column("gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None),
+    Column(
+        "server_version", "text", lambda row: formats.server_version(row.stage, row.held, row.role)
+    ),
+    Column(
+        "gpu", "text", lambda row: row.started.gpu if row.started and row.started.gpus else None
+    ),
     Column("gpus", "integer", lambda row: row.started.gpus if row.started else None),
-    Column("kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None),
+    Column(
+        "kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None
+    ),
     # Columns keep their places: those of the stages stand first.
     *map(
         _of_role,
-        dict.fromkeys((*api.exported_figures("stages")[:-1], "fetched_tokens", *api.exported_figures("servers"))),
+        dict.fromkeys(
+            (
+                *api.exported_figures("stages")[:-1],
+                "fetched_tokens",
+                *api.exported_figures("servers"),
+            )
+        ),
     ),
     _of_role("proxy_added_mean_ms", "added_mean_ms"),
     _of_role("proxy_cpu_cores", "cores"),
@@ -151,14 +210,17 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
 
 
 def server_table(run: ExportedRun) -> Table:
-    """One row a stage and role, with the figures of all its servers; `kv_cache_tokens` is what each of them holds."""
+    """One row a stage and role, with the figures of all its servers; `kv_cache_tokens` is what each
+    of them holds."""
     held = {server.role: server for server in run.status.servers}
     started = held if run.spec.started is not None else {}
     rows = []
     for stage in run.stages:
         figures = {each.role: each for each in stage.servers}
         for role in dict.fromkeys((*held, *figures)):
-            rows.append(_RoleRow(run, stage, role, figures.get(role), held.get(role), started.get(role)))
+            rows.append(
+                _RoleRow(run, stage, role, figures.get(role), held.get(role), started.get(role))
+            )
     return table_of(_SERVER_COLUMNS, rows)
 
 
@@ -169,7 +231,9 @@ class _ReplicaRow(NamedTuple):
 
 
 def _of_replica(name: str) -> Column[_ReplicaRow]:
-    return Column(name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name)))
+    return Column(
+        name, "number", lambda row: request_figures.rounded(getattr(row.replica.figures, name))
+    )
 
 
 _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
@@ -182,9 +246,20 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     Column("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
     Column("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
     # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
-    Column("server_mean_ttft_ms", "number", lambda row: request_figures.rounded(row.replica.mean_ttft_ms)),
-    Column("server_mean_queue_ms", "number", lambda row: request_figures.rounded(row.replica.mean_queue_ms)),
-    *map(_of_replica, dict.fromkeys(("prefix_hit_percent", "preemptions", *api.exported_figures("replicas")))),
+    Column(
+        "server_mean_ttft_ms",
+        "number",
+        lambda row: request_figures.rounded(row.replica.mean_ttft_ms),
+    ),
+    Column(
+        "server_mean_queue_ms",
+        "number",
+        lambda row: request_figures.rounded(row.replica.mean_queue_ms),
+    ),
+    *map(
+        _of_replica,
+        dict.fromkeys(("prefix_hit_percent", "preemptions", *api.exported_figures("replicas"))),
+    ),
 )
 
 
@@ -211,18 +286,27 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
     Column("ok", "flag", lambda row: row.ok),
     Column("start_ms", "number", lambda row: row.requests.start_us[row.number] / 1000),
     Column("queue_ms", "number", lambda row: row.requests.queue_us[row.number] / 1000),
-    Column("ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None),
+    Column(
+        "ttft_ms", "number", lambda row: row.requests.ttft_us[row.number] / 1000 if row.ok else None
+    ),
     Column("tpot_ms", "number", lambda row: request_figures.milliseconds(row.tpot_us)),
-    Column("e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None),
+    Column(
+        "e2el_ms", "number", lambda row: row.requests.e2el_us[row.number] / 1000 if row.ok else None
+    ),
     Column("input_tokens", "integer", lambda row: row.requests.input_tokens[row.number]),
-    Column("output_tokens", "integer", lambda row: row.requests.output_tokens[row.number] if row.ok else None),
+    Column(
+        "output_tokens",
+        "integer",
+        lambda row: row.requests.output_tokens[row.number] if row.ok else None,
+    ),
     Column("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
     Column("closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None),
 )
 
 
 def request_table(run: ExportedRun) -> Table:
-    """One row a request in order of sending, in milliseconds from the first. A failed one has no times and no output."""
+    """One row a request in order of sending, in milliseconds from the first. A failed one has no
+    times and no output."""
     stages = ((stage, stage.record.requests) for stage in run.stages)
     rows = (
         _RequestRow(run.uid, stage, sent, number, bool(sent.ok[number]), tpot_us)
@@ -237,16 +321,30 @@ def _whole(count: float | None) -> Value:
 
 
 _TABLES: Mapping[TableName, Callable[[ExportedRun], Table]] = {
-    "stages": stage_table, "servers": server_table, "replicas": replica_table, "requests": request_table
-}  # fmt: skip
+    "stages": stage_table,
+    "servers": server_table,
+    "replicas": replica_table,
+    "requests": request_table,
+}
 
 
-def _register(name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True) -> None:
+def _register(
+    name: str, summary: str, write: Callable[[ExportedRun, TableName], bytes], is_text: bool = True
+) -> None:
     def files(run: ExportedRun) -> Files:
         return {f"{table}.{name}": write(run, table) for table in formats.TABLES}
 
     formats.FORMATS[name] = formats.Format(summary, files, write, is_text)
 
 
-_register("csv", "tables of stages, of their servers and of requests", lambda run, table: as_csv(_TABLES[table](run)))
-_register("parquet", "the same, with types", lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid), False)
+_register(
+    "csv",
+    "tables of stages, of their servers and of requests",
+    lambda run, table: as_csv(_TABLES[table](run)),
+)
+_register(
+    "parquet",
+    "the same, with types",
+    lambda run, table: as_parquet(_TABLES[table](run), run_uid=run.uid),
+    False,
+)

@@ -44,17 +44,21 @@ def table_of(columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
-    """Indented, with a line break at the end. NaN and infinity are not valid JSON and raise ValueError."""
+    """Indented, with a line break at the end. NaN and infinity are not valid JSON and raise
+    ValueError."""
     return f"{json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
 def as_json_lines(values: Sequence[Json]) -> bytes:
     """One object a line."""
-    return "".join(f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n" for value in values).encode()
+    return "".join(
+        f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n" for value in values
+    ).encode()
 
 
 def without_unknown(value: Json) -> Json:
-    """Without the fields that are None, in nested objects too: for formats in which what is unknown is left out."""
+    """Without the fields that are None, in nested objects too: for formats in which what is unknown
+    is left out."""
     return {
         name: without_unknown(each) if isinstance(each, dict) else each
         for name, each in value.items()
@@ -72,7 +76,8 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 
 
 def as_csv(table: Table) -> bytes:
-    """RFC 4180 in UTF-8, with a head line; unknown values are empty. Instants are RFC 3339; lists are joined with semicolons."""
+    """RFC 4180 in UTF-8, with a head line; unknown values are empty. Instants are RFC 3339; lists
+    are joined with semicolons."""
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(column.name for column in table.columns)
@@ -95,13 +100,16 @@ def _field(value: Value) -> str | int | float:
 
 
 def as_parquet(table: Table, *, run_uid: str) -> bytes:
-    """Every column has its type even where all its values are null. Raises NotExportable without pyarrow."""
+    """Every column has its type even where all its values are null. Raises NotExportable without
+    pyarrow."""
     try:
         # An extra: fifty megabytes to download, for this format alone.
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise NotExportable("Parquet needs pyarrow; in a checkout: pipx install --force '.[report,export]'") from error
+        raise NotExportable(
+            "Parquet needs pyarrow; in a checkout: pipx install --force '.[report,export]'"
+        ) from error
     types: Mapping[Kind, Any] = {
         "text": pyarrow.string(),
         "texts": pyarrow.list_(pyarrow.string()),
@@ -113,7 +121,10 @@ def as_parquet(table: Table, *, run_uid: str) -> bytes:
     fields = [(column.name, types[column.kind]) for column in table.columns]
     schema = pyarrow.schema(fields, metadata={RUN_KEY: run_uid.encode()})
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
-    arrays = [pyarrow.array(values, type=field.type) for values, field in zip(columns, schema, strict=True)]
+    arrays = [
+        pyarrow.array(values, type=field.type)
+        for values, field in zip(columns, schema, strict=True)
+    ]
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.table(arrays, schema=schema), buffer)
     return buffer.getvalue()

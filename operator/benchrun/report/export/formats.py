@@ -32,10 +32,14 @@ class ExportedStage:
     repeat: int
     verdict: api.Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
     findings: tuple[str, ...]  # Codes found at its cell.
-    servers: tuple[api.RoleFigures, ...]  # From the servers' metrics endpoints, by role; the proxy's among them.
+    servers: tuple[
+        api.RoleFigures, ...
+    ]  # From the servers' metrics endpoints, by role; the proxy's among them.
     replicas: tuple[measure.Replica, ...]  # Each server of those roles.
     gpus: measure.GpuFigures  # Of all roles; unknown where one has no samples.
-    steady: Mapping[str, float | None]  # Its throughput within the steady state; empty where it has none.
+    steady: Mapping[
+        str, float | None
+    ]  # Its throughput within the steady state; empty where it has none.
     began: datetime  # The first request.
     ended: datetime  # The last answer.
 
@@ -74,7 +78,8 @@ class ExportedRun:
 
     @property
     def server(self) -> api.ServerStatus | None:
-        """What is known of the server; all of a role are alike. Of several roles, the one that writes answers."""
+        """What is known of the server; all of a role are alike. Of several roles, the one that
+        writes answers."""
         return api.answering(self.status.servers)
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
@@ -85,10 +90,15 @@ class ExportedRun:
 
 
 def exported(run: Reported) -> ExportedRun:
-    """The run with every record that is kept. Records of a stage that the spec does not have are skipped."""
+    """The run with every record that is kept. Records of a stage that the spec does not have are
+    skipped."""
     of, spec, records = run.declared, run.spec, run.records
     workloads = {workload.name: workload for workload in spec.workloads}
-    places = {stage: cell for cell in (*cells(spec), *probed_cells(spec, records)) for stage in cell.stage_ids}
+    places = {
+        stage: cell
+        for cell in (*cells(spec), *probed_cells(spec, records))
+        for stage in cell.stage_ids
+    }
     rows = {row.cell: row for row in run.status.results}
     stages = []
     for record in records:
@@ -96,7 +106,9 @@ def exported(run: Reported) -> ExportedRun:
             continue
         row, expected = rows.get(cell.id), expected_load(spec, cell)
         where = StageFacts(record, expected).plateau
-        sampled = measure.stage_windows(record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds)
+        sampled = measure.stage_windows(
+            record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
+        )
         stage = ExportedStage(
             record=record,
             workload=workloads[cell.workload],
@@ -108,7 +120,9 @@ def exported(run: Reported) -> ExportedRun:
             servers=(*role_figures(sampled), *proxy_role([record])),
             replicas=measure.replicas(record, run.samples),
             gpus=measure.gpu_figures(sampled),
-            steady=measure.plateau_totals([(record, where)]) if isinstance(where, measure.Plateau) else {},
+            steady=measure.plateau_totals([(record, where)])
+            if isinstance(where, measure.Plateau)
+            else {},
             began=_EPOCH + timedelta(microseconds=record.first_send_unix_us),
             ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
         )
@@ -116,8 +130,11 @@ def exported(run: Reported) -> ExportedRun:
     return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
 
 
-def server_version(stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None) -> str | None:
-    """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the status of `server` has it."""
+def server_version(
+    stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None
+) -> str | None:
+    """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the
+    status of `server` has it."""
     edges = (edge for edge in stage.record.servers if role in (None, edge.role))
     reported = next((edge.version for edge in edges if edge.version), None)
     return reported or (server.version if server is not None else None)
@@ -128,13 +145,16 @@ def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
 
 
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
-    """The run without the stages whose numbers can't be trusted, and why each of their cells was left out."""
+    """The run without the stages whose numbers can't be trusted, and why each of their cells was
+    left out."""
     left_out = {
         stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
         for stage in run.stages
         if stage.verdict not in TRUSTED
     }
-    return replace(run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)), left_out
+    return replace(
+        run, stages=tuple(stage for stage in run.stages if stage.verdict in TRUSTED)
+    ), left_out
 
 
 def pools(stage: ExportedStage) -> measure.Pools:
@@ -145,14 +165,22 @@ def pools(stage: ExportedStage) -> measure.Pools:
 
 
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
-    """The same latencies of one stage as samples; `queued`: those with the wait in the client's queue, too."""
+    """The same latencies of one stage as samples; `queued`: those with the wait in the client's
+    queue, too."""
     of, shown = stage.expected, pools(stage)
-    found = measure.latency_samples([stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False)
-    return {name: sample for name, sample in found.items() if name in shown or name not in measure.LATENCIES}
+    found = measure.latency_samples(
+        [stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False
+    )
+    return {
+        name: sample
+        for name, sample in found.items()
+        if name in shown or name not in measure.LATENCIES
+    }
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
-    """The load engine's own, under its names. Its 0 for a latency that was not measured is None here."""
+    """The load engine's own, under its names. Its 0 for a latency that was not measured is None
+    here."""
     measured = tuple(f"_{latency}_ms" for latency in pools(stage))
     return {
         name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
@@ -160,17 +188,28 @@ def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
     }
 
 
-_SIZES = {"tp": "--tensor-parallel-size", "pp": "--pipeline-parallel-size", "dp": "--data-parallel-size"}
-Flags = Mapping[str, str | None]  # Values by flag, dashes throughout; None for a switch. The last of several holds.
+_SIZES = {
+    "tp": "--tensor-parallel-size",
+    "pp": "--pipeline-parallel-size",
+    "dp": "--data-parallel-size",
+}
+Flags = Mapping[
+    str, str | None
+]  # Values by flag, dashes throughout; None for a switch. The last of several holds.
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
-    """Of the servers of a role, or of those that write answers; none at an endpoint, whose arguments are unknown."""
+    """Of the servers of a role, or of those that write answers; none at an endpoint, whose
+    arguments are unknown."""
     server = api.answering(each for each in run.status.servers if role in (None, each.role))
     if server is not None and server.args:
         return parsed(server.args)
     # A server without roles has one set of arguments.
-    return parsed(run.spec.started.args_of(role or ROLE_DECODE)) if run.spec.started is not None else {}
+    return (
+        parsed(run.spec.started.args_of(role or ROLE_DECODE))
+        if run.spec.started is not None
+        else {}
+    )
 
 
 def parsed(args: Sequence[str]) -> Flags:
@@ -179,7 +218,8 @@ def parsed(args: Sequence[str]) -> Flags:
 
 
 def parallelism_of(flags: Flags) -> dict[str, int]:
-    """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not given: vLLM's default is 1."""
+    """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not
+    given: vLLM's default is 1."""
     given = {short: flags.get(name) or "" for short, name in _SIZES.items()}
     sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}
@@ -201,6 +241,7 @@ class Format:
 
 
 FORMATS: dict[str, Format] = {}
-"""By the name that `--format` takes; the module that writes a format adds it when it is imported."""
+"""By the name that `--format` takes; the module that writes a format adds it when it is
+imported."""
 for _module in iter_modules([__file__.rpartition("/")[0]]):
     import_module(f"{__package__}.{_module.name}")

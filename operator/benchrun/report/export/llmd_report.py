@@ -1,8 +1,8 @@
-"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read. Times are seconds.
+"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read. Times
+are seconds.
 
-https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_report. The reports of a run have one `run.eid`, and
-`stage` is the place in the order of measurement.
-"""
+https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_report. The reports of a
+run have one `run.eid`, and `stage` is the place in the order of measurement."""
 
 import hashlib
 import json
@@ -19,15 +19,31 @@ from benchrun.measure import Distribution, Pools, Samples, rounded, totals
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
-from benchrun.report.export.formats import ExportedRun, ExportedStage, flags_of, parallelism_of, pools, server_version
+from benchrun.report.export.formats import (
+    ExportedRun,
+    ExportedStage,
+    flags_of,
+    parallelism_of,
+    pools,
+    server_version,
+)
 
 VERSION = "0.2"
 _COMPONENT_SCHEMA = "0.0.1"
 _UNKNOWN = "unknown"  # Where the schema requires a value.
 _PERCENTILES = {
-    "p0p1": 0.1, "p1": 1.0, "p5": 5.0, "p10": 10.0, "p25": 25.0, "p50": 50.0, "p75": 75.0, "p90": 90.0, "p95": 95.0,
-    "p99": 99.0, "p99p9": 99.9,
-}  # fmt: skip
+    "p0p1": 0.1,
+    "p1": 1.0,
+    "p5": 5.0,
+    "p10": 10.0,
+    "p25": 25.0,
+    "p50": 50.0,
+    "p75": 75.0,
+    "p90": 90.0,
+    "p95": 95.0,
+    "p99": 99.0,
+    "p99p9": 99.9,
+}
 _LATENCIES = {
     "ttft": ("time_to_first_token", "s"),
     "tpot": ("time_per_output_token", "s/token"),
@@ -47,16 +63,23 @@ def requests(record: StageRecord) -> Json:
     tokens = {"input_length": columns.input_tokens, "output_length": columns.output_tokens}
     pools = {name: Distribution.of(compress(values, ok)) for name, values in tokens.items()}
     # Every percentile is exact: these are all lengths, not a sample.
-    answered = {n: _statistics(pool, "count", _PERCENTILES, scale=float) for n, pool in pools.items() if pool.count}
+    answered = {
+        n: _statistics(pool, "count", _PERCENTILES, scale=float)
+        for n, pool in pools.items()
+        if pool.count
+    }
     return without_unknown({"total": len(ok), "failures": ok.count(0), **answered})
 
 
 def latency(pools: Pools, samples: Samples) -> Json:
-    """A percentile that too few independent requests bound is left out: the format has no mark for it."""
+    """A percentile that too few independent requests bound is left out: the format has no mark for
+    it."""
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {key: p for key, p in _PERCENTILES.items() if interval(samples[name], p) is not None}
+        bounded = {
+            key: p for key, p in _PERCENTILES.items() if interval(samples[name], p) is not None
+        }
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 
@@ -75,7 +98,9 @@ def resources(figures: RoleFigures) -> Json:
     """From the servers' metrics endpoints."""
     return without_unknown(
         {
-            "kv_cache_usage": _value(figures.kv_cache_mean_percent, "percent", largest=figures.kv_cache_max_percent),
+            "kv_cache_usage": _value(
+                figures.kv_cache_mean_percent, "percent", largest=figures.kv_cache_max_percent
+            ),
             "cache_hit_rate": _value(figures.prefix_hit_percent, "percent"),
             "running_requests": _value(figures.running_mean, "count", largest=figures.running_max),
             "waiting_requests": _value(figures.waiting_mean, "count", largest=figures.waiting_max),
@@ -85,7 +110,11 @@ def resources(figures: RoleFigures) -> Json:
 
 
 def _statistics(
-    pool: Distribution, units: str, percentiles: Mapping[str, float], *, scale: Callable[[float], float]
+    pool: Distribution,
+    units: str,
+    percentiles: Mapping[str, float],
+    *,
+    scale: Callable[[float], float],
 ) -> Json:
     figures = {
         "mean": pool.mean(),
@@ -94,7 +123,9 @@ def _statistics(
         **{name: pool.percentile(percent) for name, percent in percentiles.items()},
         "max": pool.at_rank(pool.count),
     }
-    return {"units": units} | {name: scale(value) for name, value in figures.items() if value is not None}
+    return {"units": units} | {
+        name: scale(value) for name, value in figures.items() if value is not None
+    }
 
 
 def _value(mean: float | None, units: str, *, largest: float | None = None) -> Json | None:
@@ -113,7 +144,11 @@ def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
     native: Json = {}
     if (server := run.spec.started) is not None:
         variables = {each.name: each.value for each in server.env if each.value is not None}
-        native = {"args": dict(flags_of(run, role)), "envars": variables, "config": {"image": server.image}}
+        native = {
+            "args": dict(flags_of(run, role)),
+            "envars": variables,
+            "config": {"image": server.image},
+        }
     return {
         "metadata": {"schema_version": _COMPONENT_SCHEMA, "label": role, "cfg_id": _digest(native)},
         "standardized": _engine(run, stage, role),
@@ -122,7 +157,8 @@ def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
-    """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown there."""
+    """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown
+    there."""
     model = {"name": run.spec.model.name}
     version = server_version(stage, run.server) or (
         run.spec.started.image if run.spec.started is not None else _UNKNOWN
@@ -151,7 +187,10 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
     record = stage.record
     parts = {"workload": stage.workload, "measurement": run.spec.measurement}
     native = {
-        "config": {name: part.model_dump(mode="json", by_alias=True, exclude_none=True) for name, part in parts.items()}
+        "config": {
+            name: part.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for name, part in parts.items()
+        }
     }
     standardized = {
         "tool": "vllm-benchmark",
@@ -160,12 +199,18 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
         "source": "random" if isinstance(stage.workload.dataset.single, RandomData) else "sampled",
         "stage": record.sequence,
         "input_seq_len": _lengths(record.requests.input_tokens),
-        "output_seq_len": _lengths(record.requests.asked_tokens) if stage.workload.ignore_eos else None,
+        "output_seq_len": _lengths(record.requests.asked_tokens)
+        if stage.workload.ignore_eos
+        else None,
         "rate_qps": stage.request_rate,
         "concurrency": stage.max_concurrency,
     }
     return {
-        "metadata": {"schema_version": _COMPONENT_SCHEMA, "cfg_id": _digest(native), "description": stage.id},
+        "metadata": {
+            "schema_version": _COMPONENT_SCHEMA,
+            "cfg_id": _digest(native),
+            "description": stage.id,
+        },
         "standardized": without_unknown(standardized),
         "native": native,
     }
@@ -175,7 +220,12 @@ def _lengths(tokens: Sequence[int]) -> Json:
     least, most = min(tokens), max(tokens)
     if least == most:
         return {"distribution": "fixed", "value": most}
-    return {"distribution": "other", "value": math.fsum(tokens) / len(tokens), "min": least, "max": most}
+    return {
+        "distribution": "other",
+        "value": math.fsum(tokens) / len(tokens),
+        "min": least,
+        "max": most,
+    }
 
 
 def _digest(config: Json) -> str:
@@ -186,21 +236,28 @@ def _digest(config: Json) -> str:
 def llmd_files(run: ExportedRun) -> Files:
     """Under the names that llm-d expects."""
     start = f"benchmark_report_v{VERSION},_"
-    return {f"{start}{stage.id.replace('/', '-')}.yaml": _as_yaml(report(run, stage)) for stage in run.stages}
+    return {
+        f"{start}{stage.id.replace('/', '-')}.yaml": _as_yaml(report(run, stage))
+        for stage in run.stages
+    }
 
 
 def llmd_document(run: ExportedRun) -> bytes:
     """The report of the only stage. Raises NotExportable for several."""
     count = len(run.stages)
     if count != 1:
-        raise NotExportable(f"{count} stages make {count} reports: give a folder, or one stage with --stage")
+        raise NotExportable(
+            f"{count} stages make {count} reports: give a folder, or one stage with --stage"
+        )
     return _as_yaml(report(run, run.stages[0]))
 
 
 def report(run: ExportedRun, stage: ExportedStage) -> Json:
     """One report. What is not known is left out, never 0."""
     components = [
-        {"component_label": each.role, "aggregate": found} for each in stage.servers if (found := resources(each))
+        {"component_label": each.role, "aggregate": found}
+        for each in stage.servers
+        if (found := resources(each))
     ]
     health = [
         {"component_label": server.role, "total_restarts": server.restarts}
@@ -217,8 +274,14 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                 "end": stage.ended.isoformat(),
                 "duration": f"PT{(stage.ended - stage.began).total_seconds():f}S",
             },
-            "description": f"{run.spec.model.name} {stage.id} [{run.namespace}/{run.name}]: {stage.judgement}",
-            "keywords": ["benchrun", f"verdict={stage.verdict}", *(f"finding={code}" for code in stage.findings)],
+            "description": (
+                f"{run.spec.model.name} {stage.id} [{run.namespace}/{run.name}]: {stage.judgement}"
+            ),
+            "keywords": [
+                "benchrun",
+                f"verdict={stage.verdict}",
+                *(f"finding={code}" for code in stage.findings),
+            ],
         },
         "scenario": scenario(run, stage),
         "results": without_unknown(
@@ -231,7 +294,9 @@ def report(run: ExportedRun, stage: ExportedStage) -> Json:
                     }
                 },
                 "observability": {"components": components} if components else None,
-                "component_health": health if run.spec.started is not None and run.server is not None else None,
+                "component_health": health
+                if run.spec.started is not None and run.server is not None
+                else None,
             }
         ),
     }

@@ -1,8 +1,9 @@
-"""The files that `vllm bench serve --save-result --save-detailed` writes, laid out as `vllm bench sweep` lays out its own.
+"""The files that `vllm bench serve --save-result --save-detailed` writes, laid out as `vllm bench
+sweep` lays out its own.
 
-A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json`, all without the requests.
-Fields that begin with `benchrun_` are added; `generated_texts` and `itls` are left out, as neither is kept a request.
-"""
+A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and
+`summary.json`, all without the requests. Fields that begin with `benchrun_` are added;
+`generated_texts` and `itls` are left out, as neither is kept a request."""
 
 from collections.abc import Iterable
 
@@ -26,7 +27,8 @@ def vllm_files(run: ExportedRun) -> Files:
 
 
 def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
-    """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is known."""
+    """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is
+    known."""
     columns, began = stage.record.requests, stage.record.first_send_unix_us
     answered = columns.ok
     # Which of several errors a request met is not kept.
@@ -50,7 +52,11 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
     parallel = {}
     if run.spec.started is not None:  # what `vllm bench sweep plot_pareto` divides by
         spread = formats.parallelism_of(formats.flags_of(run))
-        names = {"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp": "data_parallel_size"}
+        names = {
+            "tp": "tensor_parallel_size",
+            "pp": "pipeline_parallel_size",
+            "dp": "data_parallel_size",
+        }
         parallel = {names[short]: spread[short] for short in names}
     return {
         "date": stage.ended.strftime("%Y%m%d-%H%M%S"),
@@ -66,7 +72,9 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(intervals(formats.samples(stage), run.spec.measurement.percentiles).uncertain),
+        "benchrun_uncertain": ",".join(
+            intervals(formats.samples(stage), run.spec.measurement.percentiles).uncertain
+        ),
         "request_rate": "inf",
         **formats.engine_figures(stage),
     }
@@ -77,6 +85,10 @@ def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | Non
 
 
 SUMMARY = "result files of `vllm bench serve`, which `vllm bench sweep plot` reads"
-formats.FORMATS["vllm"] = formats.Format(  # in one file as `--append-result` writes it: a stage a line
-    SUMMARY, vllm_files, lambda run, _: as_json_lines([detailed(run, stage) for stage in run.stages])
+formats.FORMATS["vllm"] = (
+    formats.Format(  # in one file as `--append-result` writes it: a stage a line
+        SUMMARY,
+        vllm_files,
+        lambda run, _: as_json_lines([detailed(run, stage) for stage in run.stages]),
+    )
 )

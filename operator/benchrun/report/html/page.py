@@ -1,4 +1,5 @@
-"""The HTML pages of a run and of a sweep: without a script, and without anything that would have to be fetched."""
+"""The HTML pages of a run and of a sweep: without a script, and without anything that would have to
+be fetched."""
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -15,7 +16,15 @@ from benchrun.observe import Run, Sweep
 from benchrun.report import run_list
 from benchrun.report.html.page_elements import Chart, ChartSpec, Section
 from benchrun.report.html.report_data import Reported, ReportedSweep, restored
-from benchrun.report.html.sections import comparison, curves, distributions, provenance, results, timeline, verdict
+from benchrun.report.html.sections import (
+    comparison,
+    curves,
+    distributions,
+    provenance,
+    results,
+    timeline,
+    verdict,
+)
 from benchrun.report.html.svg import inline_svg
 
 Draw = Callable[[ChartSpec], str]  # A chart as SVG.
@@ -48,7 +57,8 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
 
 
 def page(run: Reported, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same run always gives the same page; it has no script and fetches nothing."""
+    """The whole page. The same run always gives the same page; it has no script and fetches
+    nothing."""
     whole = restored(run)
     sections = [section for make in SECTIONS if (section := make(whole)) is not None]
     server, gpus = answering(run.status.servers), gpus_of(run.status.servers)
@@ -56,32 +66,55 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
     word = run_list.outcome_word(run.status)
-    return _render(run.declared, sections, draw, kind="benchmark run", word=word, subtitle=subtitle, made_by=made_by)
+    return _render(
+        run.declared,
+        sections,
+        draw,
+        kind="benchmark run",
+        word=word,
+        subtitle=subtitle,
+        made_by=made_by,
+    )
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same sweep always gives the same page; it has no script and fetches nothing."""
+    """The whole page. The same sweep always gives the same page; it has no script and fetches
+    nothing."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
     variants = len(sweep.status.variants)
     spec = sweep.spec
     replications = spec.replications if spec is not None else 1
     servers = f", each on {replications} fresh servers" if replications > 1 else ""
     counted = f"{variants} variant{'' if variants == 1 else 's'}{servers}" if variants else ""
-    subtitle = " · ".join(part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part)
+    subtitle = " · ".join(
+        part for part in (run_list.model(run_list.template(sweep.declared)), counted) if part
+    )
     word = run_list.outcome_word(sweep.status)
     return _render(
-        sweep.declared, sections, draw, kind="benchmark sweep", word=word, subtitle=subtitle, made_by=made_by
+        sweep.declared,
+        sections,
+        draw,
+        kind="benchmark sweep",
+        word=word,
+        subtitle=subtitle,
+        made_by=made_by,
     )
 
 
 def _render(of: Run | Sweep, sections: Sequence[Section], draw: Draw, **words: str) -> str:
     environment = Environment(
-        loader=FunctionLoader(_text), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FunctionLoader(_text),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     numbers = count(1)
 
     def svg(chart: Chart) -> Markup:
-        return Markup(inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description))
+        return Markup(
+            inline_svg(draw(chart.spec), prefix=f"chart{next(numbers)}-", label=chart.description)
+        )
 
     environment.globals["svg"] = svg
     style = _text("report.css")

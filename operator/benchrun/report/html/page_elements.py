@@ -24,11 +24,14 @@ class Verdict(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of text. Columns that hold a verdict or an outcome are coloured by their words, which stay legible without."""
+    """Rows of text. Columns that hold a verdict or an outcome are coloured by their words, which
+    stay legible without."""
 
     caption: str
     rows: Rows
-    words: frozenset[str] = frozenset()  # Headers of columns with a verdict, an outcome or a severity.
+    words: frozenset[str] = (
+        frozenset()
+    )  # Headers of columns with a verdict, an outcome or a severity.
     folded: bool = False  # Collapsed until it is clicked: data behind a chart.
     stacked: bool = False  # Long sentences: on a narrow screen the cells of a row are stacked.
 
@@ -95,7 +98,9 @@ class Heading(NamedTuple):
     text: str
 
 
-Element = Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | CodeBlock | Heading
+Element = (
+    Prose | Verdict | Table | Chart | Charts | Fold | FindingCard | Facts | CodeBlock | Heading
+)
 
 
 class Section(NamedTuple):
@@ -108,7 +113,9 @@ class Section(NamedTuple):
 
 def section(anchor: str, title: str, *elements: Element) -> Section:
     """Without elements that hold nothing: a table without rows, an empty paragraph."""
-    return Section(anchor, title, tuple(element for element in elements if _holds_something(element)))
+    return Section(
+        anchor, title, tuple(element for element in elements if _holds_something(element))
+    )
 
 
 def fold(summary: str, *elements: Element) -> Fold:

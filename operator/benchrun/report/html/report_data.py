@@ -8,7 +8,16 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, open_stage
 from pydantic import ValidationError
 
-from benchrun.api import KEYS, Axis, BenchmarkRunSpec, BenchmarkRunStatus, Cell, Code, Result, Sample
+from benchrun.api import (
+    KEYS,
+    Axis,
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Cell,
+    Code,
+    Result,
+    Sample,
+)
 from benchrun.api.sweep import BenchmarkSweepSpec, BenchmarkSweepStatus, Row
 from benchrun.judge.objectives import TRUSTED, inconclusive
 from benchrun.judge.result_row import measured_row
@@ -19,14 +28,20 @@ from benchrun.observe import Run, Sweep
 from benchrun.plan import axis_of, probed_id, searched
 
 AXIS_UNITS: Mapping[Axis, str] = {
-    "rate": "requests/s", "concurrency": "users", "speed": "times as fast", "batch": "requests a batch"
-}  # fmt: skip
+    "rate": "requests/s",
+    "concurrency": "users",
+    "speed": "times as fast",
+    "batch": "requests a batch",
+}
 """Of the loads, as they follow a number."""
 FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
 """Fields that `restored` recomputes, by their names in `truncated`."""
 AXIS_TITLES: Mapping[Axis, str] = {
-    "rate": "requests/s offered", "concurrency": "users", "speed": "speed of the trace", "batch": "batch size"
-}  # fmt: skip
+    "rate": "requests/s offered",
+    "concurrency": "users",
+    "speed": "speed of the trace",
+    "batch": "batch size",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,15 +60,21 @@ class Reported:
         return [record for record in self.records if self.cell_of(record) == cell]
 
     def cell_of(self, record: StageRecord) -> str:
-        """`chat/rate=4` of the stage `chat/rate=4/r2`. The name of a search's stage has its number and not its load."""
+        """`chat/rate=4` of the stage `chat/rate=4/r2`. The name of a search's stage has its number
+        and not its load."""
         place = open_stage(record.stage_id)
-        if record.probe is not None and place is not None and (search := searched(self.spec).get(place[0])) is not None:
+        if (
+            record.probe is not None
+            and place is not None
+            and (search := searched(self.spec).get(place[0])) is not None
+        ):
             return probed_id(place[0], axis_of(search), record.probe)
         return record.stage_id.rpartition("/")[0]
 
 
 class Curve(NamedTuple):
-    """The load points of one workload along one axis, lowest load first; one without a bound comes last."""
+    """The load points of one workload along one axis, lowest load first; one without a bound comes
+    last."""
 
     workload: str
     axis: Axis
@@ -62,20 +83,25 @@ class Curve(NamedTuple):
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
     """All results, in the order of the workloads."""
-    found: dict[tuple[str, Axis], list[Result]] = {(row.workload, row.axis): [] for row in status.results}
+    found: dict[tuple[str, Axis], list[Result]] = {
+        (row.workload, row.axis): [] for row in status.results
+    }
     for row in sorted(status.results, key=lambda row: float(row.value)):
         found[row.workload, row.axis].append(row)
     return [Curve(workload, axis, tuple(rows)) for (workload, axis), rows in found.items()]
 
 
 def restored(run: Reported) -> Reported:
-    """The run with the figures that were cut from its status, recomputed for load points whose records are all kept."""
+    """The run with the figures that were cut from its status, recomputed for load points whose
+    records are all kept."""
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]
     whole = all(len(run.records_of(row.cell)) == row.repeats for row in rows)
     truncated = [cut for cut in run.status.truncated if not (whole and cut.field in FIELDS)]
-    return replace(run, status=run.status.model_copy(update={"results": rows, "truncated": truncated}))
+    return replace(
+        run, status=run.status.model_copy(update={"results": rows, "truncated": truncated})
+    )
 
 
 def _restored(run: Reported, row: Result) -> Result:
@@ -83,16 +109,25 @@ def _restored(run: Reported, row: Result) -> Result:
     if not records or len(records) != row.repeats:
         return row
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    cell, limits = Cell(row.cell, row.workload, row.axis, row.value, (), confirms), thresholds_of(run.spec)
-    context = cell_context(cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers)
+    cell, limits = (
+        Cell(row.cell, row.workload, row.axis, row.value, (), confirms),
+        thresholds_of(run.spec),
+    )
+    context = cell_context(
+        cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers
+    )
     hidden = [code for code in Code if code is Code.CHUNKS_ARE_NOT_TOKENS and code in row.findings]
-    whole = measured_row(context, [StageFinding(code, "Note", row.cell) for code in hidden], spec=run.spec)
+    whole = measured_row(
+        context, [StageFinding(code, "Note", row.cell) for code in hidden], spec=run.spec
+    )
     update = {
         "metrics": whole.metrics | row.metrics,
         "intervals": whole.intervals | row.intervals,
         "independent": whole.independent | row.independent,
         "uncertain": whole.uncertain,
-        "objectives": whole.objectives if row.verdict in TRUSTED else inconclusive(whole.objectives),
+        "objectives": whole.objectives
+        if row.verdict in TRUSTED
+        else inconclusive(whole.objectives),
     }
     return row.model_copy(update=update)
 
@@ -102,7 +137,8 @@ class ReportedSweep:
     declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    """Of the servers of each variant's first run that kept any, oldest first; read for a page only."""
+    """Of the servers of each variant's first run that kept any, oldest first; read for a page
+    only."""
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:
@@ -114,5 +150,7 @@ class ReportedSweep:
     def per_gpu(self, row: Row) -> float | None:
         """Output tokens a second and GPU; of a server without GPUs, of the server."""
         output = row.metrics.get(KEYS["OutputThroughput"])
-        gpus = next((variant.gpus for variant in self.status.variants if variant.name == row.variant), 0)
+        gpus = next(
+            (variant.gpus for variant in self.status.variants if variant.name == row.variant), 0
+        )
         return None if output is None else output / max(1, gpus)

@@ -5,13 +5,50 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 # Anybody may have written a chart's strings, and the library that draws might not escape one.
-TAGS = frozenset({"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"})
-ATTRIBUTES = frozenset({
-    "width", "height", "viewBox", "transform", "d", "x", "y", "x1", "x2", "y1", "y2", "cx", "cy", "r", "rx", "ry",
-    "fill", "fill-opacity", "stroke", "stroke-width", "stroke-opacity", "stroke-dasharray", "stroke-linecap",
-    "stroke-linejoin", "stroke-miterlimit", "opacity", "text-anchor", "font-family", "font-size", "font-weight",
-    "font-style", "clip-path", "id", "dx", "dy", "dominant-baseline", "pointer-events",
-})  # fmt: skip
+TAGS = frozenset(
+    {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"}
+)
+ATTRIBUTES = frozenset(
+    {
+        "width",
+        "height",
+        "viewBox",
+        "transform",
+        "d",
+        "x",
+        "y",
+        "x1",
+        "x2",
+        "y1",
+        "y2",
+        "cx",
+        "cy",
+        "r",
+        "rx",
+        "ry",
+        "fill",
+        "fill-opacity",
+        "stroke",
+        "stroke-width",
+        "stroke-opacity",
+        "stroke-dasharray",
+        "stroke-linecap",
+        "stroke-linejoin",
+        "stroke-miterlimit",
+        "opacity",
+        "text-anchor",
+        "font-family",
+        "font-size",
+        "font-weight",
+        "font-style",
+        "clip-path",
+        "id",
+        "dx",
+        "dy",
+        "dominant-baseline",
+        "pointer-events",
+    }
+)
 """Kept. Others are dropped: nothing else changes how a chart looks."""
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _LOCAL_URL = re.compile(r"url\(\s*[\"']?#([A-Za-z0-9_-]+)[\"']?\s*\)")
@@ -23,7 +60,8 @@ class UnsafeSvg(ValueError):
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Markup for a page, announced as one picture by `label`; `prefix` goes before every identifier. Raises UnsafeSvg."""
+    """Markup for a page, announced as one picture by `label`; `prefix` goes before every
+    identifier. Raises UnsafeSvg."""
     if "<!" in drawn:
         raise UnsafeSvg("a drawing has no declarations")
     try:
@@ -42,7 +80,11 @@ def _cleaned(element: Element, prefix: str) -> Element:
     tag = element.tag.removeprefix(_NAMESPACE) if isinstance(element.tag, str) else ""
     if tag not in TAGS:
         raise UnsafeSvg(f"a chart needs no element {element.tag}")
-    kept = {name: _value(name, value, prefix) for name, value in element.attrib.items() if name in ATTRIBUTES}
+    kept = {
+        name: _value(name, value, prefix)
+        for name, value in element.attrib.items()
+        if name in ATTRIBUTES
+    }
     clean = Element(tag, kept)
     clean.text, clean.tail = element.text, element.tail
     label = element.get("aria-label")
@@ -51,7 +93,9 @@ def _cleaned(element: Element, prefix: str) -> Element:
         title.text = label
         clean.append(title)
     for child in (_cleaned(each, prefix) for each in element):
-        empty = (child.tag == "g" and len(child) == 0) or (child.tag == "path" and not child.get("d"))
+        empty = (child.tag == "g" and len(child) == 0) or (
+            child.tag == "path" and not child.get("d")
+        )
         if not empty:
             clean.append(child)
     return clean

@@ -19,11 +19,24 @@ FONT_SIZE = 11.5
 CHARACTER_WIDTH = 7.2  # Pixels, of the widest font that a browser may fall back to.
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
 INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--card)"
-BLUE, AMBER, GREEN, RED, GREY = "var(--blue)", "var(--amber)", "var(--green)", "var(--red)", "var(--grey)"
+BLUE, AMBER, GREEN, RED, GREY = (
+    "var(--blue)",
+    "var(--amber)",
+    "var(--green)",
+    "var(--red)",
+    "var(--grey)",
+)
 OF_WORDS: Mapping[str, str] = {
-    "Valid": GREEN, "Suspect": AMBER, "Invalid": RED, "Unknown": GREY,
-    "Better": GREEN, "Worse": RED, "Equivalent": GREY, "NoDetectableDifference": GREY, "NotComparable": GREY,
-}  # fmt: skip
+    "Valid": GREEN,
+    "Suspect": AMBER,
+    "Invalid": RED,
+    "Unknown": GREY,
+    "Better": GREEN,
+    "Worse": RED,
+    "Equivalent": GREY,
+    "NoDetectableDifference": GREY,
+    "NotComparable": GREY,
+}
 
 STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Of a legend of lines.
 DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
@@ -55,10 +68,15 @@ _CONFIG: ChartSpec = {
 }
 
 
-def card(layers: Sequence[ChartSpec], rows: Rows | None = None, *, height: int = CARD_HEIGHT) -> ChartSpec:
-    """Layers in a chart of the width of a phone, all its margins included; `rows`: data of the layers that have no own."""
+def card(
+    layers: Sequence[ChartSpec], rows: Rows | None = None, *, height: int = CARD_HEIGHT
+) -> ChartSpec:
+    """Layers in a chart of the width of a phone, all its margins included; `rows`: data of the
+    layers that have no own."""
     fit = {"type": "fit", "contains": "padding"}
-    return chart({"width": CARD_WIDTH, "height": height, "autosize": fit, **_data(rows), "layer": layers})
+    return chart(
+        {"width": CARD_WIDTH, "height": height, "autosize": fit, **_data(rows), "layer": layers}
+    )
 
 
 def chart(spec: ChartSpec) -> ChartSpec:
@@ -73,8 +91,11 @@ def ramp(count: int) -> list[str]:
     return [RAMP[round(step * (len(RAMP) - 1) / (count - 1))] for step in range(count)]
 
 
-def layer(mark: ChartSpec, encoding: ChartSpec, rows: Rows | None = None, *, where: str | None = None) -> ChartSpec:
-    """Marks of one kind. `rows`: its own data. `where`: the rows that have a mark (a Vega expression)."""
+def layer(
+    mark: ChartSpec, encoding: ChartSpec, rows: Rows | None = None, *, where: str | None = None
+) -> ChartSpec:
+    """Marks of one kind. `rows`: its own data. `where`: the rows that have a mark (a Vega
+    expression)."""
     kept = {"transform": [{"filter": where}]} if where is not None else {}
     return {"mark": mark, **_data(rows), **kept, "encoding": encoding}
 
@@ -93,15 +114,22 @@ def nominal(name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None
     return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
 
 
-LOG_FROM_RATIO = 12.0  # Greatest to least value from which a logarithmic axis shows more than a linear one.
+LOG_FROM_RATIO = (
+    12.0  # Greatest to least value from which a logarithmic axis shows more than a linear one.
+)
 LEAST_MS = 0.001  # Stands in for 0 on a logarithmic axis: the clock's own step.
-MILLISECONDS = "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + ' ms'"
+MILLISECONDS = (
+    "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + "
+    "' ms'"
+)
 """How a tick of milliseconds reads (a Vega expression)."""
 MAX_TICKS = 6
 MARGIN = 1.15  # Of a logarithmic axis, around the values.
 
 
-def latency_axis(values: Sequence[float], *, from_zero: bool, title: str | None = None) -> ChartSpec:
+def latency_axis(
+    values: Sequence[float], *, from_zero: bool, title: str | None = None
+) -> ChartSpec:
     """Scale and axis for milliseconds; `from_zero` where the axis is linear."""
     low, high = _range(values)
     axis = {"labelExpr": MILLISECONDS, "title": title}
@@ -119,7 +147,10 @@ def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
     scale = {"padding": 14, "nice": False}
     if high / low < LOG_FROM_RATIO:
         return {"scale": {**scale, "zero": False}, "axis": {**axis, "tickCount": 6}}
-    return {"scale": {**scale, "type": "log", "base": 2}, "axis": {**axis, "values": sorted(set(loads))}}
+    return {
+        "scale": {**scale, "type": "log", "base": 2},
+        "axis": {**axis, "values": sorted(set(loads))},
+    }
 
 
 def log_ticks(low: float, high: float) -> list[float]:
@@ -140,11 +171,14 @@ CDF_POINTS = 200
 _EVEN, _TAIL = 120, 80
 SPANS = 600  # Of a timeline as wide as the page.
 FINE_SPANS = 2400  # Of one that scrolls.
-MIN_SAMPLES_A_SPAN = 2  # Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter.
+MIN_SAMPLES_A_SPAN = (
+    2  # Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter.
+)
 
 
 def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
-    """Values, and the share of all that is at most as large (0 to 1). Ascending, from the least to the greatest."""
+    """Values, and the share of all that is at most as large (0 to 1). Ascending, from the least to
+    the greatest."""
     count = distribution.count
     if count <= CDF_POINTS:
         ranks: Iterable[int] = distribution.through
@@ -175,8 +209,9 @@ class Band(NamedTuple):
 
 
 def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
-    """Equal spans over all samples. Running and waiting are sums over servers, and KV usage is their mean; the least and the
-    greatest are sums (means) of each server's own. A server without samples in a span does not count there."""
+    """Equal spans over all samples. Running and waiting are sums over servers, and KV usage is
+    their mean; the least and the greatest are sums (means) of each server's own. A server without
+    samples in a span does not count there."""
     if not samples:
         return []
     first, last = samples[0].at, samples[-1].at
@@ -185,7 +220,10 @@ def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Spa
     interval = gaps[len(gaps) // 2] if gaps else last - first
     length = max((last - first) / at_most, MIN_SAMPLES_A_SPAN * interval) or 1.0
     place = {id(sample): min(int((sample.at - first) / length), at_most - 1) for sample in samples}
-    inside = {index: list(group) for index, group in groupby(samples, key=lambda sample: place[id(sample)])}
+    inside = {
+        index: list(group)
+        for index, group in groupby(samples, key=lambda sample: place[id(sample)])
+    }
     return [
         _span(inside.get(index, []), first - origin + index * length, length)
         for index in range(max(place.values()) + 1)
@@ -193,7 +231,10 @@ def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Spa
 
 
 def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
-    servers = [list(group) for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))]
+    servers = [
+        list(group)
+        for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))
+    ]
     usage = _bands(servers, "kv_cache")
     running, waiting = _total(_bands(servers, "running")), _total(_bands(servers, "waiting"))
     kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
@@ -201,10 +242,18 @@ def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
 
 
 def _bands(servers: Sequence[Sequence[Sample]], figure: str) -> list[Band]:
-    known = [[value for s in server if (value := getattr(s, figure)) is not None] for server in servers]
-    return [Band(math.fsum(values) / len(values), min(values), max(values)) for values in known if values]
+    known = [
+        [value for s in server if (value := getattr(s, figure)) is not None] for server in servers
+    ]
+    return [
+        Band(math.fsum(values) / len(values), min(values), max(values))
+        for values in known
+        if values
+    ]
 
 
 def _total(bands: Sequence[Band], *, scale: float = 1.0) -> Band | None:
-    ends = (scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high"))
+    ends = (
+        scale * math.fsum(getattr(band, end) for band in bands) for end in ("mean", "low", "high")
+    )
     return Band(*ends) if bands else None

@@ -26,7 +26,15 @@ def json_lines(folder: Path, rows: Iterable[Any], name: str = "rows.jsonl") -> D
 def portion(data: Data, **changes: Any) -> Portion:
     """Four requests of a dataset."""
     return Portion(
-        **{"workload": "chat", "part": 0, "data": data, "requests": 4, "seed": 1, "api": "Completions", **changes}
+        **{
+            "workload": "chat",
+            "part": 0,
+            "data": data,
+            "requests": 4,
+            "seed": 1,
+            "api": "Completions",
+            **changes,
+        }
     )
 
 

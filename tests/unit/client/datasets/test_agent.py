@@ -1,4 +1,5 @@
-"""`agent` data: copies of one conversation that differ in their date, or don't; the same whenever they are made."""
+"""`agent` data: copies of one conversation that differ in their date, or don't; the same whenever
+they are made."""
 
 import json
 import re
@@ -28,7 +29,9 @@ def conversation(folder: Path, *pairs: tuple[str, str]) -> DataFile:
 
 
 def of_the_tiny_example(folder: Path) -> DataFile:
-    config_map = next(yaml.safe_load_all((EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text()))
+    config_map = next(
+        yaml.safe_load_all((EXAMPLES / "e3-which-optimisation-tiny.yaml").read_text())
+    )
     return written(folder, "agent.json", config_map["data"]["agent.json"])
 
 
@@ -65,9 +68,12 @@ def test_repeated_variants_are_declared() -> None:
 
 
 def test_dynamic_requests_declare_what_stands_before_the_date_and_no_more(tmp_path: Path) -> None:
-    file = conversation(tmp_path, ("system", "You help."), ("human", "Tell me all."), ("gpt", "All of it."))
+    file = conversation(
+        tmp_path, ("system", "You help."), ("human", "Tell me all."), ("gpt", "All of it.")
+    )
     (samples,) = drawn(portion(AgentData(file=file)))
-    # "System: You help. User:" is in front of every request of the run, the time of day in front of all of this stage.
+    # "System: You help. User:" is in front of every request of the run, the time of day in front of
+    # all of this stage.
     assert [s.repeated_tokens for s in samples] == [4, 6, 6, 6]
 
 
@@ -76,7 +82,9 @@ def test_stages_share_nothing_but_what_stands_before_the_date(tmp_path: Path) ->
     stages = drawn(*(portion(AgentData(file=file, variants=1), seed=seed) for seed in range(60)))
     times = [headers(samples)[0][0] for samples in stages]
     assert len(set(times)) == 60
-    assert all(samples[0].prompt.startswith(time) for samples, time in zip(stages, times, strict=True))
+    assert all(
+        samples[0].prompt.startswith(time) for samples, time in zip(stages, times, strict=True)
+    )
 
 
 def test_equal_seeds_in_one_run_still_carry_different_times() -> None:
@@ -90,8 +98,15 @@ def test_the_date_is_a_function_of_the_seed() -> None:
     assert drawn(portion(DYNAMIC, seed=7)) == drawn(portion(DYNAMIC, seed=7))
 
 
-def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_requested(tmp_path: Path) -> None:
-    pairs = [("human", "One."), ("gpt", "Two."), ("tool", "Three."), ("assistant", "Four five six.")]
+def test_the_conversation_goes_up_to_its_last_answer_whose_length_is_requested(
+    tmp_path: Path,
+) -> None:
+    pairs = [
+        ("human", "One."),
+        ("gpt", "Two."),
+        ("tool", "Three."),
+        ("assistant", "Four five six."),
+    ]
     (samples,) = drawn(portion(AgentData(file=conversation(tmp_path, *pairs)), requests=1))
     (time, day), *_ = headers(samples)
     assert samples[0].prompt == f"User: {time} {day}\nOne.\n\nAssistant: Two.\n\nTool: Three."
@@ -106,7 +121,12 @@ def test_a_single_turn_is_sent_as_it_is(tmp_path: Path) -> None:
 
 
 def test_openais_messages_are_a_conversation_too(tmp_path: Path) -> None:
-    messages = {"messages": [{"role": "user", "content": "Tell me."}, {"role": "assistant", "content": "No."}]}
+    messages = {
+        "messages": [
+            {"role": "user", "content": "Tell me."},
+            {"role": "assistant", "content": "No."},
+        ]
+    }
     file = written(tmp_path, "talk.json", json.dumps([messages]))
     assert drawn(portion(AgentData(file=file)))[0][0].prompt.endswith("\nTell me.")
 
@@ -117,20 +137,28 @@ def test_the_built_in_conversation_is_long_with_a_short_answer() -> None:
 
 
 @pytest.mark.parametrize("is_built_in", [True, False], ids=["built-in", "of the tiny example"])
-def test_other_days_share_hardly_a_token_and_the_same_day_shares_all(tmp_path: Path, is_built_in: bool) -> None:
+def test_other_days_share_hardly_a_token_and_the_same_day_shares_all(
+    tmp_path: Path, is_built_in: bool
+) -> None:
     data = DYNAMIC if is_built_in else AgentData(file=of_the_tiny_example(tmp_path))
-    dynamic, static = drawn(portion(data, requests=100), portion(data.model_copy(update={"variants": 1}), requests=100))
+    dynamic, static = drawn(
+        portion(data, requests=100), portion(data.model_copy(update={"variants": 1}), requests=100)
+    )
     assert declared_share(dynamic) < 0.05
     assert declared_share(static) > 0.95
     # Nor is more there than is declared.
     first, *others = dynamic
-    assert all(len(common_start(first.prompt, other.prompt)) < 0.05 * len(first.prompt) for other in others)
+    assert all(
+        len(common_start(first.prompt, other.prompt)) < 0.05 * len(first.prompt) for other in others
+    )
 
 
 def test_declared_is_never_more_than_two_requests_have_in_common() -> None:
     (samples,) = drawn(portion(DYNAMIC, requests=50))
     for n, sample in enumerate(samples[1:], start=1):
-        common = max(len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n])
+        common = max(
+            len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n]
+        )
         assert 0 < sample.repeated_tokens <= common
 
 
@@ -165,7 +193,11 @@ def test_a_context_grows_turn_by_turn_and_declares_the_turn_before() -> None:
             assert later.repeated_tokens == earlier.input_tokens - 1
         assert requests[0].repeated_tokens < 0.2 * requests[0].input_tokens
     # The last turn is the whole conversation, and each turn asks for its own answer.
-    assert all(requests[3].prompt.endswith(whole) for requests in conversations.values() if len(requests) == 4)
+    assert all(
+        requests[3].prompt.endswith(whole)
+        for requests in conversations.values()
+        if len(requests) == 4
+    )
     assert len({s.output_tokens for s in samples}) > 1
 
 
@@ -174,19 +206,25 @@ def test_all_turns_are_in_flight_at_any_time_and_those_of_a_conversation_far_apa
     lengths = sorted({s.input_tokens for s in samples})
     assert len(lengths) == 4
     for start in range(0, 40, 10):
-        counts = [sum(s.input_tokens == length for s in samples[start : start + 10]) for length in lengths]
+        counts = [
+            sum(s.input_tokens == length for s in samples[start : start + 10]) for length in lengths
+        ]
         assert all(2 <= count <= 3 for count in counts)
     places: dict[date, list[int]] = {}
     for n, (_, day) in enumerate(headers(samples)):
         places.setdefault(day, []).append(n)
-    assert {later - earlier for positions in places.values() for earlier, later in pairwise(positions)} == {10}
+    assert {
+        later - earlier for positions in places.values() for earlier, later in pairwise(positions)
+    } == {10}
 
 
 def test_growing_copies_declare_the_longest_that_was_sent() -> None:
     (samples,) = drawn(portion(AgentData(variants=1, turns=3), requests=12))
     assert len({day for _, day in headers(samples)}) == 1
     for n, sample in enumerate(samples[1:], start=1):
-        common = max(len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n])
+        common = max(
+            len(common_start(sample.prompt, earlier.prompt).split()) for earlier in samples[:n]
+        )
         assert sample.repeated_tokens <= common + 1
     assert declared_share(samples[3:]) == pytest.approx(1, abs=0.01)
 
@@ -209,15 +247,35 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
         pytest.param("holds a number; a conversation is an object", "7", id="a number"),
         pytest.param('neither "conversations" nor "messages"', '{"turns": []}', id="another key"),
         pytest.param('"messages" must be a list of turns', '{"messages": []}', id="no turns"),
-        pytest.param('"messages", turn 0: expected an object, got a text', '{"messages": ["hi"]}', id="a text"),
-        pytest.param('turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"),
-        pytest.param('turn 0: "value" or "content" must be a text', '{"messages": [{"role": "user"}]}', id="no text"),
-        pytest.param("set outputTokens", '{"messages": [{"role": "user", "content": "a"}]}', id="no answer"),
-        pytest.param("no user's turn", '{"messages": [{"role": "assistant", "content": "a"}]}', id="an answer"),
-        pytest.param("line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"),
+        pytest.param(
+            '"messages", turn 0: expected an object, got a text',
+            '{"messages": ["hi"]}',
+            id="a text",
+        ),
+        pytest.param(
+            'turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"
+        ),
+        pytest.param(
+            'turn 0: "value" or "content" must be a text',
+            '{"messages": [{"role": "user"}]}',
+            id="no text",
+        ),
+        pytest.param(
+            "set outputTokens", '{"messages": [{"role": "user", "content": "a"}]}', id="no answer"
+        ),
+        pytest.param(
+            "no user's turn",
+            '{"messages": [{"role": "assistant", "content": "a"}]}',
+            id="an answer",
+        ),
+        pytest.param(
+            "line 2: byte 3 of the line (0xff) is not UTF-8", b'[\n "\xff"]', id="bad UTF-8"
+        ),
     ],
 )
-def test_a_broken_conversation_is_rejected_naming_the_turn(tmp_path: Path, message: str, content: str | bytes) -> None:
+def test_a_broken_conversation_is_rejected_naming_the_turn(
+    tmp_path: Path, message: str, content: str | bytes
+) -> None:
     with pytest.raises(RunFailure, match=r"talk\.json") as failure:
         drawn(portion(AgentData(file=written(tmp_path, "talk.json", content))))
     assert failure.value.reason == "DatasetInvalid"

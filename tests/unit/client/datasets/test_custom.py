@@ -13,7 +13,9 @@ from unit.golden_messages import golden
 
 
 def prompts(count: int, **fields: Any) -> list[dict[str, Any]]:
-    return [{"prompt": f"word{n} and so on", "output_tokens": n + 1, **fields} for n in range(count)]
+    return [
+        {"prompt": f"word{n} and so on", "output_tokens": n + 1, **fields} for n in range(count)
+    ]
 
 
 def test_each_line_is_a_request_with_its_own_length(tmp_path: Path) -> None:
@@ -37,12 +39,16 @@ def test_each_line_is_used_once_in_a_run_whatever_its_stages_ask_for(tmp_path: P
 
 
 def test_what_all_prompts_begin_with_is_declared(tmp_path: Path) -> None:
-    file = json_lines(tmp_path, [{"prompt": f"Answer in one word. word{n}", "output_tokens": 1} for n in range(4)])
+    file = json_lines(
+        tmp_path, [{"prompt": f"Answer in one word. word{n}", "output_tokens": 1} for n in range(4)]
+    )
     (samples,) = drawn(portion(CustomData(file=file)))
     assert {s.repeated_tokens for s in samples} == {4}
 
 
-def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(
+    tmp_path: Path,
+) -> None:
     rows = [
         *prompts(5),
         *prompts(2),
@@ -80,7 +86,9 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(tm
         pytest.param("\n<!DOCTYPE html><html>login", id="a page that was saved"),
     ],
 )
-def test_a_broken_file_is_rejected_naming_file_line_and_field(tmp_path: Path, content: str | bytes) -> None:
+def test_a_broken_file_is_rejected_naming_file_line_and_field(
+    tmp_path: Path, content: str | bytes
+) -> None:
     file = written(tmp_path, "rows.jsonl", content)
     with pytest.raises(RunFailure, match=r"rows\.jsonl") as failure:
         drawn(portion(CustomData(file=file)))
@@ -90,7 +98,9 @@ def test_a_broken_file_is_rejected_naming_file_line_and_field(tmp_path: Path, co
 
 def test_a_byte_order_mark_is_no_part_of_the_data(tmp_path: Path) -> None:
     content = b"\xef\xbb\xbf" + b'{"prompt": "a", "output_tokens": 1}'
-    (samples,) = drawn(portion(CustomData(file=written(tmp_path, "rows.jsonl", content)), requests=1))
+    (samples,) = drawn(
+        portion(CustomData(file=written(tmp_path, "rows.jsonl", content)), requests=1)
+    )
     assert samples[0].prompt == "a"
 
 

@@ -21,7 +21,10 @@ def random(tokens: int) -> RandomData:
     return RandomData(input_tokens=tokens, output_tokens=2)
 
 
-@given(requests=st.integers(0, 10_000), weights=st.lists(st.integers(1, 10_000), min_size=2, max_size=8))
+@given(
+    requests=st.integers(0, 10_000),
+    weights=st.lists(st.integers(1, 10_000), min_size=2, max_size=8),
+)
 def test_shares_add_up_and_are_less_than_one_request_off(requests: int, weights: list[int]) -> None:
     shares = shared_out(requests, weights)
     assert sum(shares) == requests
@@ -31,7 +34,9 @@ def test_shares_add_up_and_are_less_than_one_request_off(requests: int, weights:
 
 def test_requests_come_by_weight_in_an_order_drawn_by_the_seed() -> None:
     data = mix((3, random(20)), (1, random(40)))
-    given_plan = plan(*(stage(id=f"m/concurrency=1/r{n}", seed=n, requests=40, data=data) for n in (1, 2)))
+    given_plan = plan(
+        *(stage(id=f"m/concurrency=1/r{n}", seed=n, requests=40, data=data) for n in (1, 2))
+    )
     counter = TokenCounter(HubTokenizer())
     first, second = write_traffic(given_plan, find_material(given_plan, counter), counter).stages
     lengths = [[s.input_tokens for s in samples] for samples in (first, second)]

@@ -1,4 +1,5 @@
-"""An object of a store: asked for where it is, with or without credentials; what can't be had is told."""
+"""An object of a store: asked for where it is, with or without credentials; what can't be had is
+told."""
 
 import pytest
 from aiohttp import web
@@ -11,16 +12,24 @@ PREFIX = "BENCHRUN_S3_CHAT"
 
 
 def place(**changes: object) -> S3Object:
-    return S3Object.model_validate({"bucket": "data", "key": "chat.jsonl", "region": "eu-west-1", **changes})
+    return S3Object.model_validate(
+        {"bucket": "data", "key": "chat.jsonl", "region": "eu-west-1", **changes}
+    )
 
 
 @pytest.mark.parametrize(
     ("url", "changes"),
     [
         pytest.param("https://data.s3.eu-west-1.amazonaws.com/chat.jsonl", {}, id="at AWS"),
-        pytest.param("https://s3.eu-west-1.amazonaws.com/my.data/chat.jsonl", {"bucket": "my.data"}, id="with a dot"),
         pytest.param(
-            "http://minio:9000/data/chat.jsonl", {"endpoint": "http://minio:9000/"}, id="a store of one's own"
+            "https://s3.eu-west-1.amazonaws.com/my.data/chat.jsonl",
+            {"bucket": "my.data"},
+            id="with a dot",
+        ),
+        pytest.param(
+            "http://minio:9000/data/chat.jsonl",
+            {"endpoint": "http://minio:9000/"},
+            id="a store of one's own",
         ),
         pytest.param(
             "http://s/data/a%20b/%C3%BC%2B%281%29%2A%27~.json",
@@ -33,7 +42,9 @@ def test_an_object_url_has_endpoint_bucket_and_key(url: str, changes: dict[str, 
     assert object_url(place(**changes)) == url
 
 
-async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
     monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
     requests: list[web.Request] = []
@@ -43,7 +54,9 @@ async def test_an_object_is_requested_with_a_signature_by_its_encoded_path(monke
         return web.Response(text="rows")
 
     async with serving_at("/data/a b+.csv", answer) as url:
-        path = await fetch(DataFile(s3=place(endpoint=url, key="a b+.csv", credentials=PREFIX)), max_bytes=10)
+        path = await fetch(
+            DataFile(s3=place(endpoint=url, key="a b+.csv", credentials=PREFIX)), max_bytes=10
+        )
     assert path.read_text() == "rows"
     path.unlink()
     (request,) = requests
@@ -71,12 +84,16 @@ async def test_missing_credentials_name_the_keys_that_the_secret_must_have() -> 
 
 async def test_a_refusal_is_reported_with_its_status_and_without_the_url() -> None:
     async with serving(data=answering(403)) as url:
-        with pytest.raises(RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$") as failure:
+        with pytest.raises(
+            RunFailure, match=r"^s3://data/chat\.jsonl answered 404 Not Found$"
+        ) as failure:
             await fetch(DataFile(s3=place(endpoint=url)), max_bytes=10)
     assert failure.value.reason == "DatasetNotFound"
 
 
-async def test_a_signed_request_is_not_led_on_to_another_server(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_signed_request_is_not_led_on_to_another_server(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setenv(f"{PREFIX}_ACCESS_KEY_ID", "key-id")
     monkeypatch.setenv(f"{PREFIX}_SECRET_ACCESS_KEY", "secret")
     requests: list[str] = []
@@ -121,6 +138,11 @@ def test_the_example_of_aws_documentation_gets_its_signature() -> None:
 
 def test_a_session_token_is_sent_and_signed() -> None:
     credentials = Credentials("key", "secret", "token")
-    headers = signed_headers("http://store:9000/b/k", credentials, region="r", timestamp="20260101T000000Z")
+    headers = signed_headers(
+        "http://store:9000/b/k", credentials, region="r", timestamp="20260101T000000Z"
+    )
     assert (headers["x-amz-security-token"], headers["host"]) == ("token", "store:9000")
-    assert "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token," in headers["authorization"]
+    assert (
+        "SignedHeaders=host;x-amz-content-sha256;x-amz-date;x-amz-security-token,"
+        in headers["authorization"]
+    )

@@ -1,4 +1,5 @@
-"""`prefixRepetition` data: as many beginnings as asked for, exact in length, different in every stage."""
+"""`prefixRepetition` data: as many beginnings as asked for, exact in length, different in every
+stage."""
 
 import pytest
 from benchrun_client.contract import Api, PrefixRepetitionData

@@ -1,4 +1,5 @@
-"""Rows of a ShareGPT file: each used once, over-long ones dropped and counted, a broken file refused by entry."""
+"""Rows of a ShareGPT file: each used once, over-long ones dropped and counted, a broken file
+refused by entry."""
 
 import json
 from pathlib import Path
@@ -19,7 +20,10 @@ def text(name: str, tokens: int) -> str:
 
 def entry(name: str, *, prompt_tokens: int = 10, answer_tokens: int = 20) -> dict[str, Any]:
     turns = {"human": text(name, prompt_tokens), "gpt": text("answer", answer_tokens)}
-    return {"id": name, "conversations": [{"from": role, "value": value} for role, value in turns.items()]}
+    return {
+        "id": name,
+        "conversations": [{"from": role, "value": value} for role, value in turns.items()],
+    }
 
 
 def talks(folder: Path, *entries: dict[str, Any], **changes: Any) -> ShareGPTData:
@@ -33,13 +37,19 @@ def names(samples: tuple[Sample, ...]) -> list[str]:
 def plain(*datasets: ShareGPTData, **changes: Any) -> RunDatasets:
     """A supply that counts no special tokens."""
     return RunDatasets(
-        [portion(data) for data in datasets], counter=WordCounter(), **{"context_tokens": None, **changes}
+        [portion(data) for data in datasets],
+        counter=WordCounter(),
+        **{"context_tokens": None, **changes},
     )
 
 
 def test_each_row_is_used_once_in_a_run(tmp_path: Path) -> None:
     data = talks(tmp_path, *(entry(f"row{n}") for n in range(12)))
-    found = [name for samples in drawn(*(portion(data, seed=seed) for seed in range(3))) for name in names(samples)]
+    found = [
+        name
+        for samples in drawn(*(portion(data, seed=seed) for seed in range(3)))
+        for name in names(samples)
+    ]
     assert sorted(found) == sorted(f"row{n}" for n in range(12))
 
 
@@ -75,7 +85,11 @@ def test_lengths_are_those_of_the_row_unless_the_output_is_forced(tmp_path: Path
 def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
     tmp_path: Path, prompt_tokens: int, answer_tokens: int, forced: int | None, usable: bool
 ) -> None:
-    data = talks(tmp_path, entry("a", prompt_tokens=prompt_tokens, answer_tokens=answer_tokens), output_tokens=forced)
+    data = talks(
+        tmp_path,
+        entry("a", prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
+        output_tokens=forced,
+    )
     supply, one = plain(data, context_tokens=4096), portion(data, requests=1)
     if usable:
         assert names(supply.draw(one)) == ["a"]
@@ -84,8 +98,12 @@ def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
             supply.draw(one)
 
 
-def test_a_forced_length_of_2048_drops_the_rows_that_do_not_fit_and_counts_them(tmp_path: Path) -> None:
-    entries = [entry(f"row{n}") for n in range(4)] + [entry(f"long{n}", prompt_tokens=1000) for n in range(3)]
+def test_a_forced_length_of_2048_drops_the_rows_that_do_not_fit_and_counts_them(
+    tmp_path: Path,
+) -> None:
+    entries = [entry(f"row{n}") for n in range(4)] + [
+        entry(f"long{n}", prompt_tokens=1000) for n in range(3)
+    ]
     data = talks(tmp_path, *entries, output_tokens=2048)
     supply = plain(data, context_tokens=3000)
     whole = portion(data)
@@ -122,12 +140,23 @@ def test_a_row_too_long_for_one_stage_is_kept_for_another(tmp_path: Path) -> Non
 
 def test_a_file_too_small_is_rejected_with_the_numbers(tmp_path: Path) -> None:
     single = {"conversations": [{"from": "human", "value": "alone"}]}
-    entries = [entry("a"), entry("a"), entry("b"), entry("c", prompt_tokens=2000), single, {"id": "empty"}]
+    entries = [
+        entry("a"),
+        entry("a"),
+        entry("b"),
+        entry("c", prompt_tokens=2000),
+        single,
+        {"id": "empty"},
+    ]
     data = talks(tmp_path, *entries)
     with pytest.raises(RunFailure) as failure:
         drawn(portion(data, requests=40))
     assert failure.value.reason == "DatasetTooSmall"
-    for part in ("6 rows, 2 of", "1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow", "needs 40"):
+    for part in (
+        "6 rows, 2 of",
+        "1 BeyondTokenLimits, 2 FewerThanTwoTurns, 1 RepeatsEarlierRow",
+        "needs 40",
+    ):
         assert part in failure.value.message
 
 
@@ -143,15 +172,35 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
         pytest.param("line 2, column 1", "[\n", id="cut-short"),
         pytest.param("line 2, column 1: Extra data", '{"a": 1}\n{"a": 2}', id="json-lines"),
         pytest.param("holds an object", "{}", id="no-list"),
-        pytest.param("entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"),
-        pytest.param('entry 0: "conversations" must be a list', '[{"conversations": "x"}]', id="turns-no-list"),
-        pytest.param("entry 0: the first two", '[{"conversations": [{"value": 1}, {"value": "x"}]}]', id="no-text"),
-        pytest.param("entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"),
-        pytest.param("line 1: byte 5 of the line (0xff) is not UTF-8", b"PK\x03\x04\xff\xfe\xfd", id="an-archive"),
-        pytest.param("line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"),
+        pytest.param(
+            "entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"
+        ),
+        pytest.param(
+            'entry 0: "conversations" must be a list',
+            '[{"conversations": "x"}]',
+            id="turns-no-list",
+        ),
+        pytest.param(
+            "entry 0: the first two",
+            '[{"conversations": [{"value": 1}, {"value": "x"}]}]',
+            id="no-text",
+        ),
+        pytest.param(
+            "entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"
+        ),
+        pytest.param(
+            "line 1: byte 5 of the line (0xff) is not UTF-8",
+            b"PK\x03\x04\xff\xfe\xfd",
+            id="an-archive",
+        ),
+        pytest.param(
+            "line 3: byte 4 of the line (0xe9)", b'[{},\n{"a": "b"},\n{"x\xe9": 1}]', id="latin-1"
+        ),
     ],
 )
-def test_a_broken_file_is_rejected_naming_the_place(tmp_path: Path, expected: str, content: str | bytes) -> None:
+def test_a_broken_file_is_rejected_naming_the_place(
+    tmp_path: Path, expected: str, content: str | bytes
+) -> None:
     with pytest.raises(RunFailure, match=r"rows\.json") as failure:
         plain(ShareGPTData(file=written(tmp_path, "rows.json", content)))
     assert failure.value.reason == "DatasetInvalid"

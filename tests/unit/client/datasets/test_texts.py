@@ -1,4 +1,5 @@
-"""`texts` data: so many texts of a column to a prompt, an instruction behind them, each prompt sent once or more."""
+"""`texts` data: so many texts of a column to a prompt, an instruction behind them, each prompt sent
+once or more."""
 
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,9 @@ def test_texts_are_packed_a_line_each_with_the_instruction_behind(tmp_path: Path
 
 
 @pytest.mark.parametrize(("a_text", "in_all"), [(1, 5), (20, 100)])
-def test_as_many_tokens_are_requested_as_all_texts_need(tmp_path: Path, a_text: int, in_all: int) -> None:
+def test_as_many_tokens_are_requested_as_all_texts_need(
+    tmp_path: Path, a_text: int, in_all: int
+) -> None:
     data = texts(reviews(tmp_path, 20), texts_per_prompt=5, output_tokens_per_text=a_text)
     assert {s.output_tokens for s in drawn(portion(data))[0]} == {in_all}
 
@@ -76,7 +79,11 @@ def test_empty_and_repeated_texts_are_left_out_and_counted(tmp_path: Path) -> No
     supply = RunDatasets([whole], counter=WordCounter(), context_tokens=None)
     supply.draw(whole)
     (facts,) = supply.facts([whole])
-    assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (4, 2, {"EmptyText": 1, "RepeatsEarlierRow": 1})
+    assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (
+        4,
+        2,
+        {"EmptyText": 1, "RepeatsEarlierRow": 1},
+    )
 
 
 def test_prompts_too_long_for_the_model_are_left_out(tmp_path: Path) -> None:
@@ -103,7 +110,9 @@ def test_too_few_texts_are_reported_in_texts(tmp_path: Path) -> None:
         pytest.param(b"review\nca\xe9\n", id="Latin-1"),
     ],
 )
-def test_a_broken_file_is_rejected_naming_file_line_and_column(tmp_path: Path, content: bytes) -> None:
+def test_a_broken_file_is_rejected_naming_file_line_and_column(
+    tmp_path: Path, content: bytes
+) -> None:
     with pytest.raises(RunFailure, match=r"r\.csv") as failure:
         drawn(portion(texts(written(tmp_path, "r.csv", content))))
     assert failure.value.reason == "DatasetInvalid"

@@ -1,4 +1,5 @@
-"""`timedTrace` data: lengths and instants as recorded, in common what was in common; a trace that can't be is refused by line."""
+"""`timedTrace` data: lengths and instants as recorded, in common what was in common; a trace that
+can't be is refused by line."""
 
 import json
 from pathlib import Path
@@ -20,11 +21,18 @@ COUNTER = WordCounter(special=1)
 def trace(folder: Path, *lines: dict[str, Any], **changes: Any) -> TimedTraceData:
     rows = [{"timestamp": 0, "input_length": 20, "output_length": 5, **line} for line in lines]
     return TimedTraceData(
-        **{"file": json_lines(folder, rows, "trace.jsonl"), "unit": "Milliseconds", "block_tokens": 8, **changes}
+        **{
+            "file": json_lines(folder, rows, "trace.jsonl"),
+            "unit": "Milliseconds",
+            "block_tokens": 8,
+            **changes,
+        }
     )
 
 
-def sent(data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None) -> tuple[Sample, ...]:
+def sent(
+    data: TimedTraceData, *, seed: int = 1, writer: WordWriter | None = None
+) -> tuple[Sample, ...]:
     read = read_trace(data, context_tokens=None)
     sent_portion = portion(data, requests=len(read.rows), seed=seed)
     used = writer or WordWriter(words=WORDS, counter=COUNTER)
@@ -36,7 +44,11 @@ def start(sample: Sample, words: int) -> list[str]:
 
 
 def test_lengths_and_instants_are_the_recorded_ones_from_the_first_on(tmp_path: Path) -> None:
-    lines = {"timestamp": 500}, {"timestamp": 750, "input_length": 33}, {"timestamp": 750, "output_length": 9}
+    lines = (
+        {"timestamp": 500},
+        {"timestamp": 750, "input_length": 33},
+        {"timestamp": 750, "output_length": 9},
+    )
     samples = sent(trace(tmp_path, *lines))
     found = [(s.input_tokens, s.output_tokens, s.at_seconds) for s in samples]
     assert found == [(20, 5, 0), (33, 5, 0.25), (20, 9, 0.25)]
@@ -48,11 +60,16 @@ def test_instants_may_be_seconds_and_fields_be_named_otherwise(tmp_path: Path) -
     names = {"timestamp_field": "at", "input_tokens_field": "in", "output_tokens_field": "out"}
     file = json_lines(tmp_path, rows)
     samples = sent(TimedTraceData(file=file, unit="Seconds", block_tokens=8, **names))
-    assert [(s.input_tokens, s.output_tokens, s.at_seconds) for s in samples] == [(12, 2, 0), (13, 3, 1.5)]
+    assert [(s.input_tokens, s.output_tokens, s.at_seconds) for s in samples] == [
+        (12, 2, 0),
+        (13, 3, 1.5),
+    ]
 
 
 def test_equal_blocks_in_front_are_equal_words_and_declared(tmp_path: Path) -> None:
-    a, b, c, d = sent(trace(tmp_path, *({"hash_ids": ids} for ids in ([1, 2, 3], [1, 2, 4], [1, 5], [6, 2]))))
+    a, b, c, d = sent(
+        trace(tmp_path, *({"hash_ids": ids} for ids in ([1, 2, 3], [1, 2, 4], [1, 5], [6, 2])))
+    )
     assert start(a, 16) == start(b, 16) != start(c, 16)
     assert start(a, 8) == start(c, 8) != start(d, 8)
     assert [s.repeated_tokens for s in (a, b, c, d)] == [0, 16, 8, 0]
@@ -78,7 +95,9 @@ def test_stages_that_replay_the_same_trace_share_nothing(tmp_path: Path) -> None
 
 
 def test_what_the_model_cannot_take_is_left_out_and_counted(tmp_path: Path) -> None:
-    read = read_trace(trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9}), context_tokens=100)
+    read = read_trace(
+        trace(tmp_path, {}, {"input_length": 96}, {"timestamp": 9}), context_tokens=100
+    )
     assert [entry.at_seconds for entry in read.rows] == [0, 0.009]
     facts = read.facts(0, used=1)
     assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (3, 1, {"TooLongForModel": 1})
@@ -114,7 +133,9 @@ def test_a_line_that_cannot_be_is_named(tmp_path: Path, line: dict[str, Any]) ->
     bad = {name: value for name, value in {**good, **line}.items() if value is not ...}
     file = written(tmp_path, "trace.jsonl", f"{json.dumps(good)}\n{json.dumps(bad)}\n")
     with pytest.raises(RunFailure, match=r"trace\.jsonl, line 2: ") as failure:
-        read_trace(TimedTraceData(file=file, unit="Milliseconds", block_tokens=8), context_tokens=None)
+        read_trace(
+            TimedTraceData(file=file, unit="Milliseconds", block_tokens=8), context_tokens=None
+        )
     assert failure.value.reason == "DatasetInvalid"
     golden(failure.value.message)
 

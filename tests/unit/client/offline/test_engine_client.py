@@ -14,7 +14,12 @@ from benchrun_client.server.readiness import Servers
 from unit.client.servers import Handler, answering, serving
 
 TIMES = OfflineTimes(
-    sent=(0.0, 0.5), ttft=(0.25, 0.5), e2el=(1.0, 1.5), output_tokens=(4, 8), call_seconds=(1.0, 0.75), took_seconds=2.0
+    sent=(0.0, 0.5),
+    ttft=(0.25, 0.5),
+    e2el=(1.0, 1.5),
+    output_tokens=(4, 8),
+    call_seconds=(1.0, 0.75),
+    took_seconds=2.0,
 )
 
 
@@ -25,7 +30,9 @@ def _version_of_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def load(point: LoadPoint | None = None) -> Load:
     samples = [Sample(prompt=word, input_tokens=10, output_tokens=8) for word in ("one", "two")]
-    return Load(samples=samples, seed=1, point=point or LoadPoint(), api="Completions", ignore_eos=True)
+    return Load(
+        samples=samples, seed=1, point=point or LoadPoint(), api="Completions", ignore_eos=True
+    )
 
 
 def servers(url: str) -> Servers:
@@ -55,7 +62,9 @@ async def test_the_whole_load_is_requested_at_once() -> None:
         return web.Response(text=OfflineAnswer(times=TIMES).model_dump_json())
 
     async with serving(load=handler) as url:
-        await OfflineEngine(chat_template="{{ x }}").run(load(LoadPoint(batch_size=2)), servers(url))
+        await OfflineEngine(chat_template="{{ x }}").run(
+            load(LoadPoint(batch_size=2)), servers(url)
+        )
     (body,) = bodies
     assert (body["chat_template"], body["prompts"]) == ("{{ x }}", ["one", "two"])
     assert (body["output_tokens"], body["batch_size"]) == ([8, 8], 2)
@@ -67,7 +76,9 @@ async def test_what_the_engine_tells_is_what_is_recorded(heartbeats: int) -> Non
     messages: list[str] = []
     async with serving(load=answer_with(OfflineAnswer(times=TIMES), heartbeats=heartbeats)) as url:
         watched = replace(
-            load(), on_send=lambda: messages.append("sent"), on_answer=lambda: messages.append("answered")
+            load(),
+            on_send=lambda: messages.append("sent"),
+            on_answer=lambda: messages.append("answered"),
         )
         result = await engine.run(watched, servers(url))
     assert messages == ["sent", "answered", "answered"]
@@ -106,7 +117,12 @@ FAULTS = {
         answer_with(
             OfflineAnswer(
                 times=OfflineTimes(
-                    sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), call_seconds=(1.0,), took_seconds=1.0
+                    sent=(0.0,),
+                    ttft=(0.1,),
+                    e2el=(0.2,),
+                    output_tokens=(1,),
+                    call_seconds=(1.0,),
+                    took_seconds=1.0,
                 )
             )
         ),

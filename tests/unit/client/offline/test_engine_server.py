@@ -5,14 +5,21 @@ import threading
 import aiohttp
 import pytest
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.offline.engine_server import EngineServer, OfflineAnswer, OfflineLoad, OfflineTimes
+from benchrun_client.offline.engine_server import (
+    EngineServer,
+    OfflineAnswer,
+    OfflineLoad,
+    OfflineTimes,
+)
 from benchrun_client.server.counter_snapshots import identify, take
 
 PAGE = b"""# TYPE vllm:prompt_tokens_total counter
 vllm:prompt_tokens_total{engine="0"} 42
 vllm:cache_config_info{block_size="16",engine="0"} 1
 """
-TIMES = OfflineTimes(sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), call_seconds=(0.2,), took_seconds=0.2)
+TIMES = OfflineTimes(
+    sent=(0.0,), ttft=(0.1,), e2el=(0.2,), output_tokens=(1,), call_seconds=(0.2,), took_seconds=0.2
+)
 
 
 @pytest.fixture
@@ -74,7 +81,10 @@ async def test_while_the_engine_works_the_port_answers_and_the_connection_lives(
 
 @pytest.mark.parametrize("body", ["", "{}", '{"prompts": ["a"], "output_tokens": [0]}', "not json"])
 async def test_an_invalid_load_is_rejected(port: EngineServer, url: str, body: str) -> None:
-    async with aiohttp.ClientSession() as session, session.post(f"{url}/load", data=body) as response:
+    async with (
+        aiohttp.ClientSession() as session,
+        session.post(f"{url}/load", data=body) as response,
+    ):
         assert response.status == 400
         assert await response.text()
     assert port.jobs.empty()

@@ -9,7 +9,10 @@ from benchrun_client.offline.engine_server import NoTimesKept, OfflineLoad, gene
 from pydantic import ValidationError
 from unit.client.offline.engines import WALL, RecordedEngine, output
 
-TWO = [output(arrival=0.001, ttft=0.5, decode=1.0, tokens=11), output(arrival=0.25, ttft=0.75, decode=0.0, tokens=1)]
+TWO = [
+    output(arrival=0.001, ttft=0.5, decode=1.0, tokens=11),
+    output(arrival=0.25, ttft=0.75, decode=0.0, tokens=1),
+]
 
 
 @pytest.fixture
@@ -85,7 +88,10 @@ def test_batches_follow_one_another() -> None:
 def test_chat_puts_each_prompt_into_a_turn_of_its_own() -> None:
     engine = RecordedEngine()
     generated(engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat"))
-    generated(engine, OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat", chat_template="{{ x }}"))
+    generated(
+        engine,
+        OfflineLoad(prompts=("hello",), output_tokens=(3,), api="Chat", chat_template="{{ x }}"),
+    )
     turns = [[{"role": "user", "content": "hello"}]]
     assert engine.calls == [("chat", turns), ("chat by {{ x }}", turns)]
 

@@ -1,4 +1,5 @@
-"""A proxy between servers of a test's own making: each notes what it was asked and answers as it is told."""
+"""A proxy between servers of a test's own making: each notes what it was asked and answers as it is
+told."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -42,7 +43,9 @@ class Server:
     url: str = ""
 
     async def complete(self, request: web.Request) -> web.StreamResponse:
-        self.requests.append(Asked(request.path_qs, request.headers, await request.read(), await request.json()))
+        self.requests.append(
+            Asked(request.path_qs, request.headers, await request.read(), await request.json())
+        )
         self.came.set()
         try:
             return await self.answer(request)
@@ -92,7 +95,9 @@ async def version(_: web.Request) -> web.Response:
 
 async def tokens(request: web.Request) -> web.Response:
     body = await request.json()
-    return web.json_response({"count": len(body["prompt"]), "key": request.headers.get("Authorization")})
+    return web.json_response(
+        {"count": len(body["prompt"]), "key": request.headers.get("Authorization")}
+    )
 
 
 def saying(text: str, *, status: int = 200, content_type: str = "application/json") -> Handler:
@@ -119,13 +124,25 @@ class Between:
     readiness: Readiness
     http: aiohttp.ClientSession
 
-    async def ask(self, body: object = None, *, path: str = COMPLETIONS, **headers: str) -> tuple[int, bytes]:
-        async with self.http.post(self.url + path, json=ASKED if body is None else body, headers=headers) as response:
+    async def ask(
+        self, body: object = None, *, path: str = COMPLETIONS, **headers: str
+    ) -> tuple[int, bytes]:
+        async with self.http.post(
+            self.url + path, json=ASKED if body is None else body, headers=headers
+        ) as response:
             return response.status, await response.read()
 
     async def bare(self, body: bytes, *headers: str) -> bytes:
-        """Ask as somebody does who says no more than needs be; all bytes until the connection ends."""
-        lines = [f"POST {COMPLETIONS} HTTP/1.1", "Host: x", f"Content-Length: {len(body)}", *headers, "", ""]
+        """Ask as somebody does who says no more than needs be; all bytes until the connection
+        ends."""
+        lines = [
+            f"POST {COMPLETIONS} HTTP/1.1",
+            "Host: x",
+            f"Content-Length: {len(body)}",
+            *headers,
+            "",
+            "",
+        ]
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         writer.write("\r\n".join(lines).encode() + body)
         got = await reader.read()
@@ -135,20 +152,38 @@ class Between:
     async def metrics(self) -> dict[str, float]:
         async with self.http.get(f"{self.url}/metrics") as response:
             lines = (await response.text()).splitlines()
-        return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+        return {
+            name: float(value)
+            for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")
+        }
 
     async def outcomes(self) -> dict[str, int]:
-        """The requests that have ended, by what became of them; those that did not occur left out."""
+        """The requests that have ended, by what became of them; those that did not occur left
+        out."""
         found = await self.metrics()
         prefix = 'benchrun_proxy_requests_total{outcome="'
-        return {k.removeprefix(prefix)[:-2]: int(v) for k, v in found.items() if k.startswith(prefix) and v}
+        return {
+            k.removeprefix(prefix)[:-2]: int(v)
+            for k, v in found.items()
+            if k.startswith(prefix) and v
+        }
 
 
 @asynccontextmanager
 async def between(prefill: Server, decode: Server, *flags: str) -> AsyncIterator[Between]:
     """A proxy between two servers that knows their addresses and is not watched."""
-    async with prefill.serving() as first, decode.serving() as second, aiohttp.ClientSession() as http:
-        words = [f"--prefill={first}", f"--decode={second}", "--address=127.0.0.1", "--port=0", *flags]
+    async with (
+        prefill.serving() as first,
+        decode.serving() as second,
+        aiohttp.ClientSession() as http,
+    ):
+        words = [
+            f"--prefill={first}",
+            f"--decode={second}",
+            "--address=127.0.0.1",
+            "--port=0",
+            *flags,
+        ]
         async with running_proxy(parse(words)) as proxy:
             await proxy.readiness.look_up()
             url = f"http://127.0.0.1:{proxy.port}"

@@ -1,4 +1,5 @@
-"""A completion goes to prefill for one token, to decode for all of them, and comes back as it is; what else is answered."""
+"""A completion goes to prefill for one token, to decode for all of them, and comes back as it is;
+what else is answered."""
 
 import asyncio
 import gzip
@@ -12,7 +13,12 @@ from aiohttp import web
 from benchrun_client.proxy.server import parse, running_proxy
 from unit.client.proxy.between import ASKED, COMPLETIONS, Server, between, prefilling, saying
 
-HANDED_OVER = {"do_remote_prefill": True, "remote_block_ids": [1, 2], "remote_engine_id": "e", "remote_port": 5600}
+HANDED_OVER = {
+    "do_remote_prefill": True,
+    "remote_block_ids": [1, 2],
+    "remote_engine_id": "e",
+    "remote_port": 5600,
+}
 TO_PREFILL = {
     "do_remote_decode": True,
     "do_remote_prefill": False,
@@ -21,14 +27,21 @@ TO_PREFILL = {
     "remote_host": None,
     "remote_port": None,
 }
-EVENTS = (b'data: {"text": "a"}\n\n', b'data: {"text": "\xc3\xa4"}\r\n\r\n', b": keep\n\n", b"data: [DONE]\n\n")
+EVENTS = (
+    b'data: {"text": "a"}\n\n',
+    b'data: {"text": "\xc3\xa4"}\r\n\r\n',
+    b": keep\n\n",
+    b"data: [DONE]\n\n",
+)
 
 
 def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
     """A decode server that streams, and after the first piece waits."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Own": "1"})
+        response = web.StreamResponse(
+            headers={"Content-Type": "text/event-stream; charset=utf-8", "X-Own": "1"}
+        )
         await response.prepare(request)
         for number, piece in enumerate(pieces):
             if number == 1 and go is not None:
@@ -40,7 +53,13 @@ def streaming(*pieces: bytes, go: asyncio.Event | None = None) -> Server:
 
 
 async def test_prefill_is_requested_one_token_and_decode_what_the_client_requested() -> None:
-    body = ASKED | {"stream": True, "stream_options": {"include_usage": True}, "min_tokens": 5, "n": 2, "seed": 7}
+    body = ASKED | {
+        "stream": True,
+        "stream_options": {"include_usage": True},
+        "min_tokens": 5,
+        "n": 2,
+        "seed": 7,
+    }
     raw = json.dumps(body, indent=3).encode()
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
         async with proxy.http.post(f"{proxy.url}{COMPLETIONS}?x=1", data=raw) as response:
@@ -65,7 +84,9 @@ async def test_a_chat_is_limited_in_the_words_that_it_used(limit: str) -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body, path="/v1/chat/completions"))[0] == 200
         (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
-    assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {limit: 1}
+    assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {
+        limit: 1
+    }
     assert second.json == body
 
 
@@ -79,8 +100,12 @@ async def test_what_prefill_says_about_its_blocks_goes_to_decode() -> None:
     assert second.json == body | {"kv_transfer_params": HANDED_OVER}
 
 
-@pytest.mark.parametrize("answer", ["", "[]", "{", '{"kv_transfer_params": []}', "{}", "[" * 100_000])
-async def test_a_prefill_answer_that_reports_nothing_leaves_the_request_as_it_is(answer: str) -> None:
+@pytest.mark.parametrize(
+    "answer", ["", "[]", "{", '{"kv_transfer_params": []}', "{}", "[" * 100_000]
+)
+async def test_a_prefill_answer_that_reports_nothing_leaves_the_request_as_it_is(
+    answer: str,
+) -> None:
     async with between(prefilling(answer), Server(saying("fine"))) as proxy:
         assert await proxy.ask() == (200, b"fine")
         assert proxy.decode.requests[0].json == ASKED
@@ -88,7 +113,10 @@ async def test_a_prefill_answer_that_reports_nothing_leaves_the_request_as_it_is
 
 async def test_both_get_the_clients_headers_and_one_request_id() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
-        await proxy.ask(Authorization="Bearer key", **{"X-Request-Id": "mine", "X-data-parallel-rank": "1", "TE": "x"})
+        await proxy.ask(
+            Authorization="Bearer key",
+            **{"X-Request-Id": "mine", "X-data-parallel-rank": "1", "TE": "x"},
+        )
         await proxy.ask()
         first, second = (server.requests for server in (proxy.prefill, proxy.decode))
     for request in (first, second):
@@ -107,7 +135,11 @@ async def test_nothing_is_said_for_a_client_that_reports_nothing() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         await proxy.bare(json.dumps(ASKED).encode(), "Connection: close")
         for server in (proxy.prefill, proxy.decode):
-            assert {name.lower() for name in server.requests[0].headers} == {"host", "content-length", "x-request-id"}
+            assert {name.lower() for name in server.requests[0].headers} == {
+                "host",
+                "content-length",
+                "x-request-id",
+            }
 
 
 async def test_a_packed_request_is_passed_on_unpacked() -> None:
@@ -136,11 +168,16 @@ async def test_an_answer_comes_through_byte_by_byte_and_as_it_comes() -> None:
 
 async def test_a_packed_answer_stays_packed() -> None:
     async def packed(_: web.Request) -> web.Response:
-        response = web.Response(body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}' * 9)
+        response = web.Response(
+            body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}' * 9
+        )
         response.enable_compression(web.ContentCoding.gzip)
         return response
 
-    async with between(prefilling(), Server(packed)) as proxy, aiohttp.ClientSession(auto_decompress=False) as http:
+    async with (
+        between(prefilling(), Server(packed)) as proxy,
+        aiohttp.ClientSession(auto_decompress=False) as http,
+    ):
         async with http.post(proxy.url + COMPLETIONS, json=ASKED) as through:
             got = through.headers["Content-Encoding"], await through.read()
         async with http.post(proxy.decode.url + COMPLETIONS, json=ASKED) as direct:
@@ -159,7 +196,9 @@ async def test_a_refusal_of_prefill_is_passed_on_and_decode_is_spared(status: in
 @pytest.mark.parametrize("status", [400, 503])
 async def test_a_refusal_of_decode_is_passed_on(status: int) -> None:
     error = "no <b>room</b>"
-    async with between(prefilling(), Server(saying(error, status=status, content_type="text/html"))) as proxy:
+    async with between(
+        prefilling(), Server(saying(error, status=status, content_type="text/html"))
+    ) as proxy:
         async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:
             assert (response.status, response.content_type) == (status, "text/html")
             assert await response.text() == error
@@ -196,7 +235,9 @@ async def test_decode_answers_for_both() -> None:
             assert (await response.json())["data"][0]["id"] == "m"
         async with proxy.http.get(f"{proxy.url}/version") as response:
             assert await response.json() == {"version": "0.32.0"}
-        status, body = await proxy.ask({"prompt": "four"}, path="/tokenize", Authorization="Bearer k")
+        status, body = await proxy.ask(
+            {"prompt": "four"}, path="/tokenize", Authorization="Bearer k"
+        )
         assert (status, json.loads(body)) == (200, {"count": 4, "key": "Bearer k"})
         assert await proxy.outcomes() == {}
 
@@ -221,7 +262,9 @@ async def test_a_reset_is_done_by_every_server() -> None:
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-async def test_one_server_that_did_not_makes_it_no_success(role: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_server_that_did_not_makes_it_no_success(
+    role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.1)
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].reset_answer = '{"success": false}'
@@ -263,7 +306,9 @@ def dying(*, length: int | None) -> Server:
 
 
 @pytest.mark.parametrize("length", [None, 1000])
-async def test_a_server_that_dies_ends_the_clients_connection_without_an_end(length: int | None) -> None:
+async def test_a_server_that_dies_ends_the_clients_connection_without_an_end(
+    length: int | None,
+) -> None:
     async with between(prefilling(), dying(length=length)) as proxy:
         got = await proxy.bare(json.dumps(ASKED).encode())
         assert got.startswith(b"HTTP/1.1 200")
@@ -285,7 +330,9 @@ async def test_a_server_that_dies_before_it_answers_is_named(role: str) -> None:
         status, body = await proxy.ask()
         assert status == 502
         error = json.loads(body)["error"]
-        assert error["message"].startswith(f"proxy: {role}: {servers[role].url.removeprefix('http://')}: ")
+        assert error["message"].startswith(
+            f"proxy: {role}: {servers[role].url.removeprefix('http://')}: "
+        )
         assert error["code"] == 502
         assert await proxy.outcomes() == {f"{role}_unreachable": 1}
 
@@ -301,10 +348,17 @@ async def test_a_port_that_nobody_listens_on_is_named(role: str) -> None:
         aiohttp.ClientSession() as http,
     ):
         urls = {"prefill": first, "decode": second} | {role: closed}
-        words = [f"--prefill={urls['prefill']}", f"--decode={urls['decode']}", "--address=127.0.0.1", "--port=0"]
+        words = [
+            f"--prefill={urls['prefill']}",
+            f"--decode={urls['decode']}",
+            "--address=127.0.0.1",
+            "--port=0",
+        ]
         async with running_proxy(parse(words)) as proxy:
             await proxy.readiness.look_up()
-            async with http.post(f"http://127.0.0.1:{proxy.port}{COMPLETIONS}", json=ASKED) as response:
+            async with http.post(
+                f"http://127.0.0.1:{proxy.port}{COMPLETIONS}", json=ASKED
+            ) as response:
                 assert response.status == 502
                 assert f"proxy: {role}: 127.0.0.1:" in (await response.json())["error"]["message"]
 
@@ -319,7 +373,10 @@ async def test_before_a_name_is_found_requests_are_refused() -> None:
     async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
         for path in (COMPLETIONS, "/tokenize", "/reset_prefix_cache"):
             async with http.post(f"http://127.0.0.1:{proxy.port}{path}", json=ASKED) as response:
-                assert (response.status, (await response.json())["error"]["type"]) == (502, "BadGateway")
+                assert (response.status, (await response.json())["error"]["type"]) == (
+                    502,
+                    "BadGateway",
+                )
 
 
 async def test_a_prefill_answer_that_breaks_off_is_none() -> None:

@@ -30,8 +30,12 @@ def test_prometheus_reads_every_family() -> None:
         "process_cpu_seconds": "counter",
         "process_start_time_seconds": "gauge",
     }
-    assert [sample.labels["outcome"] for sample in found["benchrun_proxy_requests"].samples] == list(OUTCOMES)
-    assert [found[f"benchrun_proxy_{name}"].samples[0].value for name in ("in_flight", "queued")] == [3, 4]
+    assert [
+        sample.labels["outcome"] for sample in found["benchrun_proxy_requests"].samples
+    ] == list(OUTCOMES)
+    assert [
+        found[f"benchrun_proxy_{name}"].samples[0].value for name in ("in_flight", "queued")
+    ] == [3, 4]
 
 
 def test_a_histogram_counts_upwards() -> None:
@@ -40,10 +44,19 @@ def test_a_histogram_counts_upwards() -> None:
         metrics.added.observe(seconds)
     samples = families(metrics)["benchrun_proxy_added_seconds"].samples
     buckets = {sample.labels["le"]: sample.value for sample in samples if "le" in sample.labels}
-    assert (buckets["0.00025"], buckets["0.0005"], buckets["0.0015"], buckets["0.002"]) == (1, 2, 2, 3)
+    assert (buckets["0.00025"], buckets["0.0005"], buckets["0.0015"], buckets["0.002"]) == (
+        1,
+        2,
+        2,
+        3,
+    )
     assert (buckets["0.5"], buckets["+Inf"]) == (3, 4)
     assert list(buckets.values()) == sorted(buckets.values())
-    others = {sample.name.rpartition("_")[2]: sample.value for sample in samples if "le" not in sample.labels}
+    others = {
+        sample.name.rpartition("_")[2]: sample.value
+        for sample in samples
+        if "le" not in sample.labels
+    }
     assert others["count"] == 4
     assert abs(others["sum"] - 7.00265) < 1e-9
 
@@ -76,5 +89,10 @@ async def test_start_and_cpu_time_are_those_of_the_process() -> None:
     before = time.time()
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         first, second = await proxy.metrics(), await proxy.metrics()
-    assert before <= first["process_start_time_seconds"] == second["process_start_time_seconds"] <= time.time()
+    assert (
+        before
+        <= first["process_start_time_seconds"]
+        == second["process_start_time_seconds"]
+        <= time.time()
+    )
     assert 0 < first["process_cpu_seconds_total"] < second["process_cpu_seconds_total"]

@@ -94,7 +94,9 @@ async def test_no_more_requests_are_under_way_than_may_be() -> None:
         return web.Response(text="{}")
 
     async with between(Server(hold), Server(saying("{}")), "--max-in-flight=2") as proxy:
-        tasks = [asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)]
+        tasks = [
+            asyncio.create_task(proxy.ask(ASKED | {"prompt": str(number)})) for number in range(5)
+        ]
         # Two are under way and two wait: the fifth is told at once.
         full, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         (refused,) = (task.result() for task in full)
@@ -166,7 +168,8 @@ async def test_the_wait_for_a_place_is_distinguished_from_what_the_proxy_adds(cl
         await asyncio.gather(first, second)
         found = await proxy.metrics()
     names = ("queue", "prefill", "added", "time_to_first_token")
-    # The first was under way, the second waited, and its client waited for the first token all the while.
+    # The first was under way, the second waited, and its client waited for the first token all the
+    # while.
     assert [found[f"benchrun_proxy_{name}_seconds_sum"] for name in names] == [0.5, 0.5, 0, 1]
     assert [found[f"benchrun_proxy_{name}_seconds_count"] for name in names] == [2, 2, 2, 2]
 

@@ -53,7 +53,9 @@ def transfer(role: str) -> str:
 def split(stack: ExitStack, *decode_flags: str) -> Iterator[tuple[str, Running, Running]]:
     """A proxy between two simulated servers, ready."""
     prefill = stack.enter_context(running("tiny", "--sim-ttft-ms=20", transfer("kv_producer")))
-    decode = stack.enter_context(running("tiny", "--sim-tpot-ms=2", transfer("kv_consumer"), *decode_flags))
+    decode = stack.enter_context(
+        running("tiny", "--sim-tpot-ms=2", transfer("kv_consumer"), *decode_flags)
+    )
     url, _ = stack.enter_context(proxy(f"--prefill={prefill.url}", f"--decode={decode.url}"))
     wait_for(url, 200)
     yield url, prefill, decode
@@ -74,7 +76,12 @@ def health(url: str) -> int:
 
 
 def complete(url: str, **more: object) -> bytes:
-    body = {"model": "tiny", "prompt": "a prompt of some words", "max_tokens": OUTPUT_TOKENS, "ignore_eos": True} | more
+    body = {
+        "model": "tiny",
+        "prompt": "a prompt of some words",
+        "max_tokens": OUTPUT_TOKENS,
+        "ignore_eos": True,
+    } | more
     headers = {"Content-Type": "application/json", **NAMED}
     request = urllib.request.Request(f"{url}/v1/completions", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request) as response:
@@ -85,7 +92,10 @@ def complete(url: str, **more: object) -> bytes:
 def page(url: str) -> dict[str, float]:
     with urllib.request.urlopen(f"{url}/metrics") as response:
         lines = response.read().decode().splitlines()
-    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")}
+    return {
+        name: float(value)
+        for name, value in (line.rsplit(" ", 1) for line in lines if line[0] != "#")
+    }
 
 
 def counted(url: str, name: str) -> float:
@@ -94,20 +104,31 @@ def counted(url: str, name: str) -> float:
 
 def without_time(answer: bytes) -> list[Any]:
     """The events of a stream, but for when each was created."""
-    events = [line.removeprefix(b"data: ") for line in answer.split(b"\n\n") if line.startswith(b"data: {")]
-    return [{key: value for key, value in json.loads(event).items() if key != "created"} for event in events]
+    events = [
+        line.removeprefix(b"data: ")
+        for line in answer.split(b"\n\n")
+        if line.startswith(b"data: {")
+    ]
+    return [
+        {key: value for key, value in json.loads(event).items() if key != "created"}
+        for event in events
+    ]
 
 
 def test_a_stream_through_it_is_that_of_the_server_and_its_blocks_were_handed_over() -> None:
     with ExitStack() as stack, split(stack) as (url, prefill, decode):
         before = counted(decode.url, "external_prefix_cache_hits_total")
         proofs = counted(prefill.url, "prompt_tokens_total")
-        through = complete(url, stream=True, prompt="p" * 300, stream_options={"include_usage": True})
+        through = complete(
+            url, stream=True, prompt="p" * 300, stream_options={"include_usage": True}
+        )
         assert counted(decode.url, "external_prefix_cache_hits_total") - before == 288
         # The prefill server generated one token for it, the decode server all of them.
         assert counted(prefill.url, "prompt_tokens_total") - proofs == 300
         assert counted(prefill.url, "generation_tokens_total") == 2
-        past = complete(decode.url, stream=True, prompt="p" * 300, stream_options={"include_usage": True})
+        past = complete(
+            decode.url, stream=True, prompt="p" * 300, stream_options={"include_usage": True}
+        )
         assert without_time(through) == without_time(past)
         assert through.endswith(b"data: [DONE]\n\n")
         assert len(without_time(through)) == OUTPUT_TOKENS + 1
@@ -140,7 +161,9 @@ def test_its_figures_add_up() -> None:
         found["benchrun_proxy_prefill_seconds_sum"] + found["benchrun_proxy_added_seconds_sum"]
         < found["benchrun_proxy_time_to_first_token_seconds_sum"]
     )
-    assert 0 < found["benchrun_proxy_added_seconds_sum"] < found["benchrun_proxy_prefill_seconds_sum"]
+    assert (
+        0 < found["benchrun_proxy_added_seconds_sum"] < found["benchrun_proxy_prefill_seconds_sum"]
+    )
 
 
 def test_it_is_there_at_once_and_says_that_it_is_not_ready() -> None:
@@ -182,9 +205,12 @@ def test_a_port_that_is_taken_is_reported_without_a_traceback() -> None:
 
 def test_nothing_of_vllm_or_the_operator_is_imported() -> None:
     listing = (
-        "import sys; import benchrun_client.proxy.server; print(*sorted({m.partition('.')[0] for m in sys.modules}))"
+        "import sys; import benchrun_client.proxy.server; print(*sorted({m.partition('.')[0] for "
+        "m in sys.modules}))"
     )
-    line = subprocess.run([sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True).stdout.split()
+    line = subprocess.run(
+        [sys.executable, "-c", listing], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.split()
     assert not {"vllm", "torch", "numpy", "transformers", "benchrun", "kubernetes"} & set(line)
 
 
@@ -204,7 +230,13 @@ def test_two_names_are_enough() -> None:
 
 
 def test_every_option_is_parsed() -> None:
-    body = ["--prefill-replicas=2", "--decode-replicas=3", "--address=::", "--port=1", "--max-in-flight=4"]
+    body = [
+        "--prefill-replicas=2",
+        "--decode-replicas=3",
+        "--address=::",
+        "--port=1",
+        "--max-in-flight=4",
+    ]
     found = parse([*BOTH, *body])
     assert (found.prefill_replicas, found.decode_replicas) == (2, 3)
     assert (found.address, found.port, found.max_in_flight) == ("::", 1, 4)
@@ -219,10 +251,15 @@ def test_every_option_is_parsed() -> None:
         [*BOTH, "--prefill-replicas=0"],
         [*BOTH, "--port=x"],
         [*BOTH, "--foo"],
-        *([BOTH[0], f"--decode={url}"] for url in ("d:8000", "https://d", "http://", "http://u:p@d", "http://d/x", "")),
+        *(
+            [BOTH[0], f"--decode={url}"]
+            for url in ("d:8000", "https://d", "http://", "http://u:p@d", "http://d/x", "")
+        ),
     ],
 )
-def test_an_invalid_option_exits_with_2(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_invalid_option_exits_with_2(
+    words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
     with pytest.raises(SystemExit) as ended:
         parse(words)
     assert ended.value.code == 2

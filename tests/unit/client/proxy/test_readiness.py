@@ -35,7 +35,13 @@ class Watched:
 
 @asynccontextmanager
 async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watched]:
-    words = [f"--prefill={prefill}", f"--decode={decode}", "--address=127.0.0.1", "--port=0", *flags]
+    words = [
+        f"--prefill={prefill}",
+        f"--decode={decode}",
+        "--address=127.0.0.1",
+        "--port=0",
+        *flags,
+    ]
     async with running_proxy(parse(words)) as proxy, aiohttp.ClientSession() as http:
         watching = asyncio.create_task(proxy.readiness.watch())
         try:
@@ -46,7 +52,11 @@ async def watched(prefill: str, decode: str, *flags: str) -> AsyncIterator[Watch
 
 @asynccontextmanager
 async def watched_between(prefill: Server, decode: Server) -> AsyncIterator[Watched]:
-    async with prefill.serving() as first, decode.serving() as second, watched(first, second) as proxy:
+    async with (
+        prefill.serving() as first,
+        decode.serving() as second,
+        watched(first, second) as proxy,
+    ):
         yield proxy
 
 
@@ -57,7 +67,10 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
-    prefill, decode = prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}'), Server(saying("{}"))
+    prefill, decode = (
+        prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}'),
+        Server(saying("{}")),
+    )
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
         (before,), (after,) = prefill.requests, decode.requests
@@ -87,13 +100,17 @@ async def test_a_server_that_refuses_the_proof_is_named_with_its_words(role: str
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].answer = saying('{"error":\n "no KV"}', status=400)
     async with watched_between(**servers) as proxy:
-        assert await proxy.comes_to(503, words=f'{role}: a first request got HTTP 400: {{"error": "no KV"}}')
+        assert await proxy.comes_to(
+            503, words=f'{role}: a first request got HTTP 400: {{"error": "no KV"}}'
+        )
         servers[role].answer = saying("{}")
         await proxy.comes_to(200)
 
 
 @pytest.mark.parametrize("role", ["prefill", "decode"])
-async def test_a_server_that_falls_ill_takes_readiness_away_until_there_is_a_new_proof(role: str) -> None:
+async def test_a_server_that_falls_ill_takes_readiness_away_until_there_is_a_new_proof(
+    role: str,
+) -> None:
     servers = {"prefill": prefilling(), "decode": Server(saying("{}"))}
     servers[role].healthy = False
     async with watched_between(**servers) as proxy:
@@ -116,14 +133,19 @@ async def test_a_server_that_dies_takes_readiness_away(role: str) -> None:
         lives = {name: AsyncExitStack() for name in servers}
         for life in lives.values():
             await stack.enter_async_context(life)
-        urls = {name: await lives[name].enter_async_context(server.serving()) for name, server in servers.items()}
+        urls = {
+            name: await lives[name].enter_async_context(server.serving())
+            for name, server in servers.items()
+        }
         proxy = await stack.enter_async_context(watched(urls["prefill"], urls["decode"]))
         await proxy.comes_to(200)
         await lives[role].aclose()
         await proxy.comes_to(503, words=f"{role}: {urls[role].removeprefix('http://')}: ")
 
 
-async def test_every_server_takes_part_and_requests_take_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_every_server_takes_part_and_requests_take_turns(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     first, second, third = prefilling(), prefilling(), prefilling()
     decode = Server(saying("{}"))
     async with AsyncExitStack() as stack:
@@ -170,8 +192,12 @@ def name_with(monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str]) 
     monkeypatch.setattr(asyncio.BaseEventLoop, "getaddrinfo", found)
 
 
-@pytest.mark.parametrize("body", ["", "{}", '{"data": []}', '{"data": [{"id": "m"}]}', "[]", "<html>"])
-async def test_a_decode_server_without_a_model_is_not_ready(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "body", ["", "{}", '{"data": []}', '{"data": [{"id": "m"}]}', "[]", "<html>"]
+)
+async def test_a_decode_server_without_a_model_is_not_ready(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def models(_: web.Request) -> web.Response:
         return web.Response(text=body)
 

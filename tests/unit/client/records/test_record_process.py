@@ -24,10 +24,14 @@ async def test_records_come_back_sealed_in_order_with_their_headlines() -> None:
     made = [await recorder.record(packed(stage)) for stage in stages]
     await recorder.stop()
     assert [open_record(body) for (_, body), _ in made] == [record_of(stage) for stage in stages]
-    assert [json.loads(line)["digest"] for _, line in made] == [envelope.digest for (envelope, _), _ in made]
+    assert [json.loads(line)["digest"] for _, line in made] == [
+        envelope.digest for (envelope, _), _ in made
+    ]
 
 
-async def test_a_recorder_that_dies_is_reported_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_recorder_that_dies_is_reported_and_not_waited_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     recorder = await RecordProcess.start()
     with pytest.raises(RunFailure, match="ended with code 1") as failure:
         await recorder.record(packed(raw_stage(ttfts=[])))

@@ -36,7 +36,9 @@ class WatchedState(RunState):
 class Client:
     """Asks one record server."""
 
-    def __init__(self, state: WatchedState, server: RecordServer, session: aiohttp.ClientSession) -> None:
+    def __init__(
+        self, state: WatchedState, server: RecordServer, session: aiohttp.ClientSession
+    ) -> None:
         self.state, self.server, self._session = state, server, session
         self.headers = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -83,7 +85,11 @@ async def test_ready_turns_200_once_everything_has_been_found(client: Client) ->
 
 async def test_a_poll_that_has_seen_nothing_is_answered_at_once(client: Client) -> None:
     delivery = await client.records("wait=30")
-    assert (delivery.run_uid, delivery.progress.phase, delivery.records) == ("run-1", "Preparing", ())
+    assert (delivery.run_uid, delivery.progress.phase, delivery.records) == (
+        "run-1",
+        "Preparing",
+        (),
+    )
 
 
 async def test_a_poll_is_held_back_until_a_record_exists(client: Client) -> None:
@@ -141,14 +147,21 @@ STRANGERS = [
     pytest.param({"Authorization": "Bearer \udcc3"}, id="no-text"),
     # What the operator of version 1 made of the run's uid, which anybody could.
     pytest.param(
-        {"Authorization": f"Bearer {hashlib.sha256(b'benchrun.nonce/1' + bytes([31]) + b'run-1').hexdigest()[:32]}"},
+        {
+            "Authorization": (
+                "Bearer "
+                f"{hashlib.sha256(b'benchrun.nonce/1' + bytes([31]) + b'run-1').hexdigest()[:32]}"
+            )
+        },
         id="derived-from-the-uid",
     ),
 ]
 
 
 @pytest.mark.parametrize("headers", STRANGERS)
-async def test_strangers_neither_read_nor_acknowledge(client: Client, headers: dict[str, str]) -> None:
+async def test_strangers_neither_read_nor_acknowledge(
+    client: Client, headers: dict[str, str]
+) -> None:
     client.state.add(sealed(0))
     client.state.fail(Failure(reason="CanaryFailed", message="no"))
     client.headers = headers
@@ -182,7 +195,11 @@ async def test_why_the_plan_could_not_be_read_is_answered_without_a_token() -> N
         async with session.post("/ack", data=ack(0)) as response:
             assert response.status == 401
     assert delivery.progress.failure is not None
-    assert (delivery.run_uid, delivery.progress.failure.reason, bodies) == ("run-1", "InvalidPlan", ())
+    assert (delivery.run_uid, delivery.progress.failure.reason, bodies) == (
+        "run-1",
+        "InvalidPlan",
+        (),
+    )
     await server.stop()
 
 
@@ -227,7 +244,8 @@ class Line:
         self._port = port
 
     async def send(self, data: bytes, *, no_more: bool = False) -> bytes:
-        """Everything that is answered until the server closes; `no_more`: with the word that nothing else will come."""
+        """Everything that is answered until the server closes; `no_more`: with the word that
+        nothing else will come."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
         writer.write(data)
         if no_more:
@@ -296,7 +314,18 @@ async def test_no_wait_at_all_is_an_answer_at_once(line: Line, wait: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "query", ["from=", "from=x", "from=1.0", "from=0x1", "seen=", "seen=new", "wait=", "wait=1s", "from=" + "9" * 5000]
+    "query",
+    [
+        "from=",
+        "from=x",
+        "from=1.0",
+        "from=0x1",
+        "seen=",
+        "seen=new",
+        "wait=",
+        "wait=1s",
+        "from=" + "9" * 5000,
+    ],
 )
 async def test_a_query_that_is_not_a_number_is_rejected(line: Line, query: str) -> None:
     assert (await line.get(f"/records?{query}"))[0] == 400
@@ -305,7 +334,12 @@ async def test_a_query_that_is_not_a_number_is_rejected(line: Line, query: str) 
 async def test_asking_from_before_the_first_gives_all(line: Line, state: WatchedState) -> None:
     for n in (0, 1):
         state.add(sealed(n))
-    assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [[0, 1], [0, 1], [1], []]
+    assert [records((await line.get(f"/records?from={n}"))[1]) for n in (-5, 0, 1, 2)] == [
+        [0, 1],
+        [0, 1],
+        [1],
+        [],
+    ]
 
 
 @pytest.mark.parametrize(
@@ -315,19 +349,28 @@ async def test_asking_from_before_the_first_gives_all(line: Line, state: Watched
         pytest.param(b"\r\n\r\n", id="empty-lines"),
         pytest.param(b"GET /records?wait=30", id="half-a-line"),
         pytest.param(b"GET /records HTTP/1.1\r\nHost", id="half-a-head"),
-        pytest.param(b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", id="half-a-body"),
+        pytest.param(
+            b"POST /ack HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", id="half-a-body"
+        ),
         pytest.param(b"\x16\x03\x01\x02\x00\x01\x00", id="tls"),
-        pytest.param(b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", id="endless-head"),
+        pytest.param(
+            b"GET /ready HTTP/1.1\r\nHost: x\r\nX: " + b"x" * 100_000 + b"\r\n\r\n",
+            id="endless-head",
+        ),
     ],
 )
-async def test_an_incomplete_request_is_ignored(line: Line, state: WatchedState, data: bytes) -> None:
+async def test_an_incomplete_request_is_ignored(
+    line: Line, state: WatchedState, data: bytes
+) -> None:
     answered = await line.send(data, no_more=True)
     assert answered == b"" or answered.split()[1].startswith(b"4")
     state.ready = True
     assert await line.get("/ready") == (200, b"ready\n")
 
 
-async def test_askers_that_leave_take_no_answer_from_those_that_stay(line: Line, state: WatchedState) -> None:
+async def test_askers_that_leave_take_no_answer_from_those_that_stay(
+    line: Line, state: WatchedState
+) -> None:
     seen = state.progress().version
     stays = asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30"))
     assert await state.holds_back(stays)  # type: ignore[arg-type]
@@ -338,9 +381,13 @@ async def test_askers_that_leave_take_no_answer_from_those_that_stay(line: Line,
     assert (status, records(body)) == (200, [0])
 
 
-async def test_every_asker_that_waits_hears_of_the_same_change(line: Line, state: WatchedState) -> None:
+async def test_every_asker_that_waits_hears_of_the_same_change(
+    line: Line, state: WatchedState
+) -> None:
     seen = state.progress().version
-    waiting = [asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)]
+    waiting = [
+        asyncio.create_task(line.get(f"/records?from=0&seen={seen}&wait=30")) for _ in range(8)
+    ]
     for _ in waiting:
         assert await state.holds_back(waiting[0])  # type: ignore[arg-type]
     state.add(sealed(0))
@@ -348,7 +395,10 @@ async def test_every_asker_that_waits_hears_of_the_same_change(line: Line, state
 
 
 def posted(body: bytes, authorization: str = AUTHORIZATION) -> bytes:
-    head = f"POST /ack HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = (
+        f"POST /ack HTTP/1.1\r\nHost: x\r\n{authorization}Connection: close\r\nContent-Length: "
+        f"{len(body)}\r\n\r\n"
+    )
     return head.encode() + body
 
 
@@ -406,4 +456,6 @@ async def test_metrics_are_of_prometheus_form(line: Line, state: WatchedState) -
     assert "benchrun_client_records 1" in lines
     families = [text.split()[2] for text in lines if text.startswith("# TYPE")]
     assert [text.split()[2] for text in lines if text.startswith("# HELP")] == families
-    assert sum(text.endswith(" 1") and "phase=" in text for text in lines) == 1, "one phase at a time"
+    assert sum(text.endswith(" 1") and "phase=" in text for text in lines) == 1, (
+        "one phase at a time"
+    )

@@ -46,7 +46,9 @@ def state(*, made: int = 0, size: int = 8) -> RunState:
 def sequences(delivered: tuple[Delivery, tuple[bytes, ...]]) -> list[int]:
     """Of the records, whose bodies are beside their envelopes."""
     delivery, bodies = delivered
-    assert [hashlib.sha256(body).hexdigest() for body in bodies] == [each.digest for each in delivery.records]
+    assert [hashlib.sha256(body).hexdigest() for body in bodies] == [
+        each.digest for each in delivery.records
+    ]
     return [each.sequence for each in delivery.records]
 
 
@@ -98,7 +100,9 @@ def test_a_delivery_is_bounded_in_size_but_never_empty_when_there_is_a_record() 
     assert sequences(state(made=8, size=MAX_PACKED_BYTES).delivery(first=0)) == list(range(fit))
 
 
-@pytest.mark.parametrize("token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"])
+@pytest.mark.parametrize(
+    "token", ["", TOKEN[:-1], TOKEN + "0", TOKEN.upper(), TOKEN_DIGEST, "ünïcode", "\udcff"]
+)
 def test_a_wrong_token_opens_nothing(token: str) -> None:
     book = state()
     assert (book.may_read(token), book.may_acknowledge(token)) == (False, False)
@@ -158,7 +162,9 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(first=st.integers(-2, MOST + 2), seen=st.integers(-1, 2 * MOST))
     def somebody_asks(self, first: int, seen: int) -> None:
-        assert self.book.has_news(first=first, seen=seen) is (self.made > first or self.book.progress().version > seen)
+        assert self.book.has_news(first=first, seen=seen) is (
+            self.made > first or self.book.progress().version > seen
+        )
         kept = [n for n in range(self.stored, self.made) if n >= first]
         assert sequences(self.book.delivery(first=first)) == kept[:MAX_ENVELOPES]
 
@@ -197,7 +203,9 @@ TestStateMachine = StateMachine.TestCase
 
 
 @given(st.integers(0, 10), st.integers(0, 10))
-def test_a_run_is_delivered_once_it_is_done_and_every_record_is_stored(made: int, stored: int) -> None:
+def test_a_run_is_delivered_once_it_is_done_and_every_record_is_stored(
+    made: int, stored: int
+) -> None:
     book = RunState()
     answers: list[int] = []
     book.listen(lambda: answers.append(1))

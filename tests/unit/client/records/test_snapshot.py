@@ -1,4 +1,5 @@
-"""Reading a metrics page: the wanted counters, summed over engines; anything else is None and never an error."""
+"""Reading a metrics page: the wanted counters, summed over engines; anything else is None and never
+an error."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,7 +8,14 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
-from benchrun_client.server.counter_snapshots import Snapshot, Snapshots, parse_metrics, take, take_idle, take_settled
+from benchrun_client.server.counter_snapshots import (
+    Snapshot,
+    Snapshots,
+    parse_metrics,
+    take,
+    take_idle,
+    take_settled,
+)
 from unit.client.servers import Handler, answering, serving
 
 FINISH_REASONS = ("stop", "length", "abort", "error", "repetition")
@@ -59,7 +67,9 @@ def showing(*pages: str) -> Handler:
 @pytest.mark.parametrize("value", ["NaN", "+Inf", "-Inf"])
 def test_the_sum_of_engines_of_which_one_has_no_value_is_unknown(value: str) -> None:
     page = f'vllm:generation_tokens_total{{engine="0"}} 17\nvllm:generation_tokens_total{{engine="1"}} {value}\n'
-    assert parse_metrics(page + "vllm:request_success_total 2\n") == Snapshot({"request_success_total": 2.0}, None)
+    assert parse_metrics(page + "vllm:request_success_total 2\n") == Snapshot(
+        {"request_success_total": 2.0}, None
+    )
 
 
 def snapshot(successes: float) -> Snapshot:
@@ -89,10 +99,14 @@ def test_wanted_counters_are_summed_over_engines_and_labels() -> None:
 
 
 def test_a_recorded_page_has_a_counter_for_each_reason() -> None:
-    read = parse_metrics((Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8"))
+    read = parse_metrics(
+        (Path(__file__).parents[2] / "measure/pages/vllm-0.32.0.txt").read_text(encoding="utf-8")
+    )
     assert read is not None
     reasons = {name: value for name, value in read.counters.items() if name.startswith("finished_")}
-    assert reasons == {f"finished_{reason}_total": float(reason == "length") for reason in FINISH_REASONS}
+    assert reasons == {
+        f"finished_{reason}_total": float(reason == "length") for reason in FINISH_REASONS
+    }
     assert read.counters["request_success_total"] == 1.0
 
 
@@ -125,7 +139,8 @@ def test_counters_that_are_too_large_together_are_left_out() -> None:
     [
         pytest.param("", id="empty"),
         pytest.param(
-            "process_start_time_seconds 1.0\nprocess_cpu_seconds_total 2.0\nother_total 3\n", id="another-server"
+            "process_start_time_seconds 1.0\nprocess_cpu_seconds_total 2.0\nother_total 3\n",
+            id="another-server",
         ),
         pytest.param("vllm:request_success_total\nvllm:num_requests_running{ x\n", id="cut-short"),
         pytest.param('vllm:request_success_total{a="b"} much\n', id="no-number"),
@@ -157,7 +172,9 @@ async def silent(_: web.Request) -> web.Response:
         pytest.param(silent, id="silent"),
     ],
 )
-async def test_a_page_that_cannot_be_read_is_none_and_another_servers_is_read(handler: Handler) -> None:
+async def test_a_page_that_cannot_be_read_is_none_and_another_servers_is_read(
+    handler: Handler,
+) -> None:
     async with (
         serving(metrics=handler) as bad,
         serving(metrics=showing(page(3))) as good,
@@ -176,7 +193,11 @@ async def test_a_server_that_is_gone_is_none() -> None:
 async def settled(before: float, completed: int, handler: Handler) -> Snapshots:
     async with aiohttp.ClientSession() as session, serving(metrics=handler) as url:
         return await take_settled(
-            session, [f"{url}/metrics"], before=[snapshot(before)], completed=completed, answering=[True]
+            session,
+            [f"{url}/metrics"],
+            before=[snapshot(before)],
+            completed=completed,
+            answering=[True],
         )
 
 
@@ -213,7 +234,9 @@ async def test_a_server_that_counts_nothing_is_not_waited_for() -> None:
         return web.Response(text="no counters")
 
     async with serving(metrics=counting) as url, aiohttp.ClientSession() as session:
-        assert await take_settled(session, [f"{url}/metrics"], before=[None], completed=5, answering=[True]) == [None]
+        assert await take_settled(
+            session, [f"{url}/metrics"], before=[None], completed=5, answering=[True]
+        ) == [None]
     assert len(reads) == 1
 
 
@@ -223,11 +246,17 @@ async def test_servers_are_idle_when_none_runs_a_request() -> None:
         serving(metrics=answering(500, text="")) as mute,
         aiohttp.ClientSession() as session,
     ):
-        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"]) == [snapshot(3), None]
+        assert await take_idle(session, [f"{busy}/metrics", f"{mute}/metrics"]) == [
+            snapshot(3),
+            None,
+        ]
 
 
 async def test_a_server_that_never_idles_is_not_waited_for_any_longer() -> None:
-    async with serving(metrics=showing(page(1, running=1))) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(metrics=showing(page(1, running=1))) as url,
+        aiohttp.ClientSession() as session,
+    ):
         (taken,) = await take_idle(session, [f"{url}/metrics"])
     assert taken == Snapshot({"request_success_total": 1.0}, 1.0)
 

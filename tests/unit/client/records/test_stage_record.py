@@ -39,14 +39,27 @@ from unit.client.plans import raw_stage
 
 def test_a_record_holds_every_request_in_microseconds() -> None:
     columns = record_of(raw_stage(due=[100.0, 100.25])).requests
-    assert (columns.start_us, columns.queue_us, columns.ttft_us) == ((0, 500_000), (0, 250_000), (100_000, 0))
-    assert (columns.e2el_us, columns.input_tokens, columns.output_tokens) == ((170_000, 0), (32, 32), (4, 0))
+    assert (columns.start_us, columns.queue_us, columns.ttft_us) == (
+        (0, 500_000),
+        (0, 250_000),
+        (100_000, 0),
+    )
+    assert (columns.e2el_us, columns.input_tokens, columns.output_tokens) == (
+        (170_000, 0),
+        (32, 32),
+        (4, 0),
+    )
     assert (columns.asked_tokens, columns.ended, columns.ok) == ((4, 4), (1, 0), (1, 0))
 
 
 def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
     both = {"ok": [True, True], "ended": [True, True]}
-    assert record_of(raw_stage(input_lens=[33, 31], expected_lens=[30, 32], **both)).expected_input_tokens == 62
+    assert (
+        record_of(
+            raw_stage(input_lens=[33, 31], expected_lens=[30, 32], **both)
+        ).expected_input_tokens
+        == 62
+    )
     assert record_of(raw_stage(expected_lens=[30, 32])).expected_input_tokens == 30
     assert record_of(raw_stage(ended=[False, False])).expected_input_tokens == 0
 
@@ -63,8 +76,14 @@ def test_instants_are_unix_time_and_the_idle_time_is_since_the_answer_before() -
 
 
 def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
-    record = record_of(raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"]))
-    assert (record.gaps.us, record.gaps.count, record.errors) == ((20_000, 30_000), (2, 1), {"Bad Request": 1})
+    record = record_of(
+        raw_stage(itls=[[0.02, 0.03, 0.02], [9.0]], errors=["ignored", "Bad Request"])
+    )
+    assert (record.gaps.us, record.gaps.count, record.errors) == (
+        (20_000, 30_000),
+        (2, 1),
+        {"Bad Request": 1},
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +97,9 @@ def test_gaps_and_errors_are_those_of_the_requests_they_belong_to() -> None:
 def test_the_gap_behind_the_role_of_a_chat_is_not_one_between_tokens(
     gaps_ms: list[float], api: str, tokens: int
 ) -> None:
-    record = record_of(raw_stage(itls=[[0.00004, 0.02, 0.03], []], api=api, output_lens=[tokens, 0]))
+    record = record_of(
+        raw_stage(itls=[[0.00004, 0.02, 0.03], []], api=api, output_lens=[tokens, 0])
+    )
     assert record.gaps.us == tuple(round(1000 * gap) for gap in gaps_ms)
     assert record.requests.e2el_us[0] == 150_040
 
@@ -91,9 +112,14 @@ def test_the_gap_behind_the_role_of_a_chat_is_not_one_between_tokens(
         ([0.002, 0.0005], Connections(opened=2, total_us=2500, longest_us=2000)),
     ],
 )
-def test_connections_that_were_opened(connects: list[float] | None, noted: Connections | None) -> None:
+def test_connections_that_were_opened(
+    connects: list[float] | None, noted: Connections | None
+) -> None:
     raw = raw_stage()
-    assert record_of(replace(raw, instants=replace(raw.instants, connects=connects))).connections == noted
+    assert (
+        record_of(replace(raw, instants=replace(raw.instants, connects=connects))).connections
+        == noted
+    )
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:
@@ -129,12 +155,16 @@ def test_edges_keep_their_server_and_an_unread_metrics_stays_none() -> None:
 @pytest.mark.parametrize(
     ("expected", "lags"),
     [
-        pytest.param((99_000, 100_000), [n / 1000 for n in range(100, 0, -1)], id="a hundred ticks"),
+        pytest.param(
+            (99_000, 100_000), [n / 1000 for n in range(100, 0, -1)], id="a hundred ticks"
+        ),
         pytest.param((7_000, 7_000), [0.001, 0.007], id="few ticks: the latest"),
         pytest.param((None, None), [], id="none: unknown, not 0"),
     ],
 )
-def test_lag_is_its_99th_percentile_and_its_maximum(expected: tuple[int | None, int | None], lags: list[float]) -> None:
+def test_lag_is_its_99th_percentile_and_its_maximum(
+    expected: tuple[int | None, int | None], lags: list[float]
+) -> None:
     client = record_of(raw_stage(lags=lags)).client
     assert (client.lag_p99_us, client.lag_max_us) == expected
 
@@ -159,7 +189,10 @@ def test_gaps_are_kept_by_time() -> None:
     assert found is not None
     assert sum(found.gaps) == 250
     of_edge = dict(zip(found.edges_us, range(len(found.edges_us)), strict=True))
-    above = [found.above[number * len(found.edges_us) + of_edge[10_000]] for number in range(MAX_GAP_SLICES)]
+    above = [
+        found.above[number * len(found.edges_us) + of_edge[10_000]]
+        for number in range(MAX_GAP_SLICES)
+    ]
     assert (above[:19], above[21:]) == ([0] * 19, list(found.gaps[21:]))
     assert sum(above) == 50
 
@@ -169,16 +202,29 @@ def test_a_stage_without_gaps_tells_none_by_time() -> None:
 
 
 def test_a_record_of_the_version_before_is_read() -> None:
-    """It tells neither of the warm-up, nor of the models, nor of the path or the node, nor of the client's own count of prompts."""
+    """It tells neither of the warm-up, nor of the models, nor of the path or the node, nor of the
+    client's own count of prompts."""
     stored = record_of(raw_stage()).model_dump(mode="json", by_alias=True)
     del stored["warmup"], stored["expected_input_tokens"], stored["gap_slices"]
-    del stored["round_trips"], stored["client"]["node_cpu_seconds"], stored["client"]["stolen_seconds"]
+    del (
+        stored["round_trips"],
+        stored["client"]["node_cpu_seconds"],
+        stored["client"]["stolen_seconds"],
+    )
     for edge in stored["servers"]:
         del edge["models"]
     read = StageRecord.model_validate_json(json.dumps(stored))
-    assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (None, None, [None])
+    assert (read.warmup, read.expected_input_tokens, [edge.models for edge in read.servers]) == (
+        None,
+        None,
+        [None],
+    )
     assert read.gap_slices is None
-    assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (None, None, None)
+    assert (read.round_trips, read.client.node_cpu_seconds, read.client.stolen_seconds) == (
+        None,
+        None,
+        None,
+    )
 
 
 def test_path_and_node_are_passed_on() -> None:
@@ -197,7 +243,9 @@ def test_a_long_diagnostic_is_cut() -> None:
 @given(st.lists(st.floats(min_value=0, max_value=100)))
 def test_gap_counts_are_exact(gaps: list[float]) -> None:
     counted = gap_counts(Counter(map(micros, gaps)))
-    assert dict(zip(counted.us, counted.count, strict=True)) == Counter(round(gap * 1e6) for gap in gaps)
+    assert dict(zip(counted.us, counted.count, strict=True)) == Counter(
+        round(gap * 1e6) for gap in gaps
+    )
 
 
 def test_too_many_distinct_gaps_are_rounded_to_the_finest_step_that_fits() -> None:
@@ -231,7 +279,10 @@ def test_the_largest_stage_fits_into_a_record() -> None:
 
 
 def test_a_traceback_becomes_its_last_line() -> None:
-    traceback = "Traceback (most recent call last):\n  File ...\naiohttp.ClientOSError: [Errno 104] reset\n\n"
+    traceback = (
+        "Traceback (most recent call last):\n  File ...\naiohttp.ClientOSError: [Errno 104] "
+        "reset\n\n"
+    )
     assert error_counts([traceback, traceback, ""]) == {
         "aiohttp.ClientOSError: [Errno 104] reset": 2,
         "no error text": 1,
@@ -283,7 +334,9 @@ def test_a_headline_is_one_bounded_line_with_the_digest() -> None:
 
 
 def test_a_small_headline_holds_all_figures() -> None:
-    assert '"scalars":{"completed":1,"failed":1}' in headline(record_of(raw_stage()), digest="d" * 64)
+    assert '"scalars":{"completed":1,"failed":1}' in headline(
+        record_of(raw_stage()), digest="d" * 64
+    )
 
 
 def test_columns_are_equally_long() -> None:

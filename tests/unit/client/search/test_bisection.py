@@ -15,7 +15,8 @@ Steps = list[tuple[Position, Outcome]]
 
 @dataclass(frozen=True)
 class Bracket:
-    """What a search has found when it ended: the highest load that met the objectives, the lowest that did not."""
+    """What a search has found when it ended: the highest load that met the objectives, the lowest
+    that did not."""
 
     met: Decimal | None
     not_met: Decimal | None
@@ -41,7 +42,9 @@ def confirmations(steps: Steps) -> Steps:
 
 
 def bracket(steps: Steps) -> Bracket:
-    last = {position.number: (position.value, outcome) for position, outcome in looks(steps)}.values()
+    last = {
+        position.number: (position.value, outcome) for position, outcome in looks(steps)
+    }.values()
     met = [value for value, outcome in last if outcome == "Met"]
     not_met = [value for value, outcome in last if outcome != "Met"]
     return Bracket(max(met, default=None), min(not_met, default=None))
@@ -64,7 +67,9 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(["Met", "Missed", "Inconc
 @st.composite
 def searches(draw: st.DrawFn) -> Search:
     axis = draw(st.sampled_from(["rate", "concurrency"]))
-    numbers: st.SearchStrategy[Decimal] = rates if axis == "rate" else st.integers(1, 20_000).map(Decimal)
+    numbers: st.SearchStrategy[Decimal] = (
+        rates if axis == "rate" else st.integers(1, 20_000).map(Decimal)
+    )
     low, high = sorted([draw(numbers), draw(numbers)])
     return search(
         axis=axis,
@@ -85,15 +90,27 @@ def test_it_doubles_until_a_load_is_too_much_and_then_halves_the_bracket() -> No
 def test_an_uncertain_load_is_repeated_and_then_bounds_the_search() -> None:
     unclear = Decimal(4)
     steps = walked(
-        search(), lambda p: "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
+        search(),
+        lambda p: (
+            "Inconclusive" if p.value == unclear else "Met" if p.value < unclear else "Missed"
+        ),
     )
-    assert [(p.number, p.repeat) for p, _ in steps if p.value == unclear] == [(3, 1), (3, 2), (3, 3)]
+    assert [(p.number, p.repeat) for p, _ in steps if p.value == unclear] == [
+        (3, 1),
+        (3, 2),
+        (3, 3),
+    ]
     assert bracket(steps).not_met == unclear
 
 
 def test_one_repeat_that_settles_it_is_enough() -> None:
     steps = walked(search(highest="2"), lambda p: "Inconclusive" if p.repeat == 1 else "Met")
-    assert [(spelled(p.value), p.repeat) for p, _ in looks(steps)] == [("1", 1), ("1", 2), ("2", 1), ("2", 2)]
+    assert [(spelled(p.value), p.repeat) for p, _ in looks(steps)] == [
+        ("1", 1),
+        ("1", 2),
+        ("2", 1),
+        ("2", 2),
+    ]
 
 
 def test_where_the_lowest_load_is_too_much_it_ends() -> None:
@@ -111,7 +128,9 @@ def test_users_are_whole_and_the_bracket_ends_at_neighbours() -> None:
 
 
 @given(search_spec=searches(), data=st.data())
-def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Search, data: st.DataObject) -> None:
+def test_a_search_ends_within_bounds_and_never_repeats_a_load(
+    search_spec: Search, data: st.DataObject
+) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     numbers = [position.number for position, _ in steps]
     assert max(position.number for position, _ in looks(steps)) <= search_spec.max_probes
@@ -119,7 +138,9 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Searc
     assert max(position.repeat for position, _ in steps) <= search_spec.max_repeats
     assert set(numbers) == set(range(1, max(numbers) + 1))
     tried = {position.number: position.value for position, _ in looks(steps)}
-    confirmed = list({position.number: position.value for position, _ in confirmations(steps)}.values())
+    confirmed = list(
+        {position.number: position.value for position, _ in confirmations(steps)}.values()
+    )
     assert len(set(tried.values())) == len(tried)
     assert len(confirmed) <= CONFIRMATIONS
     assert all(higher > lower for higher, lower in pairwise(confirmed))
@@ -129,7 +150,9 @@ def test_a_search_ends_within_bounds_and_never_repeats_a_load(search_spec: Searc
 
 
 @given(search_spec=searches(), data=st.data())
-def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(search_spec: Search, data: st.DataObject) -> None:
+def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(
+    search_spec: Search, data: st.DataObject
+) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
     met, tried = bracket(steps).met, confirmations(steps)
     assert [position.value for position, _ in tried][:1] == ([] if met is None else [met])
@@ -141,14 +164,23 @@ def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(search_spec
 def test_the_load_found_is_confirmed_by_a_stage_of_its_own() -> None:
     steps = walked(search(highest="6"), keeps(Decimal(100)))
     (last, outcome) = steps[-1]
-    assert (last.number, last.repeat, spelled(last.value), last.confirmation, outcome) == (5, 1, "6", 1, "Met")
+    assert (last.number, last.repeat, spelled(last.value), last.confirmation, outcome) == (
+        5,
+        1,
+        "6",
+        1,
+        "Met",
+    )
     seeds = [stage_at(search(highest="6"), position).seed for position, _ in steps]
     assert len(set(seeds)) == len(seeds)
 
 
 def unconfirmed(limit: Decimal, confirmed: Decimal) -> Callable[[Position], Outcome]:
-    """A server that keeps the objectives up to one load at first, and up to another one when that is to be confirmed."""
-    return lambda position: "Met" if position.value <= (confirmed if position.confirmation else limit) else "Missed"
+    """A server that keeps the objectives up to one load at first, and up to another one when that
+    is to be confirmed."""
+    return lambda position: (
+        "Met" if position.value <= (confirmed if position.confirmation else limit) else "Missed"
+    )
 
 
 def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() -> None:
@@ -160,11 +192,16 @@ def test_a_load_that_is_not_confirmed_gives_way_to_lower_ones_by_rising_steps() 
 
 def test_below_the_lowest_load_nothing_is_confirmed_and_users_fall_by_one_at_least() -> None:
     search_spec = search(axis="concurrency", lowest="4", highest="5", tolerance_percent="5")
-    assert values(confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))) == ["5", "4"]
+    assert values(confirmations(walked(search_spec, unconfirmed(Decimal(5), Decimal(0))))) == [
+        "5",
+        "4",
+    ]
 
 
 def test_a_confirmation_is_repeated_while_it_is_not_certain() -> None:
-    steps = walked(search(highest="2"), lambda p: "Inconclusive" if p.confirmation and p.repeat < 3 else "Met")
+    steps = walked(
+        search(highest="2"), lambda p: "Inconclusive" if p.confirmation and p.repeat < 3 else "Met"
+    )
     assert [(p.number, p.repeat) for p, _ in confirmations(steps)] == [(3, 1), (3, 2), (3, 3)]
 
 
@@ -178,7 +215,9 @@ def test_whatever_comes_the_loads_that_met_lie_below_those_that_did_not(
 
 
 @given(search_spec=searches(), share=st.floats(0, 1.2))
-def test_enough_probes_bracket_the_truth_within_the_tolerance(search_spec: Search, share: float) -> None:
+def test_enough_probes_bracket_the_truth_within_the_tolerance(
+    search_spec: Search, share: float
+) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
     low, high = Decimal(search_spec.lowest), Decimal(search_spec.highest)
     truth = low + (high - low) * Decimal(share)

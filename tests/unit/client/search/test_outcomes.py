@@ -1,4 +1,5 @@
-"""Whether the stages of a load meet the objectives of a search: as the operator judges the same records."""
+"""Whether the stages of a load meet the objectives of a search: as the operator judges the same
+records."""
 
 import random
 from dataclasses import replace
@@ -10,7 +11,16 @@ from benchrun.judge.results import cell_context
 from benchrun.judge.search_results import outcome_of as outcome_of_row
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import probed_cells
-from benchrun_client.contract import Limit, Outcome, Probe, RequestSample, Search, certainty, open_stage_id, stage_parts
+from benchrun_client.contract import (
+    Limit,
+    Outcome,
+    Probe,
+    RequestSample,
+    Search,
+    certainty,
+    open_stage_id,
+    stage_parts,
+)
 from benchrun_client.search.bisection import Position, load_result, outcome_of
 from benchrun_client.stage_record import RawStage, record_of
 from truth_kit.searches import case_of, simulated
@@ -23,11 +33,14 @@ CONFIRMATION = Position(2, 1, Decimal(1), confirmation=1)
 
 
 def limit(metric: str, percentile: str, milliseconds: int) -> Limit:
-    return Limit.model_validate({"metric": metric, "percentile": percentile, "max_milliseconds": milliseconds})
+    return Limit.model_validate(
+        {"metric": metric, "percentile": percentile, "max_milliseconds": milliseconds}
+    )
 
 
 def stage(*ttft_ms: float, failed: int = 0, apart_seconds: float = 1.0) -> RawStage:
-    """Answers of three tokens, 10 ms apart, whose first came after so long; requests are so far apart. Then some that failed."""
+    """Answers of three tokens, 10 ms apart, whose first came after so long; requests are so far
+    apart. Then some that failed."""
     count = len(ttft_ms) + failed
     sent = [100.0 + apart_seconds * n for n in range(count)]
     ok = [True] * len(ttft_ms) + [False] * failed
@@ -63,14 +76,23 @@ def judged(search_spec: Search, *stages: RawStage, here: Position = LOOK) -> str
         }
     }
     objectives = [
-        {"metric": each.metric, "percentile": each.percentile, "maxMilliseconds": each.max_milliseconds}
+        {
+            "metric": each.metric,
+            "percentile": each.percentile,
+            "maxMilliseconds": each.max_milliseconds,
+        }
         for each in search_spec.objectives
     ]
     run_spec = spec(workloads=[workload(load=load, requests=5000)], objectives=objectives)
     probe = Probe(value=f"{here.value}", ends_search=False, confirms=here.confirmation > 0)
     records = [
         record_of(
-            replace(each, stage_id=open_stage_id("chat", 1, repeat), prompts_digest=f"{repeat:064x}", probe=probe)
+            replace(
+                each,
+                stage_id=open_stage_id("chat", 1, repeat),
+                prompts_digest=f"{repeat:064x}",
+                probe=probe,
+            )
         )
         for repeat, each in enumerate(stages, start=1)
     ]
@@ -93,7 +115,8 @@ def test_met_missed_and_neither() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metric", "met", "missed"), [("TTFT", 30, 29), ("E2EL", 50, 49), ("TPOT", 10, 9), ("ITL", 10, 9)]
+    ("metric", "met", "missed"),
+    [("TTFT", 30, 29), ("E2EL", 50, 49), ("TPOT", 10, 9), ("ITL", 10, 9)],
 )
 def test_each_latency_is_held_against_its_own_limit(metric: str, met: int, missed: int) -> None:
     assert both(search(objectives=(limit(metric, "90", met),)), stage(*[30] * 100)) == "Met"
@@ -113,7 +136,11 @@ def test_every_objective_counts() -> None:
 
 def test_a_confirmation_takes_more_than_a_look() -> None:
     search_spec = search(objectives=(limit("TTFT", "99", 100),))
-    for values, look, confirmation in ((368, "Met", "Inconclusive"), (585, "Met", "Inconclusive"), (590, "Met", "Met")):
+    for values, look, confirmation in (
+        (368, "Met", "Inconclusive"),
+        (585, "Met", "Inconclusive"),
+        (590, "Met", "Met"),
+    ):
         assert both(search_spec, stage(*[50] * values)) == look
         assert both(search_spec, stage(*[50] * values), here=CONFIRMATION) == confirmation
 
@@ -147,7 +174,10 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
     seen = set()
     for seed in range(8):
         chance = random.Random(seed)
-        metric, percentile = chance.choice(("TTFT", "E2EL", "TPOT", "ITL")), chance.choice(("50", "90", "95", "99"))
+        metric, percentile = (
+            chance.choice(("TTFT", "E2EL", "TPOT", "ITL")),
+            chance.choice(("50", "90", "95", "99")),
+        )
         search_spec = search(
             axis=axis,
             objectives=(limit(metric, percentile, chance.choice((9, 10, 60, 120, 300, 900))),),
@@ -162,11 +192,15 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
 
 
 def test_a_few_late_requests_close_together_do_not_hide_that_the_limit_is_kept() -> None:
-    # Far below the limit's load; without an upper bound of the inflation (WORTH_A_PART) 10 of 12 are Met.
+    # Far below the limit's load; without an upper bound of the inflation (WORTH_A_PART) 10 of 12
+    # are Met.
     case = case_of(1, None, 0.6, 90, 1000)
     outcomes = []
     for seed in range(12):
-        stages = [simulated(case, 0.6 * case.truth, 1000, random.Random(seed * 10 + repeat)) for repeat in range(2)]
+        stages = [
+            simulated(case, 0.6 * case.truth, 1000, random.Random(seed * 10 + repeat))
+            for repeat in range(2)
+        ]
         times = [[end - begin for begin, end in zip(*each, strict=True)] for each in stages]
         sample = RequestSample([stage_parts(*each) for each in stages], times)
         outcomes.append(certainty(sample, 90, case.limit_ms).outcome)

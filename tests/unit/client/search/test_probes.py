@@ -23,7 +23,11 @@ COUNTER = TokenCounter(HubTokenizer())
 
 def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
     seventh = stage_at(search(), Position(7, 2, Decimal("11.310")))
-    assert (seventh.id, seventh.repeat, seventh.load) == ("chat/search-07/r2", 2, LoadPoint(request_rate="11.31"))
+    assert (seventh.id, seventh.repeat, seventh.load) == (
+        "chat/search-07/r2",
+        2,
+        LoadPoint(request_rate="11.31"),
+    )
     assert seventh.seed == (7 - 1) * 3 + 1
     users = stage_at(search(axis="concurrency"), Position(1, 1, Decimal(8)))
     assert users.load == LoadPoint(max_concurrency=8)
@@ -41,7 +45,9 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
     assert len(set(seeds)) == len(seeds) == 45
 
 
-@pytest.mark.parametrize("changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}])
+@pytest.mark.parametrize(
+    "changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}]
+)
 def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
         search(**changes)
@@ -58,20 +64,25 @@ def test_a_plan_measures_something() -> None:
         Plan.model_validate({**plan().model_dump(), "stages": ()})
 
 
-# ---- prompts ----------------------------------------------------------------------------------------------------------
+# ---- prompts
+# ----------------------------------------------------------------------------------------------------------
 
 
 def test_random_prompts_of_probes_are_left_for_later_and_begin_as_no_other() -> None:
     given = plan(stage(), searches=(search(),), warmups=(warmup(),))
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     assert [len(samples) for samples in (*traffic.stages, *traffic.warmups)] == [4, 2]
-    assert {stage_id: len(samples) for stage_id, samples in traffic.probes.items()} == {"chat/search-01/r1": 40}
+    assert {stage_id: len(samples) for stage_id, samples in traffic.probes.items()} == {
+        "chat/search-01/r1": 40
+    }
     assert {tuple(s.prompt.split()[:8]) for s in traffic.stages[0]} <= set(traffic.starts)
 
 
 def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> None:
     policy: CachePolicy = "Share"
-    search_spec = search(max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5)
+    search_spec = search(
+        max_probes=2, max_repeats=1, highest="4", duration_seconds=10, seeds=(3,) * 5
+    )
     given = plan(stage(workload="other"), searches=(search_spec,), cache_policy=policy)
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
     one, two = traffic.probes["chat/search-01/r1"], traffic.probes["chat/search-02/r1"]
@@ -96,13 +107,17 @@ class PromptWriter:
         self.written.append((search_spec.id, numbers))
         samples = tuple(Sample(f"{search_spec.id} {n}", 2, 2) for n in range(numbers[-1]))
         done: Future[bytes] = Future()
-        done.set_result(pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None)))
+        done.set_result(
+            pickle.dumps(((samples, {n: prompts_digest(samples[:n]) for n in numbers}), None))
+        )
         return done
 
 
 async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
     search_spec, writer = search(duration_seconds=10, max_repeats=2), PromptWriter()
-    prompts = SearchPrompts({"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write)
+    prompts = SearchPrompts(
+        {"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write
+    )
     here = first(search_spec)
     outcomes: tuple[Outcome, ...] = ("Met", "Met", "Inconclusive", "Missed")
     for outcome in outcomes:

@@ -1,4 +1,5 @@
-"""The process that writes prompts, for real: it reads a tokenizer, writes what is asked, and tells why it can't."""
+"""The process that writes prompts, for real: it reads a tokenizer, writes what is asked, and tells
+why it can't."""
 
 import pickle
 from pathlib import Path
@@ -55,7 +56,9 @@ async def test_a_tokenizer_that_is_not_there_is_reported_by_its_own_reason(tmp_p
     await writer.stop()
 
 
-async def test_a_writer_that_dies_is_reported_and_not_waited_for(capfd: pytest.CaptureFixture[str]) -> None:
+async def test_a_writer_that_dies_is_reported_and_not_waited_for(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
     writer = await PromptWriter.start()
     with pytest.raises(RunFailure, match="the prompt writer process ended with code 1"):
         await writer.write(long(3), (3,))

@@ -6,7 +6,12 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client.contract import CacheReset
-from benchrun_client.server.cache_reset import MAX_ANSWER_CHARACTERS, RESET_SECONDS, RETRY_SECONDS, reset_caches
+from benchrun_client.server.cache_reset import (
+    MAX_ANSWER_CHARACTERS,
+    RESET_SECONDS,
+    RETRY_SECONDS,
+    reset_caches,
+)
 from unit.client.servers import Handler, answering, serving, serving_at
 
 NESTED = "[" * 5000 + "]" * 5000
@@ -46,7 +51,9 @@ async def test_a_reset_asks_for_external_tiers_too_and_believes_the_body() -> No
 
 
 async def test_a_refusal_with_status_200_is_retried() -> None:
-    assert await reset_of(resetting(HELD, HELD, DONE)) == CacheReset(succeeded=True, attempts=3, answer=DONE[1])
+    assert await reset_of(resetting(HELD, HELD, DONE)) == CacheReset(
+        succeeded=True, attempts=3, answer=DONE[1]
+    )
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 408, 409, 429, 500, 503])
@@ -73,12 +80,18 @@ async def test_an_empty_answer_is_that_of_older_versions_which_the_hit_ratio_wil
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        pytest.param("there is no /reset_prefix_cache; the server needs VLLM_SERVER_DEV_MODE=1", 404, id="not there"),
+        pytest.param(
+            "there is no /reset_prefix_cache; the server needs VLLM_SERVER_DEV_MODE=1",
+            404,
+            id="not there",
+        ),
         pytest.param("HTTP 403: go away", 403, id="forbidden"),
         pytest.param("HTTP 405: go away", 405, id="another method"),
     ],
 )
-async def test_what_another_attempt_would_not_change_is_reported_at_once(words: str, status: int) -> None:
+async def test_what_another_attempt_would_not_change_is_reported_at_once(
+    words: str, status: int
+) -> None:
     failed = await reset_of(resetting((status, "go\naway"), DONE))
     assert (failed.succeeded, failed.attempts) == (False, 1)
     assert failed.answer.endswith(words)
@@ -86,14 +99,27 @@ async def test_what_another_attempt_would_not_change_is_reported_at_once(words: 
 
 @pytest.mark.parametrize(
     "body",
-    ["<html>ok</html>", NESTED, "[]", "true", "{}", '{"success": "true"}', '{"success": 1}', '{"success": null}'],
+    [
+        "<html>ok</html>",
+        NESTED,
+        "[]",
+        "true",
+        "{}",
+        '{"success": "true"}',
+        '{"success": 1}',
+        '{"success": null}',
+    ],
 )
-async def test_a_body_that_does_not_say_so_is_no_success(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_say_so_is_no_success(
+    body: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.1)
     assert not (await reset_of(resetting((200, body)))).succeeded
 
 
-async def test_a_server_that_is_gone_is_a_reset_that_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_gone_is_a_reset_that_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchrun_client.server.cache_reset.RESET_SECONDS", 0.2)
     async with serving() as url:
         pass
@@ -103,7 +129,9 @@ async def test_a_server_that_is_gone_is_a_reset_that_failed(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
-async def test_all_servers_must_do_it_and_those_that_did_get_no_second_request(order: Sequence[int]) -> None:
+async def test_all_servers_must_do_it_and_those_that_did_get_no_second_request(
+    order: Sequence[int],
+) -> None:
     quick: Asked = []
     slow: Asked = []
     async with (

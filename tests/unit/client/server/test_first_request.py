@@ -32,8 +32,13 @@ def html(status: int) -> Handler:
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
-    async with serving(v1_completions=handler, v1_chat_completions=handler) as url, aiohttp.ClientSession() as session:
-        await send_canary(session, url, api=api, model="tiny", run_uid="run-1", served=("big", "small"))
+    async with (
+        serving(v1_completions=handler, v1_chat_completions=handler) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        await send_canary(
+            session, url, api=api, model="tiny", run_uid="run-1", served=("big", "small")
+        )
 
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])
@@ -47,19 +52,36 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
     await canary(answer, api=api)
     assert len(requests) == 1
     assert (requests[0]["model"], requests[0]["temperature"]) == ("tiny", 0)
-    assert ("messages" in requests[0], "prompt" in requests[0]) == (api == "Chat", api == "Completions")
+    assert ("messages" in requests[0], "prompt" in requests[0]) == (
+        api == "Chat",
+        api == "Completions",
+    )
 
 
 @pytest.mark.parametrize(
     ("reason", "words", "handler"),
     [
-        pytest.param("EndpointNotFound", "404: Not Found", saying(404, {"detail": "Not Found"}), id="no-such-path"),
-        pytest.param("EndpointNotFound", "404: nothing here", answering(404, text="nothing here"), id="plain-404"),
+        pytest.param(
+            "EndpointNotFound",
+            "404: Not Found",
+            saying(404, {"detail": "Not Found"}),
+            id="no-such-path",
+        ),
+        pytest.param(
+            "EndpointNotFound",
+            "404: nothing here",
+            answering(404, text="nothing here"),
+            id="plain-404",
+        ),
         pytest.param("EndpointNotFound", 'HTML page \\("Sign in please"\\)', html(200), id="page"),
         pytest.param("EndpointNotFound", "502 with an HTML page", html(502), id="gateway-page"),
         pytest.param("EndpointNotFound", "403 with an HTML page", html(403), id="login-page"),
-        pytest.param("EndpointNotFound", "200 with text/plain", answering(200, text="hello"), id="text"),
-        pytest.param("EndpointNotFound", "not with a JSON object", saying(200, [1]), id="json-list"),
+        pytest.param(
+            "EndpointNotFound", "200 with text/plain", answering(200, text="hello"), id="text"
+        ),
+        pytest.param(
+            "EndpointNotFound", "not with a JSON object", saying(200, [1]), id="json-list"
+        ),
         pytest.param(
             "ModelNotServed",
             "The model `tiny` does not exist. It serves: big, small. Requested: tiny",
@@ -73,16 +95,36 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
             id="other-model-in-old-words",
         ),
         pytest.param(
-            "Unauthorized", "401: Unauthorized.*apiKeySecretRef", saying(401, {"error": "Unauthorized"}), id="no-key"
+            "Unauthorized",
+            "401: Unauthorized.*apiKeySecretRef",
+            saying(401, {"error": "Unauthorized"}),
+            id="no-key",
         ),
         pytest.param("Unauthorized", "403: no", answering(403, text="no"), id="forbidden"),
-        pytest.param("CanaryFailed", "500: EngineDead", saying(500, {"error": {"message": "EngineDead"}}), id="dead"),
-        pytest.param("CanaryFailed", "400: too long", saying(400, {"error": {"message": "too long"}}), id="refused"),
         pytest.param(
-            "CanaryFailed", "no completion token", saying(200, {"usage": {"completion_tokens": 0}}), id="empty"
+            "CanaryFailed",
+            "500: EngineDead",
+            saying(500, {"error": {"message": "EngineDead"}}),
+            id="dead",
         ),
-        pytest.param("CanaryFailed", "no completion token", saying(200, {"choices": []}), id="uncounted"),
-        pytest.param("CanaryFailed", "no completion token", saying(200, {"usage": "much"}), id="odd-usage"),
+        pytest.param(
+            "CanaryFailed",
+            "400: too long",
+            saying(400, {"error": {"message": "too long"}}),
+            id="refused",
+        ),
+        pytest.param(
+            "CanaryFailed",
+            "no completion token",
+            saying(200, {"usage": {"completion_tokens": 0}}),
+            id="empty",
+        ),
+        pytest.param(
+            "CanaryFailed", "no completion token", saying(200, {"choices": []}), id="uncounted"
+        ),
+        pytest.param(
+            "CanaryFailed", "no completion token", saying(200, {"usage": "much"}), id="odd-usage"
+        ),
     ],
 )
 async def test_a_bad_answer_has_a_reason(reason: str, words: str, handler: Handler) -> None:
@@ -104,7 +146,9 @@ async def test_a_connection_that_breaks_is_reported() -> None:
     assert failure.value.reason == "CanaryFailed"
 
 
-@pytest.mark.parametrize("body", ["word " * 10_000, json.dumps({"error": {"message": "x" * 10_000}})])
+@pytest.mark.parametrize(
+    "body", ["word " * 10_000, json.dumps({"error": {"message": "x" * 10_000}})]
+)
 def test_the_servers_words_are_bounded(body: str) -> None:
     assert len(words_of(Answer(400, "text/plain", body))) <= MAX_WORDS_OF_SERVER
 
@@ -118,7 +162,10 @@ def test_an_empty_body_is_called_one() -> None:
     [
         pytest.param(
             {"a": 4096, "b": None},
-            saying(200, {"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": None}]}),
+            saying(
+                200,
+                {"data": [{"id": "a", "max_model_len": 4096}, {"id": "b", "max_model_len": None}]},
+            ),
             id="vllm",
         ),
         pytest.param({}, saying(401, {"error": "Unauthorized"}), id="no-key"),
@@ -126,7 +173,9 @@ def test_an_empty_body_is_called_one() -> None:
         pytest.param({}, saying(200, {"data": [7]}), id="odd"),
     ],
 )
-async def test_served_models_are_what_the_server_lists(expected: dict[str, int | None], handler: Handler) -> None:
+async def test_served_models_are_what_the_server_lists(
+    expected: dict[str, int | None], handler: Handler
+) -> None:
     async with serving(v1_models=handler) as url, aiohttp.ClientSession() as session:
         assert await served_models(session, url) == expected
 
@@ -146,9 +195,15 @@ def answer(status: int, body: str, content_type: str = "application/json") -> An
         pytest.param("too long", '{"object": "error", "message": "too long"}', id="older-vllm"),
         pytest.param("too long", '{"detail": "too long"}', id="fastapi"),
         pytest.param("too long", '{"error": "too long"}', id="a-word"),
-        pytest.param("first", '{"error": "first", "message": "second", "detail": "third"}', id="error-comes-first"),
+        pytest.param(
+            "first",
+            '{"error": "first", "message": "second", "detail": "third"}',
+            id="error-comes-first",
+        ),
         pytest.param("second", '{"error": null, "message": "second"}', id="null-says-nothing"),
-        pytest.param("second", '{"error": {}, "message": "second"}', id="an-empty-one-says-nothing"),
+        pytest.param(
+            "second", '{"error": {}, "message": "second"}', id="an-empty-one-says-nothing"
+        ),
         pytest.param('[{"loc": "a"}]', '{"detail": [{"loc": "a"}]}', id="a-list-of-problems"),
         pytest.param('{"code": 7}', '{"code": 7}', id="another-object"),
         pytest.param("[1, 2]", "[1, 2]", id="a-list"),
@@ -159,7 +214,9 @@ def answer(status: int, body: str, content_type: str = "application/json") -> An
         pytest.param("(empty body)", '""', id="an-empty-word"),
         pytest.param('{"error":', '{"error": ', id="cut-short"),
         pytest.param("an HTML page", "<html><body>secret</body></html>", id="page"),
-        pytest.param('an HTML page ("Sign in")', "  <TITLE lang=en>Sign\n in</title>", id="page-with-a-title"),
+        pytest.param(
+            'an HTML page ("Sign in")', "  <TITLE lang=en>Sign\n in</title>", id="page-with-a-title"
+        ),
     ],
 )
 def test_the_servers_error_message_is_extracted(words: str, body: str) -> None:
@@ -171,9 +228,13 @@ def test_words_that_are_nested_without_end_are_cut() -> None:
 
 
 @given(
-    st.text(max_size=200), st.sampled_from(["application/json", "text/html", "text/plain", ""]), st.integers(100, 599)
+    st.text(max_size=200),
+    st.sampled_from(["application/json", "text/html", "text/plain", ""]),
+    st.integers(100, 599),
 )
-def test_whatever_is_answered_has_short_words_on_one_line(body: str, content_type: str, status: int) -> None:
+def test_whatever_is_answered_has_short_words_on_one_line(
+    body: str, content_type: str, status: int
+) -> None:
     words = words_of(answer(status, body, content_type))
     assert 0 < len(words) <= MAX_WORDS_OF_SERVER
     assert len(words.splitlines()) == 1
@@ -183,7 +244,9 @@ def test_whatever_is_answered_has_short_words_on_one_line(body: str, content_typ
 def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
     found = canary_failure(answer(status, body), where="http://s/v1", model="m", served=())
     assert found is not None
-    assert str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
+    assert (
+        str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
+    )
 
 
 @pytest.mark.parametrize(
@@ -202,7 +265,9 @@ def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
     ],
 )
 def test_a_completion_counts_a_token_at_least(good: bool, usage: object) -> None:
-    found = canary_failure(answer(200, json.dumps({"usage": usage})), where="http://s/v1", model="m", served=())
+    found = canary_failure(
+        answer(200, json.dumps({"usage": usage})), where="http://s/v1", model="m", served=()
+    )
     assert (found is None) is good
 
 
@@ -215,12 +280,22 @@ def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
 
 @pytest.mark.parametrize(
     ("status", "reason"),
-    [(401, "Unauthorized"), (403, "Unauthorized"), (402, "CanaryFailed"), (404, "EndpointNotFound")],
+    [
+        (401, "Unauthorized"),
+        (403, "Unauthorized"),
+        (402, "CanaryFailed"),
+        (404, "EndpointNotFound"),
+    ],
 )
 def test_a_key_is_requested_where_one_lacks(status: int, reason: str) -> None:
-    found = canary_failure(answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=())
+    found = canary_failure(
+        answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=()
+    )
     assert found is not None
-    assert (found.reason, "endpoint.apiKeySecretRef" in found.message) == (reason, reason == "Unauthorized")
+    assert (found.reason, "endpoint.apiKeySecretRef" in found.message) == (
+        reason,
+        reason == "Unauthorized",
+    )
 
 
 def test_the_first_of_many_models_are_listed() -> None:
@@ -234,14 +309,19 @@ def test_the_first_of_many_models_are_listed() -> None:
     assert "It serves: no model that /v1/models lists." in none.message
 
 
-# ---- over the wire ---------------------------------------------------------------------------------------------------
+# ---- over the wire
+# ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("parts", [pytest.param(parts, id=name) for name, parts in BROKEN.items()])
 @pytest.mark.parametrize("reset", [False, True])
-async def test_half_an_answer_to_the_canary_is_a_reason_with_words(parts: tuple[bytes, ...], reset: bool) -> None:
+async def test_half_an_answer_to_the_canary_is_a_reason_with_words(
+    parts: tuple[bytes, ...], reset: bool
+) -> None:
     async with sending(*parts, reset=reset) as url, aiohttp.ClientSession() as session:
-        with pytest.raises(RunFailure, match=r"/v1/completions: .+ on the first request") as failure:
+        with pytest.raises(
+            RunFailure, match=r"/v1/completions: .+ on the first request"
+        ) as failure:
             await send_canary(session, url, api="Completions", model="m", run_uid="r", served=())
     assert failure.value.reason == "CanaryFailed"
 
@@ -267,13 +347,26 @@ async def test_a_canary_that_is_not_answered_in_time_is_reported() -> None:
     ],
 )
 async def test_a_list_of_models_that_is_none_is_empty(body: str) -> None:
-    async with serving(v1_models=answering(200, text=body)) as url, aiohttp.ClientSession() as session:
+    async with (
+        serving(v1_models=answering(200, text=body)) as url,
+        aiohttp.ClientSession() as session,
+    ):
         assert await served_models(session, url) == {}
 
 
 async def test_models_with_odd_lengths_are_served_all_the_same() -> None:
-    body = {"data": [{"id": "a", "max_model_len": "4096"}, {"id": "b"}, {"id": "c", "max_model_len": 8}, {"id": None}]}
-    async with serving(v1_models=answering(200, text=json.dumps(body))) as url, aiohttp.ClientSession() as session:
+    body = {
+        "data": [
+            {"id": "a", "max_model_len": "4096"},
+            {"id": "b"},
+            {"id": "c", "max_model_len": 8},
+            {"id": None},
+        ]
+    }
+    async with (
+        serving(v1_models=answering(200, text=json.dumps(body))) as url,
+        aiohttp.ClientSession() as session,
+    ):
         assert await served_models(session, url) == {"a": None, "b": None, "c": 8}
 
 

@@ -5,7 +5,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from benchrun_client.failures import RunFailure
-from benchrun_client.http_session import MAX_ANSWER_BYTES, answer_of, open_session, proxies_set, tls_context
+from benchrun_client.http_session import (
+    MAX_ANSWER_BYTES,
+    answer_of,
+    open_session,
+    proxies_set,
+    tls_context,
+)
 from unit.client.servers import serving
 
 
@@ -20,7 +26,9 @@ from unit.client.servers import serving
         (True, {"ALL_PROXY": "socks5://proxy"}),
     ],
 )
-def test_proxies_are_used_only_where_one_is_named(expected: bool, environment: dict[str, str]) -> None:
+def test_proxies_are_used_only_where_one_is_named(
+    expected: bool, environment: dict[str, str]
+) -> None:
     assert proxies_set(environment) is expected
 
 
@@ -35,7 +43,11 @@ async def test_the_api_key_goes_with_every_request(
         seen.append(request.headers.get("Authorization"))
         return web.Response()
 
-    async with serving(x=note) as url, open_session(tls=None, seconds=5) as session, session.get(f"{url}/x"):
+    async with (
+        serving(x=note) as url,
+        open_session(tls=None, seconds=5) as session,
+        session.get(f"{url}/x"),
+    ):
         pass
     assert seen == [expected]
 

@@ -1,4 +1,5 @@
-"""What servers say of themselves: equal words for equally configured ones, None where they say nothing."""
+"""What servers say of themselves: equal words for equally configured ones, None where they say
+nothing."""
 
 import json
 from typing import Any
@@ -30,7 +31,11 @@ LABELS = {
 
 def line(engine: int = 0, **changes: str) -> str:
     labels = {"engine": str(engine), **LABELS, **changes}
-    return "vllm:cache_config_info{" + ",".join(f'{name}="{value}"' for name, value in labels.items()) + "} 1.0\n"
+    return (
+        "vllm:cache_config_info{"
+        + ",".join(f'{name}="{value}"' for name, value in labels.items())
+        + "} 1.0\n"
+    )
 
 
 PAGE = "# TYPE vllm:cache_config_info gauge\n" + line()
@@ -50,11 +55,18 @@ def test_a_digest_is_of_the_length_that_a_record_takes() -> None:
         pytest.param(line(3), id="the engine's number"),
         pytest.param(line(0) + line(1), id="several engines alike"),
         pytest.param(
-            line(num_gpu_blocks="998", kv_cache_size_tokens="15968", kv_cache_max_concurrency="3.9"), id="sizes"
+            line(
+                num_gpu_blocks="998", kv_cache_size_tokens="15968", kv_cache_max_concurrency="3.9"
+            ),
+            id="sizes",
         ),
-        pytest.param("".join(f"vllm:noise_total {n}\n" for n in range(9)) + line(), id="the rest of the page"),
         pytest.param(
-            "vllm:cache_config_info{" + ",".join(f'{n}="{v}"' for n, v in sorted(LABELS.items())[::-1]) + "} 1\n",
+            "".join(f"vllm:noise_total {n}\n" for n in range(9)) + line(), id="the rest of the page"
+        ),
+        pytest.param(
+            "vllm:cache_config_info{"
+            + ",".join(f'{n}="{v}"' for n, v in sorted(LABELS.items())[::-1])
+            + "} 1\n",
             id="the order of the labels",
         ),
     ],
@@ -70,14 +82,18 @@ def test_equally_configured_servers_have_equal_digests_whatever(page: str) -> No
         pytest.param(line(enable_prefix_caching="False"), id="no prefix cache"),
         pytest.param(line(gpu_memory_utilization="0.9"), id="one label more"),
         pytest.param(line(0) + line(1, block_size="32"), id="one of its engines"),
-        pytest.param(line(kv_cache_dtype_skip_layers='[\\"a\\", \\"}\\"]'), id="quotes and braces within"),
+        pytest.param(
+            line(kv_cache_dtype_skip_layers='[\\"a\\", \\"}\\"]'), id="quotes and braces within"
+        ),
     ],
 )
 def test_differently_configured_servers_have_different_digests(page: str) -> None:
     assert settings_digest(page) not in (None, settings_digest(PAGE))
 
 
-@pytest.mark.parametrize("page", ["", "vllm:generation_tokens_total 1\n", 'vllm:cache_config_info_other{a="b"} 1\n'])
+@pytest.mark.parametrize(
+    "page", ["", "vllm:generation_tokens_total 1\n", 'vllm:cache_config_info_other{a="b"} 1\n']
+)
 def test_a_page_without_configuration_has_none(page: str) -> None:
     assert settings_digest(page) is None
 
@@ -88,7 +104,9 @@ async def identified(url: str) -> ServerEdge:
 
 
 def edge(url: str, **known: Any) -> ServerEdge:
-    return ServerEdge(address=url.removeprefix("http://"), role="decode", before=None, after=None, **known)
+    return ServerEdge(
+        address=url.removeprefix("http://"), role="decode", before=None, after=None, **known
+    )
 
 
 async def test_version_and_settings_are_requested_from_each_server() -> None:
@@ -143,7 +161,14 @@ async def test_the_version_is_requested_beside_the_page_under_a_path_of_its_own(
     assert paths == ["/base/version"]
 
 
-MODEL = {"id": "m", "object": "model", "created": 1, "root": "/models/m", "parent": None, "max_model_len": 4096}
+MODEL = {
+    "id": "m",
+    "object": "model",
+    "created": 1,
+    "root": "/models/m",
+    "parent": None,
+    "max_model_len": 4096,
+}
 ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_model_len": None}
 
 
@@ -151,16 +176,24 @@ ADAPTER = {"id": "lora", "created": 2, "root": "/loras/l", "parent": "m", "max_m
     ("text", "models"),
     [
         pytest.param("id=m root=/models/m max_model_len=4096", [MODEL], id="one"),
-        pytest.param("id=m root=/models/m max_model_len=4096", [MODEL | {"created": 99}], id="when does not matter"),
         pytest.param(
-            "id=lora root=/loras/l parent=m; id=m root=/models/m max_model_len=4096", [MODEL, ADAPTER], id="an adapter"
+            "id=m root=/models/m max_model_len=4096",
+            [MODEL | {"created": 99}],
+            id="when does not matter",
+        ),
+        pytest.param(
+            "id=lora root=/loras/l parent=m; id=m root=/models/m max_model_len=4096",
+            [MODEL, ADAPTER],
+            id="an adapter",
         ),
         pytest.param(None, [], id="none"),
         pytest.param(None, "models", id="no list"),
         pytest.param(None, ["m"], id="no models"),
     ],
 )
-def test_models_are_reported_by_what_equal_servers_have_alike(text: str | None, models: object) -> None:
+def test_models_are_reported_by_what_equal_servers_have_alike(
+    text: str | None, models: object
+) -> None:
     assert models_text({"object": "list", "data": models}) == text
 
 
@@ -171,11 +204,16 @@ def test_an_answer_that_is_no_list_of_models_tells_none(answer: object) -> None:
 
 def test_a_long_list_still_tells_whether_two_are_equal() -> None:
     def models_of(last: str) -> str:
-        return models_text({"data": [*({"id": f"adapter-{n:03d}"} for n in range(100)), {"id": last}]}) or ""
+        return (
+            models_text({"data": [*({"id": f"adapter-{n:03d}"} for n in range(100)), {"id": last}]})
+            or ""
+        )
 
     assert models_of("z1") == models_of("z1") != models_of("z2")
     assert len(models_of("z1")) == 300
-    assert ServerEdge(address="a", before=None, after=None, models=models_of("z1")).models == models_of("z1")
+    assert ServerEdge(
+        address="a", before=None, after=None, models=models_of("z1")
+    ).models == models_of("z1")
 
 
 async def test_models_are_requested_from_each_server() -> None:
@@ -188,20 +226,37 @@ async def test_models_are_requested_from_each_server() -> None:
     ("expected", "models"),
     [
         pytest.param(ServedModel(id="m", root="/models/m"), [MODEL], id="the one asked for"),
-        pytest.param(ServedModel(id="m", root="/models/m"), [MODEL | {"id": "other"}, MODEL], id="not the first"),
-        pytest.param(ServedModel(id="other", root="/models/m"), [MODEL | {"id": "other"}], id="another name"),
+        pytest.param(
+            ServedModel(id="m", root="/models/m"),
+            [MODEL | {"id": "other"}, MODEL],
+            id="not the first",
+        ),
+        pytest.param(
+            ServedModel(id="other", root="/models/m"), [MODEL | {"id": "other"}], id="another name"
+        ),
         pytest.param(ServedModel(id="m"), [{"id": "m"}], id="no root"),
         pytest.param(ServedModel(id="m"), [{"id": "m", "root": 7}], id="a root that is not a text"),
-        pytest.param(ServedModel(id="m"), [{"id": "m", "root": "x" * 601}], id="a root that is too long"),
+        pytest.param(
+            ServedModel(id="m"), [{"id": "m", "root": "x" * 601}], id="a root that is too long"
+        ),
         pytest.param(
             ServedModel(id="m", root="/models/base"),
-            [ADAPTER | {"id": "m", "parent": "base"}, MODEL | {"id": "base", "root": "/models/base"}],
+            [
+                ADAPTER | {"id": "m", "parent": "base"},
+                MODEL | {"id": "base", "root": "/models/base"},
+            ],
             id="of an adapter that of its model",
         ),
         pytest.param(
-            ServedModel(id="m"), [ADAPTER | {"id": "m", "parent": "gone"}], id="of an adapter of what is not listed"
+            ServedModel(id="m"),
+            [ADAPTER | {"id": "m", "parent": "gone"}],
+            id="of an adapter of what is not listed",
         ),
-        pytest.param(ServedModel(id="m"), [ADAPTER | {"id": "m", "parent": ["m"]}], id="of an adapter of nonsense"),
+        pytest.param(
+            ServedModel(id="m"),
+            [ADAPTER | {"id": "m", "parent": ["m"]}],
+            id="of an adapter of nonsense",
+        ),
         pytest.param(ServedModel(id="x" * 300), [{"id": "x" * 999}], id="a name without end"),
         pytest.param(ServedModel(id="?"), [{"id": "\ud800"}], id="half a character"),
         pytest.param(None, [{"root": "m"}, {"id": 7}, "m"], id="no names"),

@@ -12,7 +12,14 @@ import pytest
 from aiohttp import web
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import open_session, tls_context
-from benchrun_client.server.readiness import Deadline, Servers, find_healthy, find_servers, pinned, wait_healthy
+from benchrun_client.server.readiness import (
+    Deadline,
+    Servers,
+    find_healthy,
+    find_servers,
+    pinned,
+    wait_healthy,
+)
 from unit.client.plans import plan
 from unit.client.servers import Handler, answering, serving, serving_tls
 
@@ -41,11 +48,15 @@ async def test_a_name_with_one_address_in_each_family_is_one_server() -> None:
 
 async def test_without_servers_to_count_the_url_is_used_as_it_is() -> None:
     target = plan(target={"base_url": "http://no.such.host.invalid/llm/", "servers": 0}).target
-    assert await find_servers(target, Deadline(FOREVER)) == Servers(("http://no.such.host.invalid/llm",), ())
+    assert await find_servers(target, Deadline(FOREVER)) == Servers(
+        ("http://no.such.host.invalid/llm",), ()
+    )
 
 
 async def test_behind_tls_the_name_stays_for_the_certificate_names_it() -> None:
-    target = plan(target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}).target
+    target = plan(
+        target={"base_url": "https://no.such.host.invalid", "metrics_urls": ("http://m/metrics",)}
+    ).target
     assert await find_servers(target, Deadline(FOREVER)) == Servers(
         ("https://no.such.host.invalid",), ("http://m/metrics",)
     )
@@ -118,10 +129,14 @@ async def test_waiting_starts_before_anybody_listens() -> None:
     ("problem", "handlers"),
     [
         pytest.param("/health answers 503", {"health": answering(503)}, id="unhealthy"),
-        pytest.param("/v1/models answers 503", {"v1_models": answering(503)}, id="models-unavailable"),
+        pytest.param(
+            "/v1/models answers 503", {"v1_models": answering(503)}, id="models-unavailable"
+        ),
     ],
 )
-async def test_the_last_problem_is_reported_at_the_deadline(problem: str, handlers: dict[str, Handler]) -> None:
+async def test_the_last_problem_is_reported_at_the_deadline(
+    problem: str, handlers: dict[str, Handler]
+) -> None:
     async with serving(**handlers) as url:
         with pytest.raises(RunFailure, match=problem) as failure:
             await wait(url, seconds=1)
@@ -176,12 +191,16 @@ async def test_a_server_that_was_replaced_while_it_loaded_is_found_at_its_new_ad
     async with serving(health=answering(200)) as url, aiohttp.ClientSession() as session:
         monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", moved)
         name = url.replace("127.0.0.1", "servers.lab.svc")
-        servers = await find_healthy(session, plan(target={"base_url": name}).target, Deadline(FOREVER))
+        servers = await find_healthy(
+            session, plan(target={"base_url": name}).target, Deadline(FOREVER)
+        )
     assert looked_up == ["servers.lab.svc", "servers.lab.svc"]
     assert servers.urls == (url,)
 
 
-async def test_addresses_that_never_answer_are_reported_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_addresses_that_never_answer_are_reported_at_the_deadline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchrun_client.server.readiness.LOOK_AGAIN_SECONDS", 0.1)
     async with serving(health=answering(503)) as url, aiohttp.ClientSession() as session:
         with pytest.raises(RunFailure, match="/health answers 503") as late:

@@ -40,7 +40,9 @@ class Meeting:
             self.heard_of_seven.set()
 
     async def member(self, shard: int, *, plan: Plan = PLAN, answered: int = 0) -> GateClient:
-        member = GateClient(plan, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered)
+        member = GateClient(
+            plan, shard=shard, address=f"127.0.0.1:{self.port}", answered=lambda: answered
+        )
         self.members.append(member)
         await member.join()
         self.begin(member.listen())
@@ -68,7 +70,9 @@ async def meeting(shards: int) -> AsyncIterator[Meeting]:
 
 
 def ended(shard: int) -> Ended:
-    return Ended(sequence=0, requests=3, succeeded=shard, began_late_seconds=0.001 * shard, answered_at=5.0)
+    return Ended(
+        sequence=0, requests=3, succeeded=shard, began_late_seconds=0.001 * shard, answered_at=5.0
+    )
 
 
 async def test_all_wait_before_a_stage_and_get_one_instant() -> None:
@@ -116,7 +120,9 @@ async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
         assert await parts == (packed,)
 
 
-async def test_answers_of_the_others_are_heard_while_a_stage_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_answers_of_the_others_are_heard_while_a_stage_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr("benchrun_client.shards.messages.BEAT_SECONDS", 0.01)
     async with meeting(3) as here:
         await here.member(1, answered=4)
@@ -207,12 +213,16 @@ async def test_what_is_seen_from_outside_counts_as_well() -> None:
         ({"shard": "one"}, TOKEN_DIGEST, 409),
     ],
 )
-async def test_strangers_are_rejected_before_they_say_anything(changes: dict[str, str], word: str, status: int) -> None:
+async def test_strangers_are_rejected_before_they_say_anything(
+    changes: dict[str, str], word: str, status: int
+) -> None:
     query = {"run": PLAN.run_uid, "plan": PLAN.digest(), "shard": "1", **changes}
     async with meeting(2) as here, aiohttp.ClientSession() as session:
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(
-                f"http://127.0.0.1:{here.port}{GATE_PATH}", params=query, headers={"Authorization": f"Bearer {word}"}
+                f"http://127.0.0.1:{here.port}{GATE_PATH}",
+                params=query,
+                headers={"Authorization": f"Bearer {word}"},
             )
         assert refused.value.status == status
 
@@ -252,8 +262,13 @@ async def test_the_first_may_come_last() -> None:
 WAY = st.floats(min_value=1e-5, max_value=2.0)
 
 
-@given(ahead=st.floats(min_value=-1e6, max_value=1e6), ways=st.lists(st.tuples(WAY, WAY), min_size=1, max_size=8))
-def test_the_error_never_exceeds_the_stated_bound(ahead: float, ways: list[tuple[float, float]]) -> None:
+@given(
+    ahead=st.floats(min_value=-1e6, max_value=1e6),
+    ways=st.lists(st.tuples(WAY, WAY), min_size=1, max_size=8),
+)
+def test_the_error_never_exceeds_the_stated_bound(
+    ahead: float, ways: list[tuple[float, float]]
+) -> None:
     for n, (there, back) in enumerate(ways):
         found = offset_of(Answer(left=n, gate_time=n + there + ahead), came=n + there + back)
         assert abs(found.seconds - ahead) <= found.error + 1e-6

@@ -22,21 +22,37 @@ LOADS = st.builds(
 
 
 def shares(point: LoadPoint, *, requests: int, shards: int) -> list[Share]:
-    return [share_of(point, requests=requests, shard=Shard(shard, shards)) for shard in range(shards)]
+    return [
+        share_of(point, requests=requests, shard=Shard(shard, shards)) for shard in range(shards)
+    ]
 
 
-@given(point=LOADS, requests=st.integers(min_value=1, max_value=200), shards=st.integers(min_value=1, max_value=16))
-def test_requests_users_and_caps_are_divided_without_rest(point: LoadPoint, requests: int, shards: int) -> None:
+@given(
+    point=LOADS,
+    requests=st.integers(min_value=1, max_value=200),
+    shards=st.integers(min_value=1, max_value=16),
+)
+def test_requests_users_and_caps_are_divided_without_rest(
+    point: LoadPoint, requests: int, shards: int
+) -> None:
     divided = shares(point, requests=requests, shards=shards)
     users = min(point.max_concurrency or requests, requests)
     assert sorted(i for share in divided for i in share.requests) == list(range(requests))
     assert sorted(user for share in divided for user in share.users) == list(range(users))
     caps = [share.point.max_concurrency for share in divided if share.users]
-    assert caps == [None if point.max_concurrency is None else len(share.users) for share in divided if share.users]
+    assert caps == [
+        None if point.max_concurrency is None else len(share.users)
+        for share in divided
+        if share.users
+    ]
     assert {share.point.request_rate for share in divided} == {point.request_rate}
 
 
-@given(point=LOADS, requests=st.integers(min_value=1, max_value=200), shards=st.integers(min_value=1, max_value=16))
+@given(
+    point=LOADS,
+    requests=st.integers(min_value=1, max_value=200),
+    shards=st.integers(min_value=1, max_value=16),
+)
 def test_shares_differ_by_one_user_at_most(point: LoadPoint, requests: int, shards: int) -> None:
     users = [len(share.users) for share in shares(point, requests=requests, shards=shards)]
     assert max(users) - min(users) <= 1
@@ -50,7 +66,13 @@ def test_all_requests_of_a_user_are_one_shards(users: int, shards: int) -> None:
 
 
 def test_the_first_shard_always_has_the_first_request() -> None:
-    assert share_of(LoadPoint(max_concurrency=1), requests=5, shard=Shard(0, 16)).requests == (0, 1, 2, 3, 4)
+    assert share_of(LoadPoint(max_concurrency=1), requests=5, shard=Shard(0, 16)).requests == (
+        0,
+        1,
+        2,
+        3,
+        4,
+    )
 
 
 def test_with_fewer_users_than_shards_some_have_nothing_to_do() -> None:
@@ -95,24 +117,37 @@ FIRST = "run-0.run.lab.svc:8091"
 
 
 @pytest.mark.parametrize(
-    ("index", "place", "siblings"), [("0", Shard(0, 7), (1, 2)), ("1", Shard(3, 7), (4, 5)), ("2", Shard(6, 7), ())]
+    ("index", "place", "siblings"),
+    [("0", Shard(0, 7), (1, 2)), ("1", Shard(3, 7), (4, 5)), ("2", Shard(6, 7), ())],
 )
-def test_the_pods_index_tells_its_shards(index: str, place: Shard, siblings: tuple[int, ...]) -> None:
-    setup = shard_setup(shards=7, processes=3, shard=None, gate=FIRST, environment={"JOB_COMPLETION_INDEX": index})
+def test_the_pods_index_tells_its_shards(
+    index: str, place: Shard, siblings: tuple[int, ...]
+) -> None:
+    setup = shard_setup(
+        shards=7, processes=3, shard=None, gate=FIRST, environment={"JOB_COMPLETION_INDEX": index}
+    )
     assert (setup.shard, setup.siblings) == (place, siblings)
 
 
 def test_a_process_that_has_its_shard_starts_no_others() -> None:
-    setup = shard_setup(shards=4, processes=4, shard=2, gate=IN_THE_POD, environment={"JOB_COMPLETION_INDEX": "3"})
+    setup = shard_setup(
+        shards=4, processes=4, shard=2, gate=IN_THE_POD, environment={"JOB_COMPLETION_INDEX": "3"}
+    )
     assert (setup.shard, setup.siblings) == (Shard(2, 4), ())
 
 
 def test_outside_of_a_job_it_is_the_first() -> None:
-    assert shard_setup(shards=1, processes=1, shard=None, gate=IN_THE_POD, environment={}).shard.is_first
+    assert shard_setup(
+        shards=1, processes=1, shard=None, gate=IN_THE_POD, environment={}
+    ).shard.is_first
 
 
-@pytest.mark.parametrize(("gate", "address", "port"), [(IN_THE_POD, "127.0.0.1", 8091), (FIRST, "0.0.0.0", 8091)])
-def test_the_gate_is_open_to_other_pods_only_where_there_are_any(gate: str, address: str, port: int) -> None:
+@pytest.mark.parametrize(
+    ("gate", "address", "port"), [(IN_THE_POD, "127.0.0.1", 8091), (FIRST, "0.0.0.0", 8091)]
+)
+def test_the_gate_is_open_to_other_pods_only_where_there_are_any(
+    gate: str, address: str, port: int
+) -> None:
     setup = shard_setup(shards=2, processes=1, shard=None, gate=gate, environment={})
     assert (setup.gate_address, setup.gate_port) == (address, port)
 
@@ -130,7 +165,9 @@ def load(place: Shard | None) -> Load:
     divided = None
     if place is not None:
         divided = Divided(shard=place, share=share_of(point, requests=7, shard=place), begin=begin)
-    return Load(samples=SAMPLES, seed=1, point=point, api="Completions", ignore_eos=True, divided=divided)
+    return Load(
+        samples=SAMPLES, seed=1, point=point, api="Completions", ignore_eos=True, divided=divided
+    )
 
 
 def test_a_shard_sends_its_own_samples_under_its_own_cap() -> None:

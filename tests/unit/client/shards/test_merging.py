@@ -7,7 +7,14 @@ from statistics import fmean, pstdev
 from typing import Any
 
 import pytest
-from benchrun_client.contract import Connections, Distribution, Shards, StageRecord, open_record, seal
+from benchrun_client.contract import (
+    Connections,
+    Distribution,
+    Shards,
+    StageRecord,
+    open_record,
+    seal,
+)
 from benchrun_client.shards.merging import ShardedStage, figures_of, merged
 from benchrun_client.stage_record import Instants, RawStage, record_of
 from hypothesis import given, strategies as st
@@ -35,14 +42,29 @@ NAMES = dict.fromkeys(
             for word in ("mean", "median", "std", "p50", "p99.9")
             for latency in ("ttft", "tpot", "itl", "e2el")
         ),
-        *("duration", "completed", "failed", "total_input_tokens", "total_output_tokens", "request_throughput"),
-        *("output_throughput", "total_token_throughput", "max_concurrent_requests", "num_prompts", "max_concurrency"),
+        *(
+            "duration",
+            "completed",
+            "failed",
+            "total_input_tokens",
+            "total_output_tokens",
+            "request_throughput",
+        ),
+        *(
+            "output_throughput",
+            "total_token_throughput",
+            "max_concurrent_requests",
+            "num_prompts",
+            "max_concurrency",
+        ),
         *("p99_client_queue_time_ms", "max_output_tokens_per_s"),
     ),
     0.0,
 )
 TOGETHER = ShardedStage(
-    shards=Shards(count=2, start_skew_us=300, clock_error_us=40), began_unix_us=1_700_000_100_000_000, max_concurrency=7
+    shards=Shards(count=2, start_skew_us=300, clock_error_us=40),
+    began_unix_us=1_700_000_100_000_000,
+    max_concurrency=7,
 )
 
 
@@ -83,7 +105,9 @@ def whole(rows: Sequence[dict[str, Any]], **changes: Any) -> RawStage:
 
 
 def rows_of(raw: RawStage) -> list[dict[str, Any]]:
-    columns = {name: getattr(raw.instants if name in INSTANTS else raw, name) for name in PER_REQUEST}
+    columns = {
+        name: getattr(raw.instants if name in INSTANTS else raw, name) for name in PER_REQUEST
+    }
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
@@ -96,7 +120,11 @@ def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
     parts = []
     for number, shard in enumerate(sorted(set(shards), key=shards.index)):
         ahead = 512.0 * number
-        rows = [on_another_clock(row, ahead) for row, its in zip(rows_of(raw), shards, strict=True) if its == shard]
+        rows = [
+            on_another_clock(row, ahead)
+            for row, its in zip(rows_of(raw), shards, strict=True)
+            if its == shard
+        ]
         parts.append(record_of(whole(rows, unix_minus_perf=raw.unix_minus_perf - ahead)))
     return parts
 
@@ -104,18 +132,26 @@ def split(raw: RawStage, shards: Sequence[int]) -> list[StageRecord]:
 @given(st.data())
 def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> None:
     raw = data.draw(stages())
-    shards = data.draw(st.lists(st.integers(0, 3), min_size=len(raw.instants.sent), max_size=len(raw.instants.sent)))
+    shards = data.draw(
+        st.lists(
+            st.integers(0, 3), min_size=len(raw.instants.sent), max_size=len(raw.instants.sent)
+        )
+    )
     one, parts = record_of(raw), split(raw, shards)
     several = merged(parts, TOGETHER)
     for name in type(one.requests).model_fields:
         mine, theirs = getattr(several.requests, name), getattr(one.requests, name)
         # Another clock's instants are other floats: the last microsecond may round the other way.
-        assert mine == (pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs), name
+        assert mine == (
+            pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs
+        ), name
     assert (several.gaps, several.errors) == (one.gaps, one.errors)
     assert several.first_send_unix_us == pytest.approx(one.first_send_unix_us, abs=2)
     assert several.last_receive_unix_us == pytest.approx(one.last_receive_unix_us, abs=2)
     assert several.idle_before_us == pytest.approx(one.idle_before_us, abs=2)
-    figures = figures_of(one.requests, one.gaps, duration_seconds=1, max_concurrency=7, wanted=NAMES)
+    figures = figures_of(
+        one.requests, one.gaps, duration_seconds=1, max_concurrency=7, wanted=NAMES
+    )
     latencies = [name for name in figures if name.endswith("_ms") and "queue" not in name]
     assert [several.scalars[name] for name in latencies] == [figures[name] for name in latencies]
 
@@ -124,7 +160,9 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
 def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
     record = record_of(raw)
     columns, ok = record.requests, [i for i, good in enumerate(record.requests.ok) if good]
-    figures = figures_of(columns, record.gaps, duration_seconds=2.0, max_concurrency=None, wanted=NAMES)
+    figures = figures_of(
+        columns, record.gaps, duration_seconds=2.0, max_concurrency=None, wanted=NAMES
+    )
     values = {
         "ttft": [columns.ttft_us[i] / 1000 for i in ok],
         "tpot": [
@@ -132,13 +170,23 @@ def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
             for i in ok
             if columns.output_tokens[i] > 1
         ],
-        "itl": [us / 1000 for us, n in zip(record.gaps.us, record.gaps.count, strict=True) for _ in range(n)],
+        "itl": [
+            us / 1000
+            for us, n in zip(record.gaps.us, record.gaps.count, strict=True)
+            for _ in range(n)
+        ],
         "e2el": [columns.e2el_us[i] / 1000 for i in ok],
     }
     for latency, sample in values.items():
         assert figures[f"mean_{latency}_ms"] == pytest.approx(fmean(sample) if sample else 0.0)
-        assert figures[f"std_{latency}_ms"] == pytest.approx(pstdev(sample) if sample else 0.0, abs=1e-6)
-        for percent, name in ((Fraction(50), "median"), (Fraction(50), "p50"), (Fraction("99.9"), "p99.9")):
+        assert figures[f"std_{latency}_ms"] == pytest.approx(
+            pstdev(sample) if sample else 0.0, abs=1e-6
+        )
+        for percent, name in (
+            (Fraction(50), "median"),
+            (Fraction(50), "p50"),
+            (Fraction("99.9"), "p99.9"),
+        ):
             assert figures[f"{name}_{latency}_ms"] == pytest.approx(linear(sample, percent))
     assert (figures["completed"], figures["failed"]) == (len(ok), len(columns.ok) - len(ok))
     assert figures["request_throughput"] == len(ok) / 2.0
@@ -157,7 +205,8 @@ def linear(sample: Sequence[float], percent: Fraction) -> float:
 
 
 def test_percentiles_are_rounded_as_numpys_are() -> None:
-    """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer; from the lower it is
+    """`numpy.percentile` of these, which reckons from the upper neighbour where that is nearer;
+    from the lower it is
     904.1974500000001."""
     assert Distribution.of([332.695, 721.484, 711.192, 936.441]).percentile(95.0) == 904.19745
 
@@ -175,7 +224,11 @@ def test_the_busiest_second_counts_those_under_way_in_it() -> None:
 
     record = record_of(whole([row(100.0, 0.5), row(100.9, 0.3), row(101.5, 1.0), row(101.9, 0.2)]))
     figures = figures_of(
-        record.requests, record.gaps, duration_seconds=1, max_concurrency=None, wanted={"max_concurrent_requests": 0}
+        record.requests,
+        record.gaps,
+        duration_seconds=1,
+        max_concurrency=None,
+        wanted={"max_concurrent_requests": 0},
     )
     assert figures == {"max_concurrent_requests": 3}
 
@@ -211,13 +264,20 @@ def test_what_a_client_costs_is_added_and_what_holds_it_back_is_the_worst() -> N
 @pytest.mark.parametrize(
     ("second", "together"),
     [
-        (Connections(opened=1, total_us=900, longest_us=900), Connections(opened=3, total_us=2400, longest_us=1400)),
+        (
+            Connections(opened=1, total_us=900, longest_us=900),
+            Connections(opened=3, total_us=2400, longest_us=1400),
+        ),
         (None, None),
     ],
 )
-def test_connections_are_those_of_all_shards(second: Connections | None, together: Connections | None) -> None:
+def test_connections_are_those_of_all_shards(
+    second: Connections | None, together: Connections | None
+) -> None:
     first = Connections(opened=2, total_us=1500, longest_us=1400)
-    parts = [record_of(raw_stage()).model_copy(update={"connections": each}) for each in (first, second)]
+    parts = [
+        record_of(raw_stage()).model_copy(update={"connections": each}) for each in (first, second)
+    ]
     assert merged(parts, TOGETHER).connections == together
 
 
@@ -240,7 +300,11 @@ def test_what_only_the_first_has_seen_is_reported_by_it() -> None:
     record = merged(both, TOGETHER)
     assert (record.servers, record.repeated_tokens) == (first.servers, 5)
     assert record.shards is not None
-    assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (2, 300, 40)
+    assert (record.shards.count, record.shards.start_skew_us, record.shards.clock_error_us) == (
+        2,
+        300,
+        40,
+    )
     assert record.scalars["max_concurrency"] == 7
 
 

@@ -1,4 +1,5 @@
-"""A profile taken of a server: what it is asked, in which order, and what is told where it can't be taken."""
+"""A profile taken of a server: what it is asked, in which order, and what is told where it can't be
+taken."""
 
 import asyncio
 import json
@@ -11,7 +12,15 @@ import aiohttp
 import pytest
 from aiohttp import web
 from benchrun_client import profiling
-from benchrun_client.contract import PROFILE_STAGE, Engine, Profile, ProfilePlan, StageRecord, open_record, seal
+from benchrun_client.contract import (
+    PROFILE_STAGE,
+    Engine,
+    Profile,
+    ProfilePlan,
+    StageRecord,
+    open_record,
+    seal,
+)
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.engines.vllm.trace_reader import summary_of
 from benchrun_client.load.vllm_benchmark import Load
@@ -32,7 +41,8 @@ Seen = list[str]
 
 
 class Sender:
-    """Sends to nobody: answers one request after the other, so many seconds each; after the last it goes on or ends."""
+    """Sends to nobody: answers one request after the other, so many seconds each; after the last it
+    goes on or ends."""
 
     name = Engine(name="none", version="1", trust_env=False)
 
@@ -57,9 +67,15 @@ class Sender:
 
 
 async def profiled(
-    sender: Sender, answers: Mapping[str, tuple[int, str]], seen: Seen, *, hangs: str = "", **changes: Any
+    sender: Sender,
+    answers: Mapping[str, tuple[int, str]],
+    seen: Seen,
+    *,
+    hangs: str = "",
+    **changes: Any,
 ) -> StageRecord:
-    """The record of a profile; one server answers at the paths of vLLM and of the reader, and hangs at one of them."""
+    """The record of a profile; one server answers at the paths of vLLM and of the reader, and hangs
+    at one of them."""
 
     def handler(path: str) -> Handler:
         async def answer(request: web.Request) -> web.Response:
@@ -75,12 +91,20 @@ async def profiled(
     async with serving_paths(app) as url, aiohttp.ClientSession() as session:
         port = int(url.rpartition(":")[2])
         load = warmup(requests=len(SAMPLES), concurrency=2)
-        wanted = ProfilePlan(**{"load": load, "seconds": 1, "max_seconds": 20, "reader_port": port, **changes})
-        servers = Servers((url, "http://second:8000"), (f"{url}/metrics", "http://second:8000/metrics"))
-        return await Profiling(wanted, sender, servers, SAMPLES, session).record(plan(profile=wanted), sequence=1)
+        wanted = ProfilePlan(
+            **{"load": load, "seconds": 1, "max_seconds": 20, "reader_port": port, **changes}
+        )
+        servers = Servers(
+            (url, "http://second:8000"), (f"{url}/metrics", "http://second:8000/metrics")
+        )
+        return await Profiling(wanted, sender, servers, SAMPLES, session).record(
+            plan(profile=wanted), sequence=1
+        )
 
 
-async def profile_of(sender: Sender, answers: Mapping[str, tuple[int, str]], seen: Seen, **options: Any) -> Profile:
+async def profile_of(
+    sender: Sender, answers: Mapping[str, tuple[int, str]], seen: Seen, **options: Any
+) -> Profile:
     found = (await profiled(sender, answers, seen, **options)).profile
     assert found is not None
     return found
@@ -106,7 +130,9 @@ async def test_a_load_that_goes_on_is_cut_when_the_seconds_are_over() -> None:
     assert 1.0 <= time.monotonic() - begun < 5.0
 
 
-async def test_without_an_answer_the_profile_begins_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_an_answer_the_profile_begins_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(profiling, "FIRST_ANSWER_SECONDS", 0.05)
     seen = Seen()
     await profile_of(Sender(seconds=60), {"/": (200, SUMMARY)}, seen)
@@ -116,10 +142,27 @@ async def test_without_an_answer_the_profile_begins_all_the_same(monkeypatch: py
 @pytest.mark.parametrize(
     ("answers", "words", "requests"),
     [
-        pytest.param({"/start_profile": (404, "")}, "--profiler-config", 1, id="the server was not started for it"),
-        pytest.param({"/start_profile": (500, "no CUPTI")}, "no CUPTI", 1, id="the profiler can't start"),
-        pytest.param({"/stop_profile": (500, "No space left")}, "No space left", 3, id="no room: stopped once more"),
-        pytest.param({"/": (404, '{"problem": "no trace in /profile"}')}, "disk may be full", 3, id="no trace"),
+        pytest.param(
+            {"/start_profile": (404, "")},
+            "--profiler-config",
+            1,
+            id="the server was not started for it",
+        ),
+        pytest.param(
+            {"/start_profile": (500, "no CUPTI")}, "no CUPTI", 1, id="the profiler can't start"
+        ),
+        pytest.param(
+            {"/stop_profile": (500, "No space left")},
+            "No space left",
+            3,
+            id="no room: stopped once more",
+        ),
+        pytest.param(
+            {"/": (404, '{"problem": "no trace in /profile"}')},
+            "disk may be full",
+            3,
+            id="no trace",
+        ),
         pytest.param({"/": (404, "[]")}, "404", 3, id="somebody else answers"),
         pytest.param({"/": (200, "<html>")}, "/", 3, id="a web page"),
         pytest.param({"/": (200, '{"trace": 1}')}, "/", 3, id="not a summary"),
@@ -165,16 +208,26 @@ async def test_a_server_that_is_gone_is_no_error() -> None:
     async with aiohttp.ClientSession() as session:
         wanted = ProfilePlan(load=warmup(), seconds=1, max_seconds=20)
         servers = Servers(("http://127.0.0.1:9",), ("http://127.0.0.1:9/metrics",))
-        record = await Profiling(wanted, Sender(), servers, SAMPLES, session).record(plan(), sequence=1)
+        record = await Profiling(wanted, Sender(), servers, SAMPLES, session).record(
+            plan(), sequence=1
+        )
     assert record.profile is not None
     assert "start_profile" in (record.profile.problem or "")
 
 
 def test_what_is_measured_sends_the_same_with_a_profile_and_without() -> None:
-    counter, stages = TokenCounter(HubTokenizer()), (stage(), stage(id="chat/concurrency=4/r1", seed=3))
+    counter, stages = (
+        TokenCounter(HubTokenizer()),
+        (stage(), stage(id="chat/concurrency=4/r1", seed=3)),
+    )
     wanted = ProfilePlan(load=warmup(requests=5, seed=77), seconds=1, max_seconds=20)
-    without, with_profile = (plan(*stages, warmups=(warmup(),), profile=each) for each in (None, wanted))
-    plain, profiled = (write_traffic(each, find_material(each, counter), counter) for each in (without, with_profile))
+    without, with_profile = (
+        plan(*stages, warmups=(warmup(),), profile=each) for each in (None, wanted)
+    )
+    plain, profiled = (
+        write_traffic(each, find_material(each, counter), counter)
+        for each in (without, with_profile)
+    )
     assert profiled.stages == plain.stages
     assert (profiled.warmups[:-1], len(profiled.warmups[-1])) == (plain.warmups, 5)
     assert "profile" not in json.loads(without.to_json())
@@ -185,7 +238,9 @@ def test_a_profile_is_of_its_stage_alone() -> None:
     """A measured stage without requests would have no figures."""
     record = asyncio.run(profiled(Sender(), {}, []))
     with pytest.raises(ValueError, match="of no other"):
-        StageRecord.model_validate(record.model_dump(by_alias=True) | {"stage_id": "chat/rate=1/r1"})
+        StageRecord.model_validate(
+            record.model_dump(by_alias=True) | {"stage_id": "chat/rate=1/r1"}
+        )
     with pytest.raises(ValueError) as raised:
         StageRecord.model_validate(record.model_dump(by_alias=True) | {"profile": None})
     golden(str(raised.value))

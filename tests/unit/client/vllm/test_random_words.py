@@ -1,11 +1,17 @@
-"""Random prompts: exact in length, the same for the same seed, and never alike at their start within a run."""
+"""Random prompts: exact in length, the same for the same seed, and never alike at their start
+within a run."""
 
 from collections.abc import Sequence
 from statistics import NormalDist, fmean, pstdev
 
 import pytest
 from benchrun_client.contract import Api, DrawnLengths, RandomData
-from benchrun_client.datasets.random_words import DISTINCT_WORDS, WordWriter, drawn_lengths, write_random
+from benchrun_client.datasets.random_words import (
+    DISTINCT_WORDS,
+    WordWriter,
+    drawn_lengths,
+    write_random,
+)
 from benchrun_client.datasets.row_pools import Sample, Slot
 from benchrun_client.failures import RunFailure
 from unit.client.plans import stage, warmup
@@ -23,7 +29,9 @@ def starts(samples: tuple[Sample, ...]) -> list[tuple[str, ...]]:
 
 @pytest.mark.parametrize("api", ["Completions", "Chat"])
 @pytest.mark.parametrize("input_tokens", [7, 8, 33, 500])
-def test_prompts_are_as_long_as_requested_with_special_tokens_and_template(api: Api, input_tokens: int) -> None:
+def test_prompts_are_as_long_as_requested_with_special_tokens_and_template(
+    api: Api, input_tokens: int
+) -> None:
     counter = WordCounter(special=1, template=5)
     slot = stage(api=api, requests=300, data=RandomData(input_tokens=input_tokens, output_tokens=3))
     samples = write(WordWriter(words=WORDS, counter=counter), slot)
@@ -42,7 +50,9 @@ def test_no_two_prompts_of_a_run_start_alike() -> None:
     # Three words give 6,561 starts; half of them are asked for, and chance alone would repeat many.
     prompts = WordWriter(words=WORDS[:3], counter=WordCounter())
     slots: list[Slot] = [stage(seed=n, requests=400) for n in range(7)]
-    found = [start for slot in [*slots, warmup(requests=400)] for start in starts(write(prompts, slot))]
+    found = [
+        start for slot in [*slots, warmup(requests=400)] for start in starts(write(prompts, slot))
+    ]
     assert len(found) == 3200
     assert len(set(found)) == len(found)
 
@@ -61,7 +71,8 @@ def test_another_seed_writes_other_prompts() -> None:
 
 
 def test_these_prompts_never_change_between_releases() -> None:
-    # Runs of different releases are compared request by request: equal seeds must go on giving equal prompts.
+    # Runs of different releases are compared request by request: equal seeds must go on giving
+    # equal prompts.
     samples = write(
         WordWriter(words=WORDS, counter=WordCounter()),
         stage(seed=1, data=RandomData(input_tokens=8, output_tokens=1)),
@@ -90,14 +101,20 @@ DRAWN = DrawnLengths(mean=200, stdev=80, min=40, max=260)
 
 
 def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -> None:
-    lengths = drawn_lengths(RandomData(input_lengths=DRAWN, output_tokens=9), seed=1, requests=20_000)
+    lengths = drawn_lengths(
+        RandomData(input_lengths=DRAWN, output_tokens=9), seed=1, requests=20_000
+    )
     inputs = [tokens for tokens, _ in lengths]
     low, high = ((edge - DRAWN.mean) / DRAWN.stdev for edge in (DRAWN.min - 0.5, DRAWN.max + 0.5))
     unit = NormalDist()
     mass = unit.cdf(high) - unit.cdf(low)
     # Johnson, Kotz, Balakrishnan 1994, 13.10.1.
     mean = DRAWN.mean + DRAWN.stdev * (unit.pdf(low) - unit.pdf(high)) / mass
-    spread = 1 + (low * unit.pdf(low) - high * unit.pdf(high)) / mass - ((unit.pdf(low) - unit.pdf(high)) / mass) ** 2
+    spread = (
+        1
+        + (low * unit.pdf(low) - high * unit.pdf(high)) / mass
+        - ((unit.pdf(low) - unit.pdf(high)) / mass) ** 2
+    )
     stdev = DRAWN.stdev * spread**0.5
     assert (min(inputs), max(inputs)) == (40, 260)
     assert fmean(inputs) == pytest.approx(mean, abs=4 * stdev / 20_000**0.5)
@@ -108,11 +125,17 @@ def test_drawn_lengths_are_those_of_the_normal_distribution_between_its_cuts() -
 @pytest.mark.parametrize("special", [0, 3])
 def test_servers_that_are_compared_get_requests_of_the_same_lengths(special: int) -> None:
     """Whatever their tokenizers; and a longer stage begins with the same ones."""
-    data = RandomData(input_lengths=DRAWN, output_lengths=DrawnLengths(mean=5, stdev=9, min=1, max=30))
+    data = RandomData(
+        input_lengths=DRAWN, output_lengths=DrawnLengths(mean=5, stdev=9, min=1, max=30)
+    )
     counter = WordCounter(special=special)
-    samples = write(WordWriter(words=WORDS, counter=counter), stage(seed=3, requests=300, data=data))
+    samples = write(
+        WordWriter(words=WORDS, counter=counter), stage(seed=3, requests=300, data=data)
+    )
     lengths = [(s.input_tokens, s.output_tokens) for s in samples]
-    assert counter.count([s.prompt for s in samples], api="Completions") == [tokens for tokens, _ in lengths]
+    assert counter.count([s.prompt for s in samples], api="Completions") == [
+        tokens for tokens, _ in lengths
+    ]
     assert lengths == drawn_lengths(data, seed=3, requests=500)[:300]
     assert lengths != drawn_lengths(data, seed=4, requests=300)
 

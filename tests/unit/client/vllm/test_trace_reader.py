@@ -1,4 +1,5 @@
-"""What a trace of torch's profiler says: real ones of vLLM, made-up ones of a GPU, and files that are none."""
+"""What a trace of torch's profiler says: real ones of vLLM, made-up ones of a GPU, and files that
+are none."""
 
 import gzip
 import json
@@ -28,15 +29,28 @@ def trace(tmp_path: Path, *events: dict[str, Any], **further: Any) -> TraceSumma
 
 
 def span(kind: str, name: str, start: float, length: float, **further: Any) -> dict[str, Any]:
-    return {"ph": "X", "cat": kind, "name": name, "ts": 1.79e15 + start, "dur": length, "pid": 1, "tid": 1, **further}
+    return {
+        "ph": "X",
+        "cat": kind,
+        "name": name,
+        "ts": 1.79e15 + start,
+        "dur": length,
+        "pid": 1,
+        "tid": 1,
+        **further,
+    }
 
 
 def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
-    """Self CPU of every operator in it, to the table's four digits; the step itself is not an operator."""
+    """Self CPU of every operator in it, to the table's four digits; the step itself is not an
+    operator."""
     found = TraceSummary.model_validate(summary_of(ONE_STEP))
     table = (TRACES / "one-step.profiler_out.txt").read_text()
     rows = re.findall(r"^ *(\S+) +[0-9.]+% +([0-9.]+)(us|ms|s) .* (\d+) +$", table, re.MULTILINE)
-    own = {name: (float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit], int(count)) for name, value, unit, count in rows}
+    own = {
+        name: (float(value) * {"us": 1, "ms": 1e3, "s": 1e6}[unit], int(count))
+        for name, value, unit, count in rows
+    }
     assert len(found.kernels) == 12
     for kernel in found.kernels:
         assert kernel.total_us == pytest.approx(own[kernel.name][0], rel=1e-3)
@@ -48,11 +62,17 @@ def test_a_real_trace_has_the_times_of_vllms_own_table() -> None:
 
 def test_the_time_between_steps_is_the_hosts() -> None:
     found = TraceSummary.model_validate(summary_of(TRACES / "twelve-steps.pt.trace.json.gz"))
-    assert (found.steps, found.step_tokens, found.window_us, found.busy_us) == (12, 2, 1_273_795, 472_932)
+    assert (found.steps, found.step_tokens, found.window_us, found.busy_us) == (
+        12,
+        2,
+        1_273_795,
+        472_932,
+    )
 
 
 def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:
-    """On two streams: time that both use is busy once and counts for each; operators that start them count for nothing."""
+    """On two streams: time that both use is busy once and counts for each; operators that start
+    them count for nothing."""
     found = trace(
         tmp_path,
         span("cpu_op", "aten::mm", 0, 500),
@@ -61,17 +81,37 @@ def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:
         span("gpu_memcpy", "copy", 280, 20, tid=7),
         span("user_annotation", "execute_context_1(900)_generation_0(0)", 0, 5),
         span("gpu_user_annotation", "execute_context_1(500)_generation_3(3)", 100, 80),
-        span("gpu_user_annotation", "execute_13_context_0(sq0sk0sqsq0sqsk0)_generation_3(sq13sk9sqsq1sqsk2)", 280, 20),
+        span(
+            "gpu_user_annotation",
+            "execute_13_context_0(sq0sk0sqsq0sqsk0)_generation_3(sq13sk9sqsq1sqsk2)",
+            280,
+            20,
+        ),
     )
-    assert (found.device, found.window_us, found.busy_us, found.kernels_us) == ("GPU", 200, 100, 120)
-    assert [(kernel.name, kernel.total_us) for kernel in found.kernels] == [("gemm", 60), ("nccl", 40), ("copy", 20)]
+    assert (found.device, found.window_us, found.busy_us, found.kernels_us) == (
+        "GPU",
+        200,
+        100,
+        120,
+    )
+    assert [(kernel.name, kernel.total_us) for kernel in found.kernels] == [
+        ("gemm", 60),
+        ("nccl", 40),
+        ("copy", 20),
+    ]
     assert (found.steps, found.step_tokens) == (2, 503)
 
 
 def test_an_operator_is_left_without_what_it_calls(tmp_path: Path) -> None:
     outer, inner = span("cpu_op", "linear", 0, 100), span("cpu_op", "mm", 10, 60)
-    found = trace(tmp_path, inner, span("cpu_op", "sum", 100, 5), outer, span("cpu_op", "mm", 20, 30, tid=2))
-    assert {kernel.name: kernel.total_us for kernel in found.kernels} == {"mm": 90, "linear": 40, "sum": 5}
+    found = trace(
+        tmp_path, inner, span("cpu_op", "sum", 100, 5), outer, span("cpu_op", "mm", 20, 30, tid=2)
+    )
+    assert {kernel.name: kernel.total_us for kernel in found.kernels} == {
+        "mm": 90,
+        "linear": 40,
+        "sum": 5,
+    }
     assert (found.window_us, found.busy_us) == (105, 105)
 
 
@@ -94,7 +134,11 @@ def test_events_are_found_however_the_text_is_cut(size: int) -> None:
         pytest.param(b"<html>", "no traceEvents", id="a web page"),
         pytest.param(b'{"traceEvents": [{"ph": "X"},', "cut short", id="cut short"),
         pytest.param(b'{"traceEvents": [' + b"[" * 100_000, "nested", id="nested"),
-        pytest.param(b'{"traceEvents": [{"a": "' + b"x" * 3_000_000, "not an event", id="an event without end"),
+        pytest.param(
+            b'{"traceEvents": [{"a": "' + b"x" * 3_000_000,
+            "not an event",
+            id="an event without end",
+        ),
         pytest.param(b'{"traceEvents": [' + b"0," * 5_000 + b"0]}", None, id="what is not a span"),
         pytest.param(b'{"traceEvents": [' + b"{}," * 5_000 + b"{}]}", None, id="empty spans"),
     ],
@@ -111,7 +155,9 @@ def test_a_file_that_is_not_a_trace_is_rejected_in_a_sentence(
         summary_of(file)
 
 
-def test_the_number_of_trace_events_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_trace_events_is_bounded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(trace_reader, "MAX_EVENTS", 3)
     with pytest.raises(ValueError, match="profile fewer seconds"):
         trace(tmp_path, *(span("cpu_op", "mm", n, 1) for n in range(4)))
@@ -148,7 +194,14 @@ def test_the_server_needs_nothing_but_its_own_text(tmp_path: Path) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-I", "-c", Path(trace_reader.__file__).read_text(), str(tmp_path), str(port)]
+    command = [
+        sys.executable,
+        "-I",
+        "-c",
+        Path(trace_reader.__file__).read_text(),
+        str(tmp_path),
+        str(port),
+    ]
     url = f"http://127.0.0.1:{port}/"
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as process:
         try:

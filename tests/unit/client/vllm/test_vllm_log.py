@@ -1,4 +1,5 @@
-"""vLLM's log: phases of the start by the words of several versions and processes, and kernels compiled while serving."""
+"""vLLM's log: phases of the start by the words of several versions and processes, and kernels
+compiled while serving."""
 
 import time
 
@@ -41,7 +42,9 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
         pytest.param(StartupPhases(30.5, 10.25, 13.01, 29.67), GPU_0_32, id="0.32 on a GPU"),
         pytest.param(StartupPhases(4.25, 4.25, 14.61, 33.03), OLDER, id="of 2025"),
         pytest.param(StartupPhases(), "", id="no log"),
-        pytest.param(StartupPhases(), "INFO: Application startup complete.\n" * 9, id="nothing of it"),
+        pytest.param(
+            StartupPhases(), "INFO: Application startup complete.\n" * 9, id="nothing of it"
+        ),
         pytest.param(
             StartupPhases(compile=61.5),
             "torch.compile and initial profiling/warmup run together took 61.50 s in total",
@@ -49,7 +52,8 @@ INFO 06-05 09:08:36 [core.py:167] init engine (profile, create kv cache, warmup 
         ),
         pytest.param(
             StartupPhases(compile=20.0, warm_up=10.0),
-            "init engine (profile, create kv cache, warmup model) took 30.00 s (compilation: 20.00 s — language_model: 15.00 s, "
+            "init engine (profile, create kv cache, warmup model) took 30.00 s (compilation: "
+            "20.00 s — language_model: 15.00 s, "
             "encoder: 5.00 s)",
             id="with an encoder",
         ),
@@ -61,12 +65,17 @@ def test_startup_phases_are_read_from_the_log(expected: StartupPhases, log: str)
 
 
 CONFIG = (
-    "(EngineCore pid=374) INFO 11-21 10:00:02 [core.py:133] Initializing a V1 LLM engine (v0.32.0) with config: model='org/m', "
-    "speculative_config=None, tokenizer='org/m', skip_tokenizer_init=False, tokenizer_mode=auto, revision=None, "
-    "tokenizer_revision=None, trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=4096, download_dir=None, "
-    "load_format=auto, quantization=fp8, quantization_config=None, enforce_eager=False, kv_cache_dtype=auto"
+    "(EngineCore pid=374) INFO 11-21 10:00:02 [core.py:133] Initializing a V1 LLM engine "
+    "(v0.32.0) with config: model='org/m', "
+    "speculative_config=None, tokenizer='org/m', skip_tokenizer_init=False, tokenizer_mode=auto, "
+    "revision=None, "
+    "tokenizer_revision=None, trust_remote_code=False, dtype=torch.bfloat16, max_seq_len=4096, "
+    "download_dir=None, "
+    "load_format=auto, quantization=fp8, quantization_config=None, enforce_eager=False, "
+    "kv_cache_dtype=auto"
 )
-"""In the form of `VllmConfig.__str__` of vLLM 0.32, logged by `v1/engine/core.py`; written by hand."""
+"""In the form of `VllmConfig.__str__` of vLLM 0.32, logged by `v1/engine/core.py`; written by
+hand."""
 
 
 @pytest.mark.parametrize(
@@ -75,16 +84,20 @@ CONFIG = (
         pytest.param({"dtype": "bfloat16", "quantization": "fp8"}, CONFIG, id="configuration"),
         pytest.param(
             {"attention_backend": "FLASH_ATTN"},
-            "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'TRITON_ATTN'].\n" * 8,
+            "Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', "
+            "'TRITON_ATTN'].\n" * 8,
             id="every rank says it",
         ),
         pytest.param(
             {"attention_backend": "FLASH_ATTN, TRITON_ATTN"},
-            "Using TRITON_ATTN attention backend out of x.\nUsing FLASH_ATTN attention backend out of x.",
+            "Using TRITON_ATTN attention backend out of x.\nUsing FLASH_ATTN attention backend "
+            "out of x.",
             id="ranks differ",
         ),
         pytest.param(
-            {"attention_backend": "Flash Attention"}, "INFO Using Flash Attention backend on V1 engine.", id="of 2025"
+            {"attention_backend": "Flash Attention"},
+            "INFO Using Flash Attention backend on V1 engine.",
+            id="of 2025",
         ),
         pytest.param(
             {"moe_backend": "TRITON Unquantized"},
@@ -93,11 +106,17 @@ CONFIG = (
         ),
         pytest.param(
             {"available_kv_cache_gib": "50.81, 50.82"},
-            "(Worker_TP0 pid=1) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache memory: 50.82 GiB\n"
-            "(Worker_TP1 pid=2) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache memory: 50.81 GiB",
+            "(Worker_TP0 pid=1) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache "
+            "memory: 50.82 GiB\n"
+            "(Worker_TP1 pid=2) INFO 11-21 10:00:02 [gpu_worker.py:759] Available KV cache "
+            "memory: 50.81 GiB",
             id="memory for the KV cache, by rank",
         ),
-        pytest.param({}, "Using backend TORCH_SDPA for vit attention\nUsing max model len 4096", id="nothing of it"),
+        pytest.param(
+            {},
+            "Using backend TORCH_SDPA for vit attention\nUsing max model len 4096",
+            id="nothing of it",
+        ),
     ],
 )
 def test_chosen_settings_are_read_from_the_log(expected: dict[str, str], log: str) -> None:
@@ -126,7 +145,10 @@ def test_a_draft_model_is_loaded_after_the_model() -> None:
 
 
 def test_parts_are_never_negative() -> None:
-    log = "Time spent downloading weights for m: 9.0 seconds\nModel loading took 1 GiB memory and 8.9 seconds"
+    log = (
+        "Time spent downloading weights for m: 9.0 seconds\nModel loading took 1 GiB memory and "
+        "8.9 seconds"
+    )
     assert ENGINE.startup_phases(log) == StartupPhases(download=9.0, load=0.0)
 
 
@@ -157,7 +179,10 @@ def test_each_is_reported_with_the_kubelets_instant() -> None:
         pytest.param(f"2026-11-21T12:00:00 {TRITON}", id="an instant without a zone"),
         pytest.param(f"99999-99-99T00:00:00Z {TRITON}", id="not an instant"),
         pytest.param(
-            log(("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")), id="start"
+            log(
+                ("01", "Kernel JIT monitor activated; monitored JIT compilations during inference")
+            ),
+            id="start",
         ),
     ],
 )

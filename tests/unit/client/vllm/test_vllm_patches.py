@@ -1,4 +1,5 @@
-"""What takes the place of parts of vLLM's benchmark: bounded metrics, our certificates, nothing left open, users one by one."""
+"""What takes the place of parts of vLLM's benchmark: bounded metrics, our certificates, nothing
+left open, users one by one."""
 
 import asyncio
 import ssl
@@ -65,7 +66,9 @@ async def test_vllms_readers_share_a_page_and_read_it_anew_the_next_time() -> No
 
 
 @pytest.mark.parametrize("trust_env", [True, False])
-async def test_sessions_look_up_proxies_only_where_configured_whatever_vllm_requests(trust_env: bool) -> None:
+async def test_sessions_look_up_proxies_only_where_configured_whatever_vllm_requests(
+    trust_env: bool,
+) -> None:
     sessions = Sessions(aiohttp, tls=None, trust_env=trust_env)
     assert sessions.ClientSession(trust_env=True).trust_env is trust_env
     await sessions.close()
@@ -179,7 +182,8 @@ def test_users_of_several_shards_begin_as_those_of_one() -> None:
 
 
 async def connects_of(requests: int, *, at_a_time: int) -> list[float]:
-    """What requests of one session note of their connections; each in a task of its own, as in vLLM's benchmark."""
+    """What requests of one session note of their connections; each in a task of its own, as in
+    vLLM's benchmark."""
     found: list[float] = []
     sessions = Sessions(aiohttp, tls=None, trust_env=False)
     everybody_is_in = asyncio.Barrier(at_a_time)

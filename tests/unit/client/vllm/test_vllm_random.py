@@ -1,4 +1,5 @@
-"""The generator VLLM: prompts by a seed that stages and workloads may share; `tests/client` compares them with vLLM's own."""
+"""The generator VLLM: prompts by a seed that stages and workloads may share; `tests/client`
+compares them with vLLM's own."""
 
 import pytest
 from benchrun_client.contract import CachePolicy, MixData, MixPart, Plan, RandomData
@@ -21,20 +22,36 @@ def written(given: Plan) -> Traffic:
 
 
 def riddle(policy: CachePolicy) -> Plan:
-    """The same prompts, then longer answers, then longer prompts, as the operator plans it: each stage has a seed of its own."""
+    """The same prompts, then longer answers, then longer prompts, as the operator plans it: each
+    stage has a seed of its own."""
     lengths = [("short", 40), ("again", 40), ("longer", 60)]
     stages = [
-        stage(id=f"{name}/rate=inf/r{n}", workload=name, repeat=n, seed=10 * place + n, requests=30, data=vllm(tokens))
+        stage(
+            id=f"{name}/rate=inf/r{n}",
+            workload=name,
+            repeat=n,
+            seed=10 * place + n,
+            requests=30,
+            data=vllm(tokens),
+        )
         for n in (1, 2)
         for place, (name, tokens) in enumerate(lengths)
     ]
-    return plan(*stages, warmups=(warmup(workload="short", data=vllm(40), requests=30),), cache_policy=policy)
+    return plan(
+        *stages,
+        warmups=(warmup(workload="short", data=vllm(40), requests=30),),
+        cache_policy=policy,
+    )
 
 
 @pytest.mark.parametrize("policy", ["Share", "Reset"])
-def test_workloads_with_one_seed_send_the_same_prompts_as_far_as_they_are_long(policy: CachePolicy) -> None:
+def test_workloads_with_one_seed_send_the_same_prompts_as_far_as_they_are_long(
+    policy: CachePolicy,
+) -> None:
     traffic = written(riddle(policy))
-    short, repeated, longer, *repeat = ([s.prompt.split() for s in samples] for samples in traffic.stages)
+    short, repeated, longer, *repeat = (
+        [s.prompt.split() for s in samples] for samples in traffic.stages
+    )
     assert short == repeated == [prompt[:39] for prompt in longer]
     assert repeat == [short, repeated, longer]
     # 39 words and the special token that the server adds, which vLLM leaves room for.
@@ -56,8 +73,14 @@ def test_without_a_seed_of_its_own_each_stage_has_other_prompts() -> None:
 
 
 def test_a_part_of_a_mix_has_its_seed_too() -> None:
-    parts = (MixPart(weight=1, data=vllm(40)), MixPart(weight=1, data=RandomData(input_tokens=9, output_tokens=1)))
-    given = plan(stage(seed=5, requests=20, data=MixData(parts=parts)), warmups=(warmup(data=MixData(parts=parts)),))
+    parts = (
+        MixPart(weight=1, data=vllm(40)),
+        MixPart(weight=1, data=RandomData(input_tokens=9, output_tokens=1)),
+    )
+    given = plan(
+        stage(seed=5, requests=20, data=MixData(parts=parts)),
+        warmups=(warmup(data=MixData(parts=parts)),),
+    )
     traffic = written(given)
     own = vllm_prompts(COUNTER.tokenizer, seed=0, requests=10, input_tokens=40)
     assert [s.prompt for s in traffic.stages[0] if s.input_tokens == 40] == own
@@ -65,7 +88,9 @@ def test_a_part_of_a_mix_has_its_seed_too() -> None:
 
 
 def test_more_prompts_than_tokens_repeat_one_another() -> None:
-    prompts = vllm_prompts(HubTokenizer(["one", "two", "three"]), seed=0, requests=9, input_tokens=3)
+    prompts = vllm_prompts(
+        HubTokenizer(["one", "two", "three"]), seed=0, requests=9, input_tokens=3
+    )
     assert len(set(prompts)) <= 3
 
 

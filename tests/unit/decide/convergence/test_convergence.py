@@ -1,4 +1,5 @@
-"""Whatever is lost, late or repeated, a run ends as it would have ended: every stage once, the same records, the same verdict."""
+"""Whatever is lost, late or repeated, a run ends as it would have ended: every stage once, the same
+records, the same verdict."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -49,7 +50,8 @@ def fair_round(cluster: SimulatedCluster, operator: SimulatedOperator) -> None:
 
 
 def run_to_the_end(cluster: SimulatedCluster, operator: SimulatedOperator) -> Outcome:
-    """Fair rounds until nothing moves, and until a client that may leave by itself has had the time for it."""
+    """Fair rounds until nothing moves, and until a client that may leave by itself has had the time
+    for it."""
     for _ in range(ROUNDS_TO_THE_END):
         fair_round(cluster, operator)
         if "completionTime" in cluster.status:
@@ -107,7 +109,9 @@ def suffer(cluster: SimulatedCluster, operator: SimulatedOperator, what: str, ho
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(MISHAPS, max_size=70), st.sampled_from([False, False, False, True]))
-def test_a_disturbed_run_ends_like_an_undisturbed_one(mishaps: list[tuple[str, int]], broken: bool) -> None:
+def test_a_disturbed_run_ends_like_an_undisturbed_one(
+    mishaps: list[tuple[str, int]], broken: bool
+) -> None:
     cluster, operator = fresh(FOUR_STAGES, broken=broken)
     for what, how in mishaps:
         suffer(cluster, operator, what, how)
@@ -142,7 +146,12 @@ def test_the_operator_may_be_away_until_all_is_measured(seconds: int) -> None:
 
 def test_undisturbed_it_completes_with_every_stage_once_and_no_server_left() -> None:
     found = undisturbed(broken=False)
-    assert (found.phase, found.verdict, found.clients, found.left) == ("Completed", "Valid", 1, ("Job", "Service"))
+    assert (found.phase, found.verdict, found.clients, found.left) == (
+        "Completed",
+        "Valid",
+        1,
+        ("Job", "Service"),
+    )
     assert [sequence for sequence, _ in found.digests] == [0, 1, 2, 3]
     assert found.results == (("chat/rate=1", "Valid", 2), ("chat/rate=4", "Valid", 2))
 

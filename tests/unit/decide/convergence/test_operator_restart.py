@@ -1,4 +1,5 @@
-"""The operator starts anew, with the cluster and the status and nothing else: nothing is lost, nothing is done twice."""
+"""The operator starts anew, with the cluster and the status and nothing else: nothing is lost,
+nothing is done twice."""
 
 from dataclasses import replace
 
@@ -29,7 +30,12 @@ def test_nothing_is_made_twice_and_nothing_is_let_go(scene: Scene) -> None:
 
 @pytest.mark.parametrize("scene", POINTS)
 def test_nothing_is_judged_before_the_client_is_heard_however_late_it_is(scene: Scene) -> None:
-    late = scene.settled().operator_restarted().with_spec(runDeadlineSeconds=1, startupDeadlineSeconds=0).at(1_000_000)
+    late = (
+        scene.settled()
+        .operator_restarted()
+        .with_spec(runDeadlineSeconds=1, startupDeadlineSeconds=0)
+        .at(1_000_000)
+    )
     assert late.decide().status.phase not in ("Failed", "Cancelled")
 
 
@@ -38,7 +44,10 @@ def test_conditions_do_not_flap(scene: Scene) -> None:
     before = scene.settled()
     after = before.operator_restarted().settled()
     types = ("ClientReady", "ServerReady", "Complete", "Failed", "Ready", "Reconciling")
-    states = [{c["type"]: c["status"] for c in s.status["conditions"] if c["type"] in types} for s in (before, after)]
+    states = [
+        {c["type"]: c["status"] for c in s.status["conditions"] if c["type"] in types}
+        for s in (before, after)
+    ]
     assert states[0] == states[1]
 
 
@@ -73,7 +82,11 @@ def test_the_server_goes_as_soon_as_all_records_are_known_to_be_stored() -> None
 def test_a_released_server_is_not_missed_while_records_are_resent() -> None:
     """A quota refused them; the client has kept them, and gives 16 at a time."""
     released = Scene().measuring().arrived(0, 1).settled()
-    repeated = released.operator_restarted().without("Deployment", "server").reports(phase="Done", records=2)
+    repeated = (
+        released.operator_restarted()
+        .without("Deployment", "server")
+        .reports(phase="Done", records=2)
+    )
     assert released.status["serverReleasedTime"]
     assert repeated.arrived(0).decide().ending is None
     assert repeated.arrived(0, 1).ended().status.phase == "Completed"
@@ -86,7 +99,10 @@ def test_the_results_are_those_it_would_have_had() -> None:
 
 
 def test_a_half_made_run_is_made_whole() -> None:
-    assert applied(Scene().having(PLAN).operator_restarted().decide()) == ["Job client", "Service server"]
+    assert applied(Scene().having(PLAN).operator_restarted().decide()) == [
+        "Job client",
+        "Service server",
+    ]
 
 
 def newer(scene: Scene) -> Scene:
@@ -104,4 +120,7 @@ def test_values_of_a_newer_operator_are_no_end(scene: Scene) -> None:
 
 
 def test_newer_values_do_not_stop_a_cancelled_run_from_releasing_servers() -> None:
-    assert deleted(newer(Scene().measuring()).with_spec(cancel=True).decide()) == ["Deployment", "Job"]
+    assert deleted(newer(Scene().measuring()).with_spec(cancel=True).decide()) == [
+        "Deployment",
+        "Job",
+    ]

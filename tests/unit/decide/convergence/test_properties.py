@@ -1,4 +1,5 @@
-"""What holds for every decision, whatever the facts. All is checked on each facts: making one costs more than checking it."""
+"""What holds for every decision, whatever the facts. All is checked on each facts: making one costs
+more than checking it."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -17,8 +18,16 @@ from unit.plan.specs import OWNER
 
 HOLDERS = ("Deployment", "LeaderWorkerSet")
 CONDITIONS_OF_EVERY_RUN = {
-    "Accepted", "Measured", "Valid", "Complete", "Failed", "Succeeded", "Ready", "Reconciling", "Stalled",
-}  # fmt: skip
+    "Accepted",
+    "Measured",
+    "Valid",
+    "Complete",
+    "Failed",
+    "Succeeded",
+    "Ready",
+    "Reconciling",
+    "Stalled",
+}
 
 
 @settings(max_examples=400, deadline=None)
@@ -44,7 +53,10 @@ def test_every_decision(story: Story) -> None:
 
 
 @settings(max_examples=200, deadline=None)
-@given(stories(starts=("measuring", "server loading", "completed", "failed", "cancelled", "refused")), stories())
+@given(
+    stories(starts=("measuring", "server loading", "completed", "failed", "cancelled", "refused")),
+    stories(),
+)
 def test_an_end_is_for_ever(story: Story, another: Story) -> None:
     ended = story.scene.log_read().decide()
     if not has_ended(ended.status.conditions):
@@ -58,7 +70,8 @@ def test_an_end_is_for_ever(story: Story, another: Story) -> None:
 @settings(max_examples=200, deadline=None)
 @given(stories())
 def test_whatever_the_client_does_a_deadline_ends_the_run(story: Story) -> None:
-    """It is silent, it speaks another contract, its clock is wrong: once it counts as unreadable nothing is waited for."""
+    """It is silent, it speaks another contract, its clock is wrong: once it counts as unreadable
+    nothing is waited for."""
     limits = {"pendingDeadlineSeconds": 60, "startupDeadlineSeconds": 60, "runDeadlineSeconds": 60}
     scene = story.scene.with_spec(**limits).client(silent=True).settled()
     late = scene.at(scene.seconds + 100_000)
@@ -73,7 +86,9 @@ def readable(scene: Scene) -> RunState | None:
     """Where the run stands; None: its spec is another version's, so that it is left alone."""
     facts, status = scene.facts(), scene.decide().status
     try:
-        return RunState(facts=facts, spec=accept(facts.run, begun=bool(status.accepted_time)), status=status)
+        return RunState(
+            facts=facts, spec=accept(facts.run, begun=bool(status.accepted_time)), status=status
+        )
     except Unacceptable:
         return None
 
@@ -85,7 +100,10 @@ def who_knows_the_end_lets_go_of_every_server(scene: Scene, decision: Decision) 
     live = {
         (c.kind, c.name)
         for c in scene.objects
-        if c.owner_uid == OWNER.uid and c.role in SERVING_ROLES and c.kind in HOLDERS and not c.deleting
+        if c.owner_uid == OWNER.uid
+        and c.role in SERVING_ROLES
+        and c.kind in HOLDERS
+        and not c.deleting
     }
     assert live <= {(ref.kind, ref.name) for ref in decision.delete}
     assert not {m["kind"] for m in decision.apply} & set(HOLDERS)
@@ -106,7 +124,9 @@ def an_end_applies_nothing_but_what_was_measured(decision: Decision) -> None:
         assert decision.forget
 
 
-def a_server_is_only_started_for_a_client_that_is_ready_and_waits(scene: Scene, decision: Decision) -> None:
+def a_server_is_only_started_for_a_client_that_is_ready_and_waits(
+    scene: Scene, decision: Decision
+) -> None:
     if "Deployment server" in applied(decision):
         (client,) = [p for p in scene.pods if p.role == "client" and p.run_uid == OWNER.uid]
         progress = scene.collected.client.progress
@@ -132,7 +152,9 @@ def nothing_is_deleted_and_made_in_one_pass(decision: Decision) -> None:
 
 def only_what_is_known_is_acknowledged(scene: Scene, decision: Decision) -> None:
     stored = {c.sequence for c in scene.objects if c.role == "stage"}
-    stored |= {int(m["metadata"]["labels"].get("benchrun.dev/sequence", -1)) for m in decision.apply}
+    stored |= {
+        int(m["metadata"]["labels"].get("benchrun.dev/sequence", -1)) for m in decision.apply
+    }
     known = stored | {*scene.collected.arrivals}
     assert set(range(decision.acknowledge or 0)) <= known
 
@@ -145,7 +167,9 @@ def the_status_is_small_and_reads_back_as_it_was(decision: Decision) -> None:
 
 def every_condition_is_set_and_none_contradicts_another(decision: Decision) -> None:
     states = {c.type: c.status for c in decision.status.conditions}
-    assert CONDITIONS_OF_EVERY_RUN <= states.keys() <= {*get_args(ConditionType), OF_A_LATER_VERSION}
+    assert (
+        CONDITIONS_OF_EVERY_RUN <= states.keys() <= {*get_args(ConditionType), OF_A_LATER_VERSION}
+    )
     assert len(states) == len(decision.status.conditions)
     assert [states[t] for t in ("Complete", "Failed", "Reconciling")].count("True") == 1
     assert (states["Ready"], states["Stalled"]) != ("True", "True")
@@ -154,7 +178,11 @@ def every_condition_is_set_and_none_contradicts_another(decision: Decision) -> N
 
 def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) -> None:
     facts, wait, state = scene.facts(), decision.requeue_after_seconds, readable(scene)
-    if has_ended(decision.status.conditions) or decision.status.phase == "Suspended" or state is None:
+    if (
+        has_ended(decision.status.conditions)
+        or decision.status.phase == "Suspended"
+        or state is None
+    ):
         return
     running = deadlines(state)
     for deadline in running:
@@ -164,5 +192,9 @@ def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) 
 
 
 def test_the_same_world_gives_the_same_decision() -> None:
-    for scene in (Scene().measuring().arrived(0).sampled(71), Scene().measuring().arrived(0, 1), Scene()):
+    for scene in (
+        Scene().measuring().arrived(0).sampled(71),
+        Scene().measuring().arrived(0, 1),
+        Scene(),
+    ):
         assert replace(scene).decide() == scene.decide()

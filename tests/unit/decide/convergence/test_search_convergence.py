@@ -1,4 +1,5 @@
-"""A search whose operator is cut off, restarted or late ends as it would have ended: nobody knew beforehand with how many stages."""
+"""A search whose operator is cut off, restarted or late ends as it would have ended: nobody knew
+beforehand with how many stages."""
 
 from functools import lru_cache
 
@@ -43,7 +44,9 @@ def test_a_disturbed_search_ends_like_an_undisturbed_one(mishaps: list[tuple[str
 
 @pytest.mark.parametrize("seconds", range(0, 48, 4))
 @pytest.mark.parametrize("cut_after", [None, 0, 1, 2, 4])
-def test_an_operator_that_restarts_finds_out_where_the_search_stands(seconds: int, cut_after: int | None) -> None:
+def test_an_operator_that_restarts_finds_out_where_the_search_stands(
+    seconds: int, cut_after: int | None
+) -> None:
     cluster, operator = fresh(SEARCHING)
     for _ in range(seconds):
         suffer(cluster, operator, "time", 1)

@@ -11,8 +11,16 @@ RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [
-        pytest.param(["ConfigMap plan", "Job client", "Service server"], Scene(), id="fresh: all but the server"),
-        pytest.param(["ConfigMap plan", "Job client"], Scene(spec=URL_ENDPOINT), id="fresh, against an endpoint"),
+        pytest.param(
+            ["ConfigMap plan", "Job client", "Service server"],
+            Scene(),
+            id="fresh: all but the server",
+        ),
+        pytest.param(
+            ["ConfigMap plan", "Job client"],
+            Scene(spec=URL_ENDPOINT),
+            id="fresh, against an endpoint",
+        ),
         pytest.param(
             ["NetworkPolicy server", "ConfigMap plan", "Job client", "Service server"],
             Scene(spec=RESETTING),
@@ -23,15 +31,23 @@ RESETTING = {**TWO_STAGES, "measurement": {"cachePolicy": "Reset"}}
             Scene(spec=RESETTING).client_ready(),
             id="the fence is gone: made again, and before the server",
         ),
-        pytest.param(["Job client", "Service server"], Scene().having(PLAN), id="cut short after the plan: the rest"),
+        pytest.param(
+            ["Job client", "Service server"],
+            Scene().having(PLAN),
+            id="cut short after the plan: the rest",
+        ),
         pytest.param([], Scene().client_created(), id="client not ready: no server"),
         pytest.param(["Deployment server"], Scene().client_ready(), id="client ready: the server"),
         pytest.param([], Scene().server_pending(), id="server waits for a node: nothing"),
         pytest.param([], Scene().server_loading(), id="server loads: nothing"),
         pytest.param([], Scene().server_healthy(), id="warming up: nothing"),
         pytest.param([], Scene().measuring(), id="measuring: nothing"),
-        pytest.param(["ConfigMap stage 0"], Scene().measuring().arrived(0), id="a record came: it is stored"),
-        pytest.param([], Scene().measuring().arrived(0).stored(0), id="a record is stored: nothing"),
+        pytest.param(
+            ["ConfigMap stage 0"], Scene().measuring().arrived(0), id="a record came: it is stored"
+        ),
+        pytest.param(
+            [], Scene().measuring().arrived(0).stored(0), id="a record is stored: nothing"
+        ),
     ],
 )
 def test_applied(expected: list[str], scene: Scene) -> None:
@@ -41,7 +57,13 @@ def test_applied(expected: list[str], scene: Scene) -> None:
 
 def test_the_fence_is_left_standing_when_the_server_is_released() -> None:
     """The pods it keeps strangers from take their time to end."""
-    scene = Scene(spec=RESETTING).client_created().having(("NetworkPolicy", "server")).client_ready().having(DEPLOYMENT)
+    scene = (
+        Scene(spec=RESETTING)
+        .client_created()
+        .having(("NetworkPolicy", "server"))
+        .client_ready()
+        .having(DEPLOYMENT)
+    )
     gone = deleted(scene.with_spec(cancel=True).decide())
     assert "Deployment" in gone
     assert "NetworkPolicy" not in gone
@@ -80,7 +102,9 @@ def test_phase_and_reason(phase: str, reason: str, scene: Scene) -> None:
 
 def test_objects_that_exist_are_left_as_they_are() -> None:
     """A change mid-run, of a default by an upgrade for example, would void the measurement."""
-    made_by_an_older_operator = Scene().having(PLAN, JOB, SERVICE, applied_hash="other").pod("client")
+    made_by_an_older_operator = (
+        Scene().having(PLAN, JOB, SERVICE, applied_hash="other").pod("client")
+    )
     assert applied(made_by_an_older_operator.decide()) == []
 
 

@@ -15,10 +15,21 @@ LAST_RECORD = Scene().measuring().stored(0).arrived(1).at(300)
 def test_everything_happens_in_one_pass() -> None:
     decision = LAST_RECORD.ended()
     assert deleted(decision) == ["Deployment"]
-    assert (applied(decision), decision.acknowledge, decision.forget) == (["ConfigMap stage 1"], 2, True)
+    assert (applied(decision), decision.acknowledge, decision.forget) == (
+        ["ConfigMap stage 1"],
+        2,
+        True,
+    )
     status = decision.status
-    assert (status.phase, status.verdict, status.completion_time) == ("Completed", "Valid", "2026-01-01T00:05:00Z")
-    assert [(r.cell, r.verdict) for r in status.results] == [("chat/rate=1", "Valid"), ("chat/rate=4", "Valid")]
+    assert (status.phase, status.verdict, status.completion_time) == (
+        "Completed",
+        "Valid",
+        "2026-01-01T00:05:00Z",
+    )
+    assert [(r.cell, r.verdict) for r in status.results] == [
+        ("chat/rate=1", "Valid"),
+        ("chat/rate=4", "Valid"),
+    ]
     assert status.server_released_time == "2026-01-01T00:05:00Z"
 
 
@@ -34,17 +45,28 @@ def test_the_summary_counts_every_stage_and_names_none() -> None:
 
 def test_an_endpoint_is_left_alone() -> None:
     decision = Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1).ended()
-    assert (deleted(decision), decision.status.phase, decision.status.server_released_time) == ([], "Completed", None)
+    assert (deleted(decision), decision.status.phase, decision.status.server_released_time) == (
+        [],
+        "Completed",
+        None,
+    )
 
 
 def test_nothing_spoils_a_run_whose_records_are_all_here() -> None:
-    spoiled = LAST_RECORD.pod("server", restarts=3).without("Deployment", "server").fails("ClientError", "port taken")
+    spoiled = (
+        LAST_RECORD.pod("server", restarts=3)
+        .without("Deployment", "server")
+        .fails("ClientError", "port taken")
+    )
     assert spoiled.ended().status.phase == "Completed"
 
 
 def test_a_name_that_is_taken_is_a_conflict_even_for_the_last_record() -> None:
     """Its record could not be kept."""
-    assert LAST_RECORD.knowing(conflict="ConfigMap br-qwen-6316e01c-stage-001").ended().status.phase == "Failed"
+    assert (
+        LAST_RECORD.knowing(conflict="ConfigMap br-qwen-6316e01c-stage-001").ended().status.phase
+        == "Failed"
+    )
 
 
 def test_after_all_requests_failed_the_record_is_kept_all_the_same() -> None:
@@ -82,14 +104,25 @@ ENDS = [
 def test_nothing_changes_how_it_ended(change: Callable[[Scene], Scene], scene: Scene) -> None:
     decision = change(scene).decide()
     assert decision.status == scene.decide().status
-    assert (applied(decision), decision.events, decision.pull, decision.scrape) == ([], (), None, ())
+    assert (applied(decision), decision.events, decision.pull, decision.scrape) == (
+        [],
+        (),
+        None,
+        (),
+    )
 
 
 @pytest.mark.parametrize("scene", ENDS)
 @pytest.mark.parametrize(
-    "edit", [pytest.param({"ttlSecondsAfterFinished": 900}, id="edited"), pytest.param({"repeats": 0}, id="spoiled")]
+    "edit",
+    [
+        pytest.param({"ttlSecondsAfterFinished": 900}, id="edited"),
+        pytest.param({"repeats": 0}, id="spoiled"),
+    ],
 )
-def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(edit: dict[str, int], scene: Scene) -> None:
+def test_an_edit_after_the_end_is_seen_and_changes_nothing_else(
+    edit: dict[str, int], scene: Scene
+) -> None:
     """Tools that wait for `observedGeneration` would call the run in progress for ever."""
     status = replace(scene.with_spec(**edit), generation=2).decide().status
     assert status.observed_generation == 2

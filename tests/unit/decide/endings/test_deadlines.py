@@ -1,4 +1,5 @@
-"""The deadlines: just before, at, and none where the spec says 0. Arithmetic in comments is seconds of the scene."""
+"""The deadlines: just before, at, and none where the spec says 0. Arithmetic in comments is seconds
+of the scene."""
 
 from dataclasses import replace
 
@@ -10,15 +11,26 @@ NONE = dict.fromkeys(LIMITS, 0)
 
 CASES = [
     # the client's pod was created at 1; 1 + 300
-    pytest.param("StartupDeadlineExceeded", 301, Scene().client_created(), id="client does not get ready"),
+    pytest.param(
+        "StartupDeadlineExceeded", 301, Scene().client_created(), id="client does not get ready"
+    ),
     # the server's pod was created at 11; 11 + 600
-    pytest.param("PendingDeadlineExceeded", 611, Scene().server_pending(), id="no node for the server"),
+    pytest.param(
+        "PendingDeadlineExceeded", 611, Scene().server_pending(), id="no node for the server"
+    ),
     # scheduled at 20; 20 + 300
-    pytest.param("StartupDeadlineExceeded", 320, Scene().server_loading(), id="server does not get healthy"),
+    pytest.param(
+        "StartupDeadlineExceeded", 320, Scene().server_loading(), id="server does not get healthy"
+    ),
     # healthy at 60; 60 + 1000
     pytest.param("RunDeadlineExceeded", 1060, Scene().server_healthy(), id="warm-up does not end"),
     pytest.param("RunDeadlineExceeded", 1060, Scene().measuring(), id="measuring does not end"),
-    pytest.param("RunDeadlineExceeded", 1060, Scene().measuring().arrived(0).stored(0), id="half of it is measured"),
+    pytest.param(
+        "RunDeadlineExceeded",
+        1060,
+        Scene().measuring().arrived(0).stored(0),
+        id="half of it is measured",
+    ),
     # the client was ready then, and has 300 and 30 more to say why
     pytest.param(
         "StartupDeadlineExceeded",
@@ -33,7 +45,9 @@ CASES = [
         Scene(spec=SERVICE_ENDPOINT).endpoint_found().settled(),
         id="service has no pods",
     ),
-    pytest.param("RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"),
+    pytest.param(
+        "RunDeadlineExceeded", 1060, Scene(spec=URL_ENDPOINT).measuring(), id="endpoint is too slow"
+    ),
 ]
 
 
@@ -67,7 +81,10 @@ def test_a_server_that_is_gone_before_it_was_ready_is_not_one_that_was_never_mad
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
 def test_zero_is_no_limit(reason: str, ends_at: int, scene: Scene) -> None:
-    assert scene.with_spec(**NONE).at(ends_at + 10_000_000).decide().status.phase not in ("Failed", "Cancelled")
+    assert scene.with_spec(**NONE).at(ends_at + 10_000_000).decide().status.phase not in (
+        "Failed",
+        "Cancelled",
+    )
 
 
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
@@ -94,12 +111,17 @@ def test_the_message_says_what_was_waited_for(words: str, scene: Scene) -> None:
 
 
 def test_starting_late_is_not_the_servers_fault_while_it_has_no_node() -> None:
-    waiting_long = Scene().server_pending().with_spec(**LIMITS | {"pendingDeadlineSeconds": 0}).at(5000)
+    waiting_long = (
+        Scene().server_pending().with_spec(**LIMITS | {"pendingDeadlineSeconds": 0}).at(5000)
+    )
     assert waiting_long.decide().status.phase == "WaitingForNode"
 
 
 def test_a_record_that_came_in_time_is_not_lost_to_a_deadline() -> None:
-    assert Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).ended().status.phase == "Completed"
+    assert (
+        Scene().measuring().with_spec(**LIMITS).arrived(0, 1).at(5000).ended().status.phase
+        == "Completed"
+    )
 
 
 def test_a_deadline_that_cannot_be_judged_yet_does_not_make_the_operator_spin() -> None:
@@ -108,9 +130,12 @@ def test_a_deadline_that_cannot_be_judged_yet_does_not_make_the_operator_spin() 
 
 
 def test_an_instant_that_cannot_be_read_takes_no_deadline_away() -> None:
-    """The endpoint's counts from the client being ready, or from the accepting of the spec, both at 10; and 300 and 30 more."""
+    """The endpoint's counts from the client being ready, or from the accepting of the spec, both at
+    10; and 300 and 30 more."""
     scene = Scene(spec=URL_ENDPOINT).client_ready().with_spec(**LIMITS).log_read()
-    conditions = [{**each, "lastTransitionTime": "yesterday"} for each in scene.status["conditions"]]
+    conditions = [
+        {**each, "lastTransitionTime": "yesterday"} for each in scene.status["conditions"]
+    ]
     spoilt = replace(scene, status={**scene.status, "conditions": conditions})
     assert spoilt.at(339).decide().status.phase != "Failed"
     assert spoilt.at(340).ended().status.phase == "Failed"

@@ -20,21 +20,39 @@ def reason_of(scene: Scene) -> str:
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [
-        pytest.param("True (Conflict)", Scene().knowing(conflict="Job br-qwen-6316e01c-client"), id="a name is taken"),
+        pytest.param(
+            "True (Conflict)",
+            Scene().knowing(conflict="Job br-qwen-6316e01c-client"),
+            id="a name is taken",
+        ),
         pytest.param("True (UsageError)", DIED_LOADING, id="server can never start"),
         pytest.param(
-            "True (DatasetNotFound)", Scene().client_created().fails("DatasetNotFound", "no file"), id="client's word"
+            "True (DatasetNotFound)",
+            Scene().client_created().fails("DatasetNotFound", "no file"),
+            id="client's word",
         ),
         pytest.param("True (ServerRestarted)", RESTARTED, id="server restarted mid-stage"),
         pytest.param("True (ServerRestarted)", REPLACED, id="server's pod was replaced mid-stage"),
         pytest.param(
-            "True (UsageError)", DIED_LOADING.fails("CanaryFailed", "refused"), id="server's end explains the client's"
+            "True (UsageError)",
+            DIED_LOADING.fails("CanaryFailed", "refused"),
+            id="server's end explains the client's",
         ),
-        pytest.param("True (ServerRestarted)", RESTARTED.fails("CanaryFailed", "refused"), id="so does its restart"),
         pytest.param(
-            "False (WarmingUp)", Scene().server_healthy().pod("server", ready=False), id="not ready for a moment"
+            "True (ServerRestarted)",
+            RESTARTED.fails("CanaryFailed", "refused"),
+            id="so does its restart",
         ),
-        pytest.param("False (Measuring)", Scene().measuring().pod("server", ready=False), id="too busy for its probe"),
+        pytest.param(
+            "False (WarmingUp)",
+            Scene().server_healthy().pod("server", ready=False),
+            id="not ready for a moment",
+        ),
+        pytest.param(
+            "False (Measuring)",
+            Scene().measuring().pod("server", ready=False),
+            id="too busy for its probe",
+        ),
     ],
 )
 def test_reason(expected: str, scene: Scene) -> None:
@@ -46,20 +64,26 @@ def test_reason(expected: str, scene: Scene) -> None:
 )
 def test_everything_is_let_go_the_gpu_first(scene: Scene) -> None:
     kinds = [ref.kind for ref in scene.decide().delete]
-    assert kinds == [kind for kind in ("Deployment", "Job") if any(c.kind == kind for c in scene.objects)]
+    assert kinds == [
+        kind for kind in ("Deployment", "Job") if any(c.kind == kind for c in scene.objects)
+    ]
 
 
 @pytest.mark.parametrize(
     ("expected", "scene"),
     [
-        pytest.param(LogTail("server-1", "vllm", previous=False), DIED_LOADING, id="ended just now"),
+        pytest.param(
+            LogTail("server-1", "vllm", previous=False), DIED_LOADING, id="ended just now"
+        ),
         pytest.param(
             LogTail("server-1", "vllm", previous=True),
             Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED),
             id="runs again: the one before",
         ),
         pytest.param(None, REPLACED, id="the new pod has no log yet"),
-        pytest.param(None, Scene().client_created().fails("DatasetInvalid", "not JSON"), id="no server"),
+        pytest.param(
+            None, Scene().client_created().fails("DatasetInvalid", "not JSON"), id="no server"
+        ),
     ],
 )
 def test_the_servers_last_words_are_requested(expected: LogTail | None, scene: Scene) -> None:
@@ -68,9 +92,17 @@ def test_the_servers_last_words_are_requested(expected: LogTail | None, scene: S
 
 def test_the_log_is_requested_once_and_the_server_goes_all_the_same() -> None:
     first = DIED_LOADING.decide()
-    assert (first.status.phase, deleted(first), first.forget) == ("Collecting", ["Deployment", "Job"], False)
+    assert (first.status.phase, deleted(first), first.forget) == (
+        "Collecting",
+        ["Deployment", "Job"],
+        False,
+    )
     assert first.last_words is not None
-    answered = DIED_LOADING.knowing(ending=first.ending).settled().with_answers({first.last_words: Answer(LOG)})
+    answered = (
+        DIED_LOADING.knowing(ending=first.ending)
+        .settled()
+        .with_answers({first.last_words: Answer(LOG)})
+    )
     second = answered.without("Deployment", "server").without("Job", "client").decide()
     assert (second.status.phase, second.status.log_tail, second.last_words) == ("Failed", LOG, None)
     assert standing(second.status, "Failed") == {"Failed": "True (UsageError)"}
@@ -102,36 +134,63 @@ def test_partial_results_are_kept_and_marked() -> None:
         ("chat/rate=1", "Valid", 1),
         ("chat/rate=4", "Invalid", 0),
     ]
-    assert (status.verdict, status.results_ref) == ("Invalid", f"benchrun.dev/run-uid={scene.facts().run.uid}")
+    assert (status.verdict, status.results_ref) == (
+        "Invalid",
+        f"benchrun.dev/run-uid={scene.facts().run.uid}",
+    )
 
 
 def test_nothing_measured_has_no_results_and_no_verdict() -> None:
     status = DIED_LOADING.log_read().ended().status
-    assert (status.results, status.findings, status.verdict, status.results_ref) == ([], [], "Unknown", None)
+    assert (status.results, status.findings, status.verdict, status.results_ref) == (
+        [],
+        [],
+        "Unknown",
+        None,
+    )
 
 
 @pytest.mark.parametrize("settled", [True, False])
-def test_a_restart_before_the_first_request_is_another_start_not_another_server(settled: bool) -> None:
-    """`told`: in time. With many runs a status waits its turn, and the operator may have been away."""
+def test_a_restart_before_the_first_request_is_another_start_not_another_server(
+    settled: bool,
+) -> None:
+    """`told`: in time. With many runs a status waits its turn, and the operator may have been
+    away."""
     loading = Scene().server_loading().pod("server", restarts=1)
     began = {"healthy_unix_us": unix_us(60), "first_request_unix_us": unix_us(70)}
-    measured = (loading.settled() if settled else loading).reports(phase="Measuring", **began).at(70).settled()
+    measured = (
+        (loading.settled() if settled else loading)
+        .reports(phase="Measuring", **began)
+        .at(70)
+        .settled()
+    )
     assert reason_of(measured) == "False (Measuring)"
 
 
 def test_what_the_client_says_is_kept_whole() -> None:
-    status = Scene().client_created().fails("DatasetTooSmall", "20 rows, 400 requests; add rows").ended().status
+    status = (
+        Scene()
+        .client_created()
+        .fails("DatasetTooSmall", "20 rows, 400 requests; add rows")
+        .ended()
+        .status
+    )
     assert status.message == "20 rows, 400 requests; add rows"
 
 
 def test_a_restart_that_nobody_counted_is_reported_by_its_instant() -> None:
     """The operator was away; its first pass after that already counts the restart as known."""
     repeated = Scene().measuring().pod("server", restarts=1, started_at=instant(FIRST_REQUEST + 40))
-    noticed_late = repeated.at(FIRST_REQUEST + 50).operator_restarted().settled().reports(phase="Measuring")
+    noticed_late = (
+        repeated.at(FIRST_REQUEST + 50).operator_restarted().settled().reports(phase="Measuring")
+    )
     assert noticed_late.status["servers"][0]["restarts"] == 1
     assert reason_of(noticed_late) == "True (ServerRestarted)"
 
 
 @pytest.mark.parametrize("started", [HEALTHY, FIRST_REQUEST - 1, FIRST_REQUEST + 2])
 def test_a_start_before_the_first_request_is_none_whatever_two_clocks_say(started: int) -> None:
-    assert reason_of(Scene().measuring().pod("server", started_at=instant(started))) == "False (Measuring)"
+    assert (
+        reason_of(Scene().measuring().pod("server", started_at=instant(started)))
+        == "False (Measuring)"
+    )

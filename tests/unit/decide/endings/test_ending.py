@@ -1,4 +1,5 @@
-"""The end of a run: the servers go first, then what is left is stored, looked up, judged and written, each as long as it takes."""
+"""The end of a run: the servers go first, then what is left is stored, looked up, judged and
+written, each as long as it takes."""
 
 from typing import Any
 
@@ -16,7 +17,8 @@ TO_THE_END, EARLY = Judging(ended_early=False), Judging(ended_early=True)
 NOT_JUDGED: Answer[Judgement] = Answer(None, "the judge was killed: it took more than 256 MiB")
 
 
-# ---- measured to its end -------------------------------------------------------------------------------------------
+# ---- measured to its end
+# -------------------------------------------------------------------------------------------
 
 
 def test_the_last_record_releases_the_server_and_is_stored() -> None:
@@ -28,13 +30,19 @@ def test_the_last_record_releases_the_server_and_is_stored() -> None:
 
 def test_then_it_is_judged_and_the_client_is_still_followed() -> None:
     decision = LAST_RECORD.with_answers({LOG: Answer(None)}).decide()
-    assert (decision.lookups, decision.forget, decision.status.phase) == ((LOG, TO_THE_END), False, "Collecting")
+    assert (decision.lookups, decision.forget, decision.status.phase) == (
+        (LOG, TO_THE_END),
+        False,
+        "Collecting",
+    )
     assert decision.pull is not None
     assert decision.requeue_after_seconds == 1.0
 
 
 def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:
-    scene = LAST_RECORD.with_answers({LOG: Answer(None)}).pod("client", image="client:7", image_digest="sha256:1")
+    scene = LAST_RECORD.with_answers({LOG: Answer(None)}).pod(
+        "client", image="client:7", image_digest="sha256:1"
+    )
     _, question = scene.decide().lookups
     assert isinstance(question, Judging)
     assert [server.pod for server in question.servers] == ["server-1"]
@@ -74,8 +82,12 @@ def test_objectives_that_nobody_judged_are_unknown() -> None:
     [
         pytest.param(Scene().measuring().arrived(0, 1), id="the last record has come"),
         pytest.param(Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="at an endpoint"),
-        pytest.param(Scene().measuring().arrived(0).with_spec(cancel=True), id="the run is cancelled"),
-        pytest.param(Scene().measuring().arrived(0).pod("server", restarts=1), id="the server is another one"),
+        pytest.param(
+            Scene().measuring().arrived(0).with_spec(cancel=True), id="the run is cancelled"
+        ),
+        pytest.param(
+            Scene().measuring().arrived(0).pod("server", restarts=1), id="the server is another one"
+        ),
     ],
 )
 def test_nothing_of_a_server_is_held_for_what_is_to_be_judged(scene: Scene) -> None:
@@ -84,7 +96,8 @@ def test_nothing_of_a_server_is_held_for_what_is_to_be_judged(scene: Scene) -> N
     assert deleted(decision)[:1] == [c.kind for c in scene.objects if c.kind == "Deployment"]
 
 
-# ---- ended early ---------------------------------------------------------------------------------------------------
+# ---- ended early
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_a_run_that_measured_nothing_has_nothing_to_judge() -> None:
@@ -114,7 +127,10 @@ def test_cancelled_servers_go_at_once_with_records_unstored() -> None:
 def test_what_was_measured_of_a_run_that_ends_early_may_stay_unjudged() -> None:
     status = CANCELLED.with_answers({EARLY: NOT_JUDGED}).decide().status
     assert (status.phase, status.verdict, status.results) == ("Cancelled", "Unknown", [])
-    assert standing(status, "Failed", "Valid") == {"Failed": "True (Cancelled)", "Valid": "Unknown (Cancelled)"}
+    assert standing(status, "Failed", "Valid") == {
+        "Failed": "True (Cancelled)",
+        "Valid": "Unknown (Cancelled)",
+    }
     assert "more than 256 MiB" in (status.message or "")
 
 
@@ -132,9 +148,17 @@ def test_why_it_ends_is_kept_until_it_has_ended(later: Any) -> None:
     first = DIED.decide()
     assert first.ending is not None
     assert DIED.settled().status["ending"]["reason"] == "ServerRestarted"
-    scene = later(DIED.knowing(ending=first.ending).settled()).without("Deployment", "server").without("Job", "client")
+    scene = (
+        later(DIED.knowing(ending=first.ending).settled())
+        .without("Deployment", "server")
+        .without("Job", "client")
+    )
     waiting = scene.at(400).decide()
-    assert (waiting.status.phase, waiting.lookups, waiting.ending) == ("Collecting", (EARLY,), first.ending)
+    assert (waiting.status.phase, waiting.lookups, waiting.ending) == (
+        "Collecting",
+        (EARLY,),
+        first.ending,
+    )
     assert waiting.apply == ()
     ended = scene.at(400).ended().status
     assert standing(ended, "Failed") == {"Failed": "True (ServerRestarted)"}
@@ -143,19 +167,28 @@ def test_why_it_ends_is_kept_until_it_has_ended(later: Any) -> None:
 
 def test_an_end_that_is_kept_is_not_undone_by_a_better_world() -> None:
     ending = Ending("ServerRestarted", "it restarted")
-    healthy_again = STORED.knowing(ending=ending).settled().operator_restarted().reports(phase="Measuring")
+    healthy_again = (
+        STORED.knowing(ending=ending).settled().operator_restarted().reports(phase="Measuring")
+    )
     assert healthy_again.decide().ending == ending
     assert "Deployment" in deleted(healthy_again.decide())
 
 
 def test_suspending_a_run_that_ends_does_not_bring_it_back() -> None:
-    ending = Scene().server_loading().pod("server", terminated=SERVER_DIED).settled().operator_restarted()
+    ending = (
+        Scene()
+        .server_loading()
+        .pod("server", terminated=SERVER_DIED)
+        .settled()
+        .operator_restarted()
+    )
     assert ending.status["ending"]["reason"] == "UsageError"
     gone = ending.without("Deployment", "server").with_spec(suspend=True)
     assert gone.decide().status.phase == "Failed"
 
 
-# ---- the server's log ----------------------------------------------------------------------------------------------
+# ---- the server's log
+# ----------------------------------------------------------------------------------------------
 
 MEASURED = Scene().measuring().arrived(0, 1).at(300)
 
@@ -167,7 +200,9 @@ def test_compilations_from_the_log_are_judged() -> None:
 
 
 @pytest.mark.parametrize("found", [(), (1.0, 2.5)])
-def test_what_the_log_held_stands_with_the_server_even_if_it_is_nothing(found: tuple[float, ...]) -> None:
+def test_what_the_log_held_stands_with_the_server_even_if_it_is_nothing(
+    found: tuple[float, ...],
+) -> None:
     (server,) = MEASURED.with_answers({LOG: Answer(found)}).ended().status.servers
     assert server.compilations is not None
     assert (server.compilations.count, tuple(server.compilations.at)) == (len(found), found)
@@ -186,12 +221,20 @@ def test_the_log_of_the_measurement_is_looked_up_while_the_server_goes() -> None
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="an endpoint's is not ours"),
-        pytest.param(MEASURED.with_spec(server={"image": "v", "replicas": 2}), id="one of several vouches for none"),
         pytest.param(
-            MEASURED.with_answers({LOG: Answer((1.0,))}).settled().operator_restarted(), id="it stands in the status"
+            Scene(spec=URL_ENDPOINT).measuring().arrived(0, 1), id="an endpoint's is not ours"
         ),
-        pytest.param(Scene().measuring().arrived(0).with_spec(cancel=True), id="the run ends early"),
+        pytest.param(
+            MEASURED.with_spec(server={"image": "v", "replicas": 2}),
+            id="one of several vouches for none",
+        ),
+        pytest.param(
+            MEASURED.with_answers({LOG: Answer((1.0,))}).settled().operator_restarted(),
+            id="it stands in the status",
+        ),
+        pytest.param(
+            Scene().measuring().arrived(0).with_spec(cancel=True), id="the run ends early"
+        ),
         pytest.param(Scene().measuring().arrived(0), id="it goes on"),
     ],
 )
@@ -199,7 +242,8 @@ def test_no_log_is_looked_up(scene: Scene) -> None:
     assert not any(isinstance(question, Compilations) for question in scene.decide().lookups)
 
 
-# ---- what holds nobody up ------------------------------------------------------------------------------------------
+# ---- what holds nobody up
+# ------------------------------------------------------------------------------------------
 
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
 
@@ -210,15 +254,26 @@ def test_a_log_that_cannot_be_read_never_keeps_a_server() -> None:
     assert first.last_words is not None
     assert deleted(first) == ["Deployment", "Job"]
     answered = (
-        DIED_LOADING.at(SCHEDULED + 60).with_answers({first.last_words: Answer(None, "500 from the kubelet")}).decide()
+        DIED_LOADING.at(SCHEDULED + 60)
+        .with_answers({first.last_words: Answer(None, "500 from the kubelet")})
+        .decide()
     )
-    assert (answered.status.phase, answered.status.log_tail, answered.last_words) == ("Failed", None, None)
+    assert (answered.status.phase, answered.status.log_tail, answered.last_words) == (
+        "Failed",
+        None,
+        None,
+    )
 
 
-@pytest.mark.parametrize("through", [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}])
+@pytest.mark.parametrize(
+    "through", [{"silent": True}, {"mismatch": "the client speaks version 1, the operator 2"}]
+)
 def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]) -> None:
-    """Once: nothing but silence of the network counted, and a client that talked nonsense put all ends off."""
-    late = Scene().measuring().settled().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
+    """Once: nothing but silence of the network counted, and a client that talked nonsense put all
+    ends off."""
+    late = (
+        Scene().measuring().settled().operator_restarted().with_spec(runDeadlineSeconds=10).at(5000)
+    )
     assert late.decide().ending is None
     known = late.client(**through).decide()
     assert known.ending is not None
@@ -226,15 +281,26 @@ def test_a_client_that_cannot_be_heard_moves_no_deadline(through: dict[str, Any]
 
 
 def test_a_measured_endpoint_is_not_taken_for_one_that_never_answered_after_a_restart() -> None:
-    """Once: the client that a new operator had not heard yet was not ready in time, however long it had measured."""
+    """Once: the client that a new operator had not heard yet was not ready in time, however long it
+    had measured."""
     limits = {"startupDeadlineSeconds": 600, "runDeadlineSeconds": 100_000}
-    scene = Scene(spec=URL_ENDPOINT | limits).measuring().settled().operator_restarted().client(silent=True)
+    scene = (
+        Scene(spec=URL_ENDPOINT | limits)
+        .measuring()
+        .settled()
+        .operator_restarted()
+        .client(silent=True)
+    )
     assert scene.at(5000).decide().ending is None
     assert scene.at(200_000).decide().ending is not None
 
 
 def test_a_client_that_speaks_another_contract_ends_the_run() -> None:
-    scene = Scene().client_ready().client(progress=None, mismatch="the client speaks version 1, the operator 2")
+    scene = (
+        Scene()
+        .client_ready()
+        .client(progress=None, mismatch="the client speaks version 1, the operator 2")
+    )
     decision = scene.decide()
     assert standing(decision.status, "Failed") == {"Failed": "True (ContractMismatch)"}
     assert "version 1" in (decision.status.message or "")
@@ -266,11 +332,14 @@ def test_a_client_that_has_left_with_everything_stored_is_no_end() -> None:
 
 
 def test_the_clients_clock_moves_no_deadline() -> None:
-    """Once: a client a year ahead had a year and a run's time, and one behind ended the run at once."""
+    """Once: a client a year ahead had a year and a run's time, and one behind ended the run at
+    once."""
     limited = Scene().with_spec(runDeadlineSeconds=100).server_loading()
     for wrong in (3e7, -3e7):
         ready = (
-            limited.reports(phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6)).at(HEALTHY).settled()
+            limited.reports(phase="WarmingUp", healthy_unix_us=int((1767225600 + wrong) * 1e6))
+            .at(HEALTHY)
+            .settled()
         )
         assert ready.at(HEALTHY + 50 if wrong > 0 else SCHEDULED + 50).decide().ending is None
         ends = ready.at(HEALTHY + 101).decide()

@@ -1,4 +1,5 @@
-"""A pod that no node could ever take: it is waited for a node to be added, with the reason, then the run ends."""
+"""A pod that no node could ever take: it is waited for a node to be added, with the reason, then
+the run ends."""
 
 from dataclasses import replace
 
@@ -16,7 +17,11 @@ def short(scene: Scene) -> Scene:
 
 
 SERVER = short(Scene().server_pending().pod("server", unschedulable=NO_SUCH_NODE))
-CLIENT = short(Scene().client_created().pod("client", phase="Pending", ip=None, node=None, unschedulable=NO_SUCH_NODE))
+CLIENT = short(
+    Scene()
+    .client_created()
+    .pod("client", phase="Pending", ip=None, node=None, unschedulable=NO_SUCH_NODE)
+)
 CASES = [
     pytest.param("WaitingForNode", SERVER_CREATED + GRACE, SERVER, id="server"),
     pytest.param("Preparing", CLIENT_CREATED + GRACE, CLIENT, id="client"),

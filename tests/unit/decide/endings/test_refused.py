@@ -19,16 +19,21 @@ SERVER_REFUSED = refusing(Scene().client_ready().settled(), *DEPLOYMENT, QUOTA)
 
 
 @pytest.mark.parametrize(
-    ("reason", "message"), [pytest.param("QuotaExceeded", QUOTA, id="quota"), pytest.param("ChildRefused", POLICY)]
+    ("reason", "message"),
+    [pytest.param("QuotaExceeded", QUOTA, id="quota"), pytest.param("ChildRefused", POLICY)],
 )
 @pytest.mark.parametrize(
-    ("scene", "refused"), [(Scene().client_ready().settled(), DEPLOYMENT), (Scene().having(PLAN, SERVICE), JOB)]
+    ("scene", "refused"),
+    [(Scene().client_ready().settled(), DEPLOYMENT), (Scene().having(PLAN, SERVICE), JOB)],
 )
 def test_it_waits_with_the_api_servers_words_and_retries(
     scene: Scene, refused: tuple[str, str], reason: str, message: str
 ) -> None:
     decision = refusing(scene, *refused, message).decide()
-    assert standing(decision.status, "Ready", "Failed") == {"Ready": f"False ({reason})", "Failed": f"False ({reason})"}
+    assert standing(decision.status, "Ready", "Failed") == {
+        "Ready": f"False ({reason})",
+        "Failed": f"False ({reason})",
+    }
     assert f"{refused[0]} br-qwen-6316e01c-{refused[1]}" in (decision.status.message or "")
     assert message in (decision.status.message or "")
     assert " ".join(refused) in applied(decision)
@@ -37,11 +42,15 @@ def test_it_waits_with_the_api_servers_words_and_retries(
 @pytest.mark.parametrize(
     ("remedy", "scene", "refused"),
     [
-        pytest.param("Correct spec.server", Scene().client_ready().settled(), DEPLOYMENT, id="server"),
+        pytest.param(
+            "Correct spec.server", Scene().client_ready().settled(), DEPLOYMENT, id="server"
+        ),
         pytest.param("Correct spec.client", Scene().having(PLAN, SERVICE), JOB, id="client"),
     ],
 )
-def test_what_is_invalid_ends_the_run_with_those_words(remedy: str, scene: Scene, refused: tuple[str, str]) -> None:
+def test_what_is_invalid_ends_the_run_with_those_words(
+    remedy: str, scene: Scene, refused: tuple[str, str]
+) -> None:
     decision = refusing(scene, *refused, NONSENSE, curable=False).decide()
     assert standing(decision.status, "Failed") == {"Failed": "True (ChildInvalid)"}
     assert NONSENSE in (decision.status.message or "")
@@ -60,15 +69,25 @@ def test_a_server_that_is_never_taken_meets_the_pending_deadline() -> None:
 
 def test_pods_of_a_deployment_that_are_never_made_meet_the_pending_deadline() -> None:
     failure = "FailedCreate: pods are forbidden: exceeded quota: pods"
-    scene = Scene().client_ready().settled().having(DEPLOYMENT, failure=failure).with_spec(pendingDeadlineSeconds=100)
-    assert standing(scene.at(109).decide().status, "Complete") == {"Complete": "False (PodRejected)"}
+    scene = (
+        Scene()
+        .client_ready()
+        .settled()
+        .having(DEPLOYMENT, failure=failure)
+        .with_spec(pendingDeadlineSeconds=100)
+    )
+    assert standing(scene.at(109).decide().status, "Complete") == {
+        "Complete": "False (PodRejected)"
+    }
     ended = scene.at(110).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (PendingDeadlineExceeded)"}
     assert "exceeded quota: pods" in (ended.message or "")
 
 
 def test_a_client_that_is_never_taken_meets_the_startup_deadline() -> None:
-    scene = refusing(Scene().having(PLAN, SERVICE).settled(), *JOB, QUOTA).with_spec(startupDeadlineSeconds=100)
+    scene = refusing(Scene().having(PLAN, SERVICE).settled(), *JOB, QUOTA).with_spec(
+        startupDeadlineSeconds=100
+    )
     assert scene.at(99).decide().status.phase == "Preparing"
     ended = scene.at(100).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
@@ -93,7 +112,8 @@ def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:
     assert "kubectl describe job br-qwen-6316e01c-client" in (ended.message or "")
 
 
-# ---- what was measured is refused ------------------------------------------------------------------------------------
+# ---- what was measured is refused
+# ------------------------------------------------------------------------------------
 
 LAST = Scene().measuring().stored(0).arrived(1).at(300)
 LAST_REFUSED = refusing(LAST, "ConfigMap", "stage", QUOTA)
@@ -115,15 +135,22 @@ def test_the_server_goes_while_the_last_record_waits_for_room() -> None:
 @pytest.mark.parametrize(
     "scene",
     [
-        pytest.param(LAST_REFUSED.with_spec(runDeadlineSeconds=240), id="the run's deadline has passed"),
-        pytest.param(refusing(LAST, "ConfigMap", "stage", "too large", curable=False), id="it will never be taken"),
+        pytest.param(
+            LAST_REFUSED.with_spec(runDeadlineSeconds=240), id="the run's deadline has passed"
+        ),
+        pytest.param(
+            refusing(LAST, "ConfigMap", "stage", "too large", curable=False),
+            id="it will never be taken",
+        ),
     ],
 )
 def test_results_are_not_lost_for_a_record_that_cannot_be_stored(scene: Scene) -> None:
     decision = scene.ended()
     assert (decision.status.phase, applied(decision)) == ("Completed", [])
     assert [r.verdict for r in decision.status.results] == ["Valid", "Valid"]
-    assert [(t.field, t.total, t.included) for t in decision.status.truncated] == [("records", 2, 1)]
+    assert [(t.field, t.total, t.included) for t in decision.status.truncated] == [
+        ("records", 2, 1)
+    ]
 
 
 def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_then() -> None:
@@ -140,7 +167,14 @@ def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_t
 
 def test_what_the_api_server_has_no_time_for_is_reported_and_retried() -> None:
     """Once: the pass ended at the refusal, and its status was never written."""
-    busy = RefusedObject("Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True)
+    busy = RefusedObject(
+        "Job",
+        "br-qwen-6316e01c-client",
+        "client",
+        "etcd: too slow",
+        curable=True,
+        is_transient=True,
+    )
     decision = Scene().having(PLAN, SERVICE).knowing(refused_object=busy).decide()
     assert standing(decision.status, "Ready", "Failed") == {
         "Ready": "False (ChildRefused)",
@@ -152,9 +186,24 @@ def test_what_the_api_server_has_no_time_for_is_reported_and_retried() -> None:
 
 
 def test_a_transient_refusal_meets_the_startup_deadline_too() -> None:
-    busy = RefusedObject("Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True)
-    scene = Scene().having(PLAN, SERVICE).settled().knowing(refused_object=busy).with_spec(startupDeadlineSeconds=100)
-    assert standing(scene.at(100).decide().status, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
+    busy = RefusedObject(
+        "Job",
+        "br-qwen-6316e01c-client",
+        "client",
+        "etcd: too slow",
+        curable=True,
+        is_transient=True,
+    )
+    scene = (
+        Scene()
+        .having(PLAN, SERVICE)
+        .settled()
+        .knowing(refused_object=busy)
+        .with_spec(startupDeadlineSeconds=100)
+    )
+    assert standing(scene.at(100).decide().status, "Failed") == {
+        "Failed": "True (StartupDeadlineExceeded)"
+    }
 
 
 def test_a_cancelled_run_ends_whatever_cannot_be_stored() -> None:

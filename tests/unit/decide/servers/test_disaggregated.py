@@ -3,7 +3,16 @@
 import pytest
 from benchrun.api import Reason
 from benchrun.decide import Decision
-from unit.decide.scenes import FIRST_REQUEST, HEALTHY, SCHEDULED, SERVER_CREATED, SERVER_DIED, Scene, instant, unix_us
+from unit.decide.scenes import (
+    FIRST_REQUEST,
+    HEALTHY,
+    SCHEDULED,
+    SERVER_CREATED,
+    SERVER_DIED,
+    Scene,
+    instant,
+    unix_us,
+)
 from unit.decide.summaries import applied, standing
 from unit.plan.specs import Json, rates, spec_body, workload
 
@@ -39,8 +48,18 @@ def pods(scene: Scene) -> Scene:
 
 
 def measuring() -> Scene:
-    made = RUN.client_ready().having(*(("Deployment", role) for role in ROLES)).at(SERVER_CREATED).settled()
-    healthy = pods(made).reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", role) for role in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
+    healthy = (
+        pods(made)
+        .reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY))
+        .at(HEALTHY)
+        .settled()
+    )
     first = unix_us(FIRST_REQUEST)
     return (
         healthy.reports(phase="Measuring", first_request_unix_us=first, stage="chat/rate=1/r1")
@@ -54,7 +73,9 @@ MEASURING = measuring()
 
 def ended(decision: Decision) -> tuple[str | None, str]:
     """Phase, and the reason that Complete gives."""
-    return decision.status.phase, next(c.reason for c in decision.status.conditions if c.type == "Failed")
+    return decision.status.phase, next(
+        c.reason for c in decision.status.conditions if c.type == "Failed"
+    )
 
 
 def test_all_deployments_come_when_the_client_is_ready_and_all_services_before() -> None:
@@ -67,7 +88,12 @@ def test_all_deployments_come_when_the_client_is_ready_and_all_services_before()
 
 @pytest.mark.parametrize("role", ROLES)
 def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
-    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", each) for each in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
     scene = pods(made).pod(role, scheduled_at=None, node=None, phase="Pending")
     assert scene.ended().status.phase == "WaitingForNode"
     assert pods(made).ended().status.phase == "Starting"
@@ -75,19 +101,32 @@ def test_without_a_node_for_one_of_them_the_run_waits(role: str) -> None:
 
 def test_servers_of_which_one_had_a_node_are_not_made_again() -> None:
     """Somebody let go of the GPUs while another waited for a node."""
-    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", each) for each in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
     scene = pods(made).pod("decode", scheduled_at=None, node=None, phase="Pending").settled()
     for each in ROLES:
         scene = scene.without("Deployment", each)
     decision = scene.ended()
-    assert (applied(decision), standing(decision.status, "Failed")) == ([], {"Failed": "True (ServerGone)"})
+    assert (applied(decision), standing(decision.status, "Failed")) == (
+        [],
+        {"Failed": "True (ServerGone)"},
+    )
 
 
 @pytest.mark.parametrize(("role", "phase"), [("proxy", "WaitingForNode"), ("decode", "Failed")])
 def test_the_deadline_to_start_counts_from_the_first_gpu(role: str, phase: str) -> None:
     """The others wait for a node without a limit; a proxy takes none of what they wait for."""
     limits = {"startupDeadlineSeconds": 300, "pendingDeadlineSeconds": 0}
-    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", each) for each in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
     scene = pods(made).with_spec(**limits).log_read()
     for other in set(ROLES) - {role}:
         scene = scene.pod(other, scheduled_at=None, node=None, phase="Pending")
@@ -96,7 +135,12 @@ def test_the_deadline_to_start_counts_from_the_first_gpu(role: str, phase: str) 
 
 def test_a_proxy_that_holds_a_gpu_has_the_deadline_to_start() -> None:
     limits = {"startupDeadlineSeconds": 300, "pendingDeadlineSeconds": 0}
-    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", each) for each in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
     scene = pods(made).with_spec(**limits).log_read().pod("proxy", gpus=1)
     for other in ("prefill", "decode"):
         scene = scene.pod(other, scheduled_at=None, node=None, phase="Pending")
@@ -139,7 +183,12 @@ def test_one_whose_deployment_is_deleted_ends_the_run(role: str) -> None:
 
 @pytest.mark.parametrize("role", ROLES)
 def test_the_fault_of_one_is_the_runs_and_names_its_field(role: str) -> None:
-    made = RUN.client_ready().having(*(("Deployment", each) for each in ROLES)).at(SERVER_CREATED).settled()
+    made = (
+        RUN.client_ready()
+        .having(*(("Deployment", each) for each in ROLES))
+        .at(SERVER_CREATED)
+        .settled()
+    )
     broken = pods(made).pod(role, waiting_reason="InvalidImageName", waiting_message="no such name")
     assert broken.decide().last_words is not None
     decision = broken.log_read().ended()

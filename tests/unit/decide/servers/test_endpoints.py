@@ -1,4 +1,5 @@
-"""An endpoint's pods are looked up before the plan is written, and again after a restart without disturbing the run."""
+"""An endpoint's pods are looked up before the plan is written, and again after a restart without
+disturbing the run."""
 
 from benchrun.decide import EndpointPods
 from unit.decide.scenes import SERVICE_ENDPOINT, URL_ENDPOINT, Scene
@@ -10,12 +11,20 @@ FRESH = Scene(spec=SERVICE_ENDPOINT)
 
 def test_first_its_pods_are_looked_up() -> None:
     decision = FRESH.decide()
-    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
+    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == (
+        (ASKED,),
+        [],
+        5.0,
+    )
 
 
 def test_without_pods_the_run_waits_and_retries() -> None:
     decision = FRESH.endpoint_found().decide()
-    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == ((ASKED,), [], 5.0)
+    assert (decision.lookups, applied(decision), decision.requeue_after_seconds) == (
+        (ASKED,),
+        [],
+        5.0,
+    )
     assert "Service prod has no ready pods" in (decision.status.message or "")
 
 
@@ -27,7 +36,11 @@ def test_with_pods_the_client_is_started_and_gets_their_addresses() -> None:
 
 def test_after_a_restart_they_are_looked_up_while_the_run_goes_on() -> None:
     decision = FRESH.measuring().operator_restarted().decide()
-    assert (decision.lookups, decision.status.phase, decision.pull is not None) == ((ASKED,), "Running", True)
+    assert (decision.lookups, decision.status.phase, decision.pull is not None) == (
+        (ASKED,),
+        "Running",
+        True,
+    )
     assert (applied(decision), deleted(decision)) == ([], [])
 
 

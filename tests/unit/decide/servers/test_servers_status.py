@@ -13,8 +13,17 @@ KNOWN = Scene().measuring().pod("server", **POD).knowing(server_facts={"server-1
 
 def test_the_server_status_has_pod_node_image_and_gpus() -> None:
     (server,) = KNOWN.ended().status.servers
-    assert (server.pod, server.node, server.image_digest, server.gpus) == ("server-1", "n1", "vllm@sha256:1", 1)
-    assert (server.version, server.kv_cache_tokens, server.reported) == ("0.32.0", 12_000, {"block_size": "16"})
+    assert (server.pod, server.node, server.image_digest, server.gpus) == (
+        "server-1",
+        "n1",
+        "vllm@sha256:1",
+        1,
+    )
+    assert (server.version, server.kv_cache_tokens, server.reported) == (
+        "0.32.0",
+        12_000,
+        {"block_size": "16"},
+    )
     assert server.args == ["m", "--port=8000"]
 
 
@@ -34,20 +43,37 @@ def test_provenance_outlives_the_server() -> None:
 
 
 def test_when_it_was_scheduled_stays_when_the_pod_is_gone() -> None:
-    assert KNOWN.without("Deployment", "server").ended().status.scheduled_time == "2026-01-01T00:00:20Z"
+    assert (
+        KNOWN.without("Deployment", "server").ended().status.scheduled_time
+        == "2026-01-01T00:00:20Z"
+    )
 
 
 def test_a_replacement_pod_does_not_inherit_figures() -> None:
-    known = Scene().server_loading().pod("server", **POD).knowing(server_facts={"server-1": FACTS}).settled()
+    known = (
+        Scene()
+        .server_loading()
+        .pod("server", **POD)
+        .knowing(server_facts={"server-1": FACTS})
+        .settled()
+    )
     (server,) = known.pod("server", name="server-2", image_digest=None).ended().status.servers
     assert (server.pod, server.version, server.image_digest) == ("server-2", None, None)
 
 
 def test_an_endpoint_says_its_version_and_nothing_of_its_pods() -> None:
     (server,) = (
-        Scene(spec=URL_ENDPOINT).measuring().knowing(server_facts={"10.0.0.7:8000": FACTS}).ended().status.servers
+        Scene(spec=URL_ENDPOINT)
+        .measuring()
+        .knowing(server_facts={"10.0.0.7:8000": FACTS})
+        .ended()
+        .status.servers
     )
-    assert (server.version, server.pod, server.gpu_reason) == ("0.32.0", None, "an endpoint's pods are not inspected")
+    assert (server.version, server.pod, server.gpu_reason) == (
+        "0.32.0",
+        None,
+        "an endpoint's pods are not inspected",
+    )
 
 
 def test_the_size_of_the_run_is_reported_at_once() -> None:
@@ -63,7 +89,13 @@ def addresses(scene: Scene) -> list[str]:
 
 
 def test_where_the_servers_were_is_known_once_their_pods_are_gone() -> None:
-    two = Scene().measuring().another_server("server-2", ip="10.0.0.10").with_spec(server=TWO).settled()
+    two = (
+        Scene()
+        .measuring()
+        .another_server("server-2", ip="10.0.0.10")
+        .with_spec(server=TWO)
+        .settled()
+    )
     assert addresses(two) == ["10.0.0.9", "10.0.0.10"]
     one_left = replace(two, pods=tuple(pod for pod in two.pods if pod.name != "server-1"))
     assert sorted(addresses(one_left)) == ["10.0.0.10", "10.0.0.9"]
@@ -79,7 +111,12 @@ def test_a_pod_without_an_address_has_none_and_those_of_replaced_ones_are_bounde
 
 
 def test_pods_that_answer_nobody_have_no_part_in_it() -> None:
-    scene = Scene().measuring().another_server("server-1-1", ip="10.0.0.11", rank=1).with_spec(server=TWO)
+    scene = (
+        Scene()
+        .measuring()
+        .another_server("server-1-1", ip="10.0.0.11", rank=1)
+        .with_spec(server=TWO)
+    )
     assert addresses(scene) == ["10.0.0.9"]
 
 

@@ -6,7 +6,9 @@ from benchrun_client.engines import StartupPhases
 from unit.decide.scenes import HEALTHY, SCHEDULED, URL_ENDPOINT, Scene, instant, unix_us
 
 WANTED = ServerStart("server-1", "server-1-uid", "vllm")
-TOLD = Start(StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0)
+TOLD = Start(
+    StartupPhases(download=1.0, load=2.0, compile=3.0, warm_up=4.0), image_pull_seconds=5.0
+)
 STARTUP = Startup(
     pod_seconds=10.0,
     image_pull_seconds=5.0,
@@ -59,7 +61,12 @@ def test_it_is_kept_when_the_operator_starts_anew() -> None:
 
 
 def test_it_is_kept_when_the_run_has_ended() -> None:
-    ended = Scene().measuring().pod("server", started_at=instant(SCHEDULED + 10)).with_answers({WANTED: Answer(TOLD)})
+    ended = (
+        Scene()
+        .measuring()
+        .pod("server", started_at=instant(SCHEDULED + 10))
+        .with_answers({WANTED: Answer(TOLD)})
+    )
     status = ended.settled().arrived(0, 1).ended().status
     assert (status.phase, status.servers[0].startup) == ("Completed", STARTUP)
 
@@ -71,8 +78,15 @@ def test_an_unreadable_log_names_the_pod_and_is_not_re_requested() -> None:
 
 
 def test_a_restarted_container_has_an_unknown_first_start() -> None:
-    loading = Scene().server_loading().pod("server", restarts=1, started_at=instant(SCHEDULED + 10)).settled()
-    healthy = loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    loading = (
+        Scene()
+        .server_loading()
+        .pod("server", restarts=1, started_at=instant(SCHEDULED + 10))
+        .settled()
+    )
+    healthy = (
+        loading.reports(phase="WarmingUp", healthy_unix_us=unix_us(HEALTHY)).at(HEALTHY).settled()
+    )
     assert pod_seconds(healthy.with_answers({WANTED: Answer(TOLD)})) is None
     assert pod_seconds(LOOKED_AT.pod("server", started_at=None)) is None
 
@@ -84,7 +98,12 @@ def pod_seconds(scene: Scene) -> float | None:
 
 
 def test_every_replica_has_the_same_entry_and_the_first_is_looked_at() -> None:
-    two = Scene().with_spec(server={"image": "v", "replicas": 2}).server_healthy().another_server("server-2")
+    two = (
+        Scene()
+        .with_spec(server={"image": "v", "replicas": 2})
+        .server_healthy()
+        .another_server("server-2")
+    )
     assert [question.pod for question in wanted(two.at(HEALTHY))] == ["server-1"]
 
 

@@ -35,9 +35,14 @@ ENDED = "2026-01-01T00:05:00Z"
 
 
 def row(
-    cell: str = CELL, *, repeats: int = 1, cv: float | None = None, verdict: str = "Valid", traffic: str | None = "t",
+    cell: str = CELL,
+    *,
+    repeats: int = 1,
+    cv: float | None = None,
+    verdict: str = "Valid",
+    traffic: str | None = "t",
     **figures: float | None,
-) -> Result:  # fmt: skip
+) -> Result:
     """A row of results; `cv` percent is the scatter of every figure over the repeats."""
     workload, _, point = cell.partition("/")
     axis, _, value = point.partition("=")
@@ -68,7 +73,8 @@ def run(
     status: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> MeasuredRun:
-    """A run that was measured to its end; `fields` go into its only row, the others into its status."""
+    """A run that was measured to its end; `fields` go into its only row, the others into its
+    status."""
     run_spec = run_spec or spec()
     facts = {"role": "server", "gpus": 1, "gpu": "H100", "node": "n1", **(server or {})}
     found = BenchmarkRunStatus(
@@ -104,21 +110,34 @@ def servers(
     return [_one_server(f"{prefix}{n}", random, cv, effect, cells) for n in range(count)]
 
 
-def _one_server(name: str, random: Random, cv: float, effect: float, cells: Sequence[str]) -> MeasuredRun:
+def _one_server(
+    name: str, random: Random, cv: float, effect: float, cells: Sequence[str]
+) -> MeasuredRun:
     def figures() -> dict[str, Any]:
         return {
-            metric: value * (effect if metric in LATENCIES else 1 / effect) * (1 + random.gauss(0, cv))
+            metric: value
+            * (effect if metric in LATENCIES else 1 / effect)
+            * (1 + random.gauss(0, cv))
             for metric, value in TYPICAL.items()
         }
 
     return run(name, [row(cell, **figures()) for cell in cells])
 
 
-def compared(before: MeasuredRun | Sequence[MeasuredRun], after: MeasuredRun | Sequence[MeasuredRun], *metrics: ComparedMetric,
-    limit: float | None = None) -> Compared:  # fmt: skip
+def compared(
+    before: MeasuredRun | Sequence[MeasuredRun],
+    after: MeasuredRun | Sequence[MeasuredRun],
+    *metrics: ComparedMetric,
+    limit: float | None = None,
+) -> Compared:
     """The comparison, over throughput and TTFT where nothing else is asked for."""
     first, second = ([side] if isinstance(side, MeasuredRun) else side for side in (before, after))
-    return compare(first, second, metrics=metrics or ("OutputThroughput", "MeanTTFT"), max_regression_percent=limit)
+    return compare(
+        first,
+        second,
+        metrics=metrics or ("OutputThroughput", "MeanTTFT"),
+        max_regression_percent=limit,
+    )
 
 
 def words(found: Compared, cell: str = CELL) -> dict[str, str]:
@@ -126,4 +145,9 @@ def words(found: Compared, cell: str = CELL) -> dict[str, str]:
 
 
 def changes(found: Compared, cell: str = CELL) -> dict[str, Change]:
-    return {change.metric: change for each in found.cells if each.cell == cell for change in each.changes}
+    return {
+        change.metric: change
+        for each in found.cells
+        if each.cell == cell
+        for change in each.changes
+    }

@@ -17,12 +17,26 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
 @pytest.mark.parametrize(
     ("reason", "after"),
     [
-        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-8B in b", run("b", run_spec=OTHER_MODEL), id="model"),
-        pytest.param("model: Qwen/Qwen3-4B in a, Qwen/Qwen3-4B@abc in b", run("b", run_spec=REVISION), id="revision"),
+        pytest.param(
+            "model: Qwen/Qwen3-4B in a, Qwen/Qwen3-8B in b",
+            run("b", run_spec=OTHER_MODEL),
+            id="model",
+        ),
+        pytest.param(
+            "model: Qwen/Qwen3-4B in a, Qwen/Qwen3-4B@abc in b",
+            run("b", run_spec=REVISION),
+            id="revision",
+        ),
         pytest.param("GPUs: 1 in a, 2 in b", run("b", server={"gpus": 2}), id="GPU count"),
-        pytest.param("GPUs: 1 in a, 0 in b", run("b", server={"gpus": 0, "gpu": None}), id="no GPU"),
+        pytest.param(
+            "GPUs: 1 in a, 0 in b", run("b", server={"gpus": 0, "gpu": None}), id="no GPU"
+        ),
         pytest.param("GPU: H100 in a, A100 in b", run("b", server={"gpu": "A100"}), id="GPU kind"),
-        pytest.param("server: a fresh server in a, an endpoint in b", run("b", run_spec=ENDPOINT), id="endpoint"),
+        pytest.param(
+            "server: a fresh server in a, an endpoint in b",
+            run("b", run_spec=ENDPOINT),
+            id="endpoint",
+        ),
         pytest.param(
             "client engine: vllm 0.32.0 in a, vllm 0.31.0 in b",
             run("b", client=CLIENT.model_copy(update={"engine_version": "0.31.0"})),
@@ -44,9 +58,13 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
             id="cache",
         ),
         pytest.param(
-            "warm-up: auto in a, none in b", run("b", run_spec=spec(measurement={"warmup": {"none": {}}})), id="warm-up"
+            "warm-up: auto in a, none in b",
+            run("b", run_spec=spec(measurement={"warmup": {"none": {}}})),
+            id="warm-up",
         ),
-        pytest.param("b has not finished", run("b", status={"completion_time": None}), id="not finished"),
+        pytest.param(
+            "b has not finished", run("b", status={"completion_time": None}), id="not finished"
+        ),
         pytest.param("b did not measure to its end (Failed)", failed("b"), id="failed"),
         pytest.param("a is named twice: compare different runs", run("a"), id="itself"),
     ],
@@ -54,21 +72,35 @@ ENDPOINT = spec(server=None, endpoint={"url": "http://llm"})
 def test_runs_that_differ_in_what_is_not_compared(reason: str, after: MeasuredRun) -> None:
     found = compared(run("a"), after, limit=5)
     assert found == not_comparable(reason, gated=True)
-    assert (found.scope, found.outcome, found.gate, found.cells) == (None, "NotComparable", "Inconclusive", [])
+    assert (found.scope, found.outcome, found.gate, found.cells) == (
+        None,
+        "NotComparable",
+        "Inconclusive",
+        [],
+    )
 
 
 def test_the_server_may_differ_from_side_to_side() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.33.0", "args": ["--enforce-eager"]})
-    assert compared(repeated("a"), run("b", [row(repeats=5, cv=1)], run_spec=other)).outcome == "NoDetectableDifference"
+    assert (
+        compared(repeated("a"), run("b", [row(repeats=5, cv=1)], run_spec=other)).outcome
+        == "NoDetectableDifference"
+    )
 
 
 def templated(name: str, text: str, digest: str | None) -> MeasuredRun:
     client = CLIENT.model_copy(update={"chat_template": digest})
-    return run(name, [row(repeats=5, cv=1)], run_spec=spec(chatTemplate={"inline": text}), client=client)
+    return run(
+        name, [row(repeats=5, cv=1)], run_spec=spec(chatTemplate={"inline": text}), client=client
+    )
 
 
 def test_chats_must_be_rendered_by_the_same_template() -> None:
-    given, other, unknown = templated("a", "x", "a" * 64), templated("b", "y", "b" * 64), templated("b", "y", None)
+    given, other, unknown = (
+        templated("a", "x", "a" * 64),
+        templated("b", "y", "b" * 64),
+        templated("b", "y", None),
+    )
     reason = f"chat template: SHA-256 {'a' * 12} in a, SHA-256 {'b' * 12} in b"
     assert compared(given, other, limit=5) == not_comparable(reason, gated=True)
     assert "chat template: the model's own in a, SHA-256" in str(compared(run("a"), other, limit=5))
@@ -78,15 +110,23 @@ def test_chats_must_be_rendered_by_the_same_template() -> None:
 
 def committed(name: str, commit: str | None, **changes: Any) -> MeasuredRun:
     return run(
-        name, [row(repeats=5, cv=1)], client=CLIENT.model_copy(update={"commit": commit}), run_spec=spec(**changes)
+        name,
+        [row(repeats=5, cv=1)],
+        client=CLIENT.model_copy(update={"commit": commit}),
+        run_spec=spec(**changes),
     )
 
 
 def test_a_branch_that_moved_between_the_sides_is_no_longer_the_same_model() -> None:
     reason = f"tokenizer's commit: {'a' * 40} in a, {'b' * 40} in b"
-    assert compared(committed("a", "a" * 40), committed("b", "b" * 40), limit=5) == not_comparable(reason, gated=True)
+    assert compared(committed("a", "a" * 40), committed("b", "b" * 40), limit=5) == not_comparable(
+        reason, gated=True
+    )
     for other in ("a" * 40, None):
-        assert compared(committed("a", "a" * 40), committed("b", other)).outcome == "NoDetectableDifference"
+        assert (
+            compared(committed("a", "a" * 40), committed("b", other)).outcome
+            == "NoDetectableDifference"
+        )
     assert obstacle([committed("a", "a" * 40)], [committed("b", "b" * 40)], swept=True) == reason
 
 
@@ -97,28 +137,43 @@ def test_a_sweep_over_models_compares_their_commits_too() -> None:
 
 def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:
     return run(
-        name, [row(repeats=5, cv=1)], run_spec=run_spec, server={"imageDigest": "vllm@sha256:1", "reported": chosen}
+        name,
+        [row(repeats=5, cv=1)],
+        run_spec=run_spec,
+        server={"imageDigest": "vllm@sha256:1", "reported": chosen},
     )
 
 
 def test_servers_started_alike_must_have_chosen_alike() -> None:
-    flash, other = choosing("a", attention_backend="FLASH_ATTN"), choosing("b", attention_backend="TRITON_ATTN")
+    flash, other = (
+        choosing("a", attention_backend="FLASH_ATTN"),
+        choosing("b", attention_backend="TRITON_ATTN"),
+    )
     reason = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b, though both were started alike"
     assert compared(flash, other, limit=5) == not_comparable(reason, gated=True)
-    assert compared(flash, choosing("b", attention_backend="FLASH_ATTN")).outcome == "NoDetectableDifference"
-    assert compared(flash, choosing("b", dtype="float16")).outcome == "NoDetectableDifference", "not known of both"
+    assert (
+        compared(flash, choosing("b", attention_backend="FLASH_ATTN")).outcome
+        == "NoDetectableDifference"
+    )
+    assert compared(flash, choosing("b", dtype="float16")).outcome == "NoDetectableDifference", (
+        "not known of both"
+    )
 
 
 def test_a_server_that_was_started_otherwise_may_choose_otherwise() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--dtype", "float16"]})
-    found = compared(choosing("a", dtype="bfloat16"), choosing("b", run_spec=other, dtype="float16"))
+    found = compared(
+        choosing("a", dtype="bfloat16"), choosing("b", run_spec=other, dtype="float16")
+    )
     assert found.outcome == "NoDetectableDifference"
 
 
 def test_what_servers_chose_differently_is_told_where_they_may() -> None:
     other = spec(server={"image": "vllm/vllm-openai:v0.32.0", "args": ["--max-num-seqs", "8"]})
     before = choosing("a", dtype="bfloat16", attention_backend="FLASH_ATTN")
-    after = choosing("b", run_spec=other, dtype="bfloat16", attention_backend="TRITON_ATTN", quantization="fp8")
+    after = choosing(
+        "b", run_spec=other, dtype="bfloat16", attention_backend="TRITON_ATTN", quantization="fp8"
+    )
     told = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b"
     assert caveats([before], [after]) == [told], "quantization is not known of both"
     assert told[1:] in compared(before, after).message
@@ -126,7 +181,8 @@ def test_what_servers_chose_differently_is_told_where_they_may() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mhz", "told"), [(1980.0, False), (1922.0, False), (1915.0, True), (2050.0, True), (None, False)]
+    ("mhz", "told"),
+    [(1980.0, False), (1922.0, False), (1915.0, True), (2050.0, True), (None, False)],
 )
 def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool) -> None:
     def clocked(name: str, clock: float | None) -> MeasuredRun:
@@ -139,7 +195,14 @@ def test_clocks_more_than_3_percent_apart_are_told(mhz: float | None, told: bool
 
 @pytest.mark.parametrize(
     ("failed", "told"),
-    [((0, 0), False), ((0, 4), False), ((0, 8), True), ((8, 0), True), ((8, 8), False), ((5, 10), False)],
+    [
+        ((0, 0), False),
+        ((0, 4), False),
+        ((0, 8), True),
+        ((8, 0), True),
+        ((8, 8), False),
+        ((5, 10), False),
+    ],
 )
 def test_sides_whose_requests_fail_unlike_are_told(failed: tuple[int, int], told: bool) -> None:
     """Of 1,000 a side. A side that fails more of its long requests looks faster."""
@@ -161,7 +224,8 @@ def test_the_server_may_not_differ_within_a_side() -> None:
 
 
 def test_one_run_against_several_is_rejected() -> None:
-    """The lonely one says nothing of how servers differ, the others nothing of how its repeats do."""
+    """The lonely one says nothing of how servers differ, the others nothing of how its repeats
+    do."""
     assert "one run against several" in compared(repeated("a"), [run("b1"), run("b2")]).message
 
 
@@ -169,12 +233,17 @@ def _workload(**changes: Any) -> MeasuredRun:
     return run("b", [row(repeats=5, cv=1)], run_spec=spec(workloads=[workload(**changes)]))
 
 
-@pytest.mark.parametrize(("names", "tokens", "same"), [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)])
+@pytest.mark.parametrize(
+    ("names", "tokens", "same"), [("xy", 8, True), ("pq", 8, True), ("xy", 9, False)]
+)
 def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same: bool) -> None:
     def mixed(run_name: str, parts: str, input_tokens: int) -> MeasuredRun:
         datasets = [{"random": {"inputTokens": input_tokens}}, {"random": {}}]
         body = [workload(dataset={"mix": [{"workload": part} for part in parts]})]
-        body += [{"name": part, "dataset": dataset} for part, dataset in zip(parts, datasets, strict=True)]
+        body += [
+            {"name": part, "dataset": dataset}
+            for part, dataset in zip(parts, datasets, strict=True)
+        ]
         return run(run_name, [row(repeats=5, cv=1)], run_spec=spec(workloads=body))
 
     found = cell_obstacle("chat/rate=4", [mixed("a", "xy", 8)], [mixed("b", names, tokens)])
@@ -185,19 +254,27 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
     ("reason", "after"),
     [
         pytest.param(
-            "dataset differs between a and b", _workload(dataset={"random": {"inputTokens": 256}}), id="dataset"
+            "dataset differs between a and b",
+            _workload(dataset={"random": {"inputTokens": 256}}),
+            id="dataset",
         ),
         pytest.param("api differs between a and b", _workload(api="Chat"), id="api"),
-        pytest.param("ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"),
         pytest.param(
-            "sampling.temperature differs between a and b", _workload(sampling={"temperature": "0.7"}), id="temperature"
+            "ignoreEOS differs between a and b", _workload(ignoreEOS=False), id="ignoreEOS"
+        ),
+        pytest.param(
+            "sampling.temperature differs between a and b",
+            _workload(sampling={"temperature": "0.7"}),
+            id="temperature",
         ),
         pytest.param(
             "sampling.repetitionPenalty differs between a and b",
             _workload(sampling={"repetitionPenalty": "1.1"}),
             id="repetition penalty",
         ),
-        pytest.param("the number of requests differs between a and b", _workload(requests=50), id="requests"),
+        pytest.param(
+            "the number of requests differs between a and b", _workload(requests=50), id="requests"
+        ),
         pytest.param(
             "maxConcurrency differs between a and b",
             _workload(load={"requestRates": ["4"], "maxConcurrency": 8}),
@@ -210,7 +287,11 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
         ),
         pytest.param("Invalid in b", run("b", repeats=5, cv=1, verdict="Invalid"), id="invalid"),
         pytest.param("Unknown in b", run("b", repeats=5, cv=1, verdict="Unknown"), id="not judged"),
-        pytest.param("b has no such load point in its results", run("b", [row("chat/rate=8")]), id="missing cell"),
+        pytest.param(
+            "b has no such load point in its results",
+            run("b", [row("chat/rate=8")]),
+            id="missing cell",
+        ),
     ],
 )
 def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) -> None:
@@ -231,7 +312,12 @@ def test_greedy_is_greedy_however_it_is_written(sampling: dict[str, str]) -> Non
 
 @pytest.mark.parametrize(
     ("unknown", "before", "after"),
-    [(True, None, "greedy"), (True, "greedy", None), (False, "greedy", "greedy"), (False, None, None)],
+    [
+        (True, None, "greedy"),
+        (True, "greedy", None),
+        (False, "greedy", "greedy"),
+        (False, None, None),
+    ],
 )
 def test_records_without_sampling_are_compared_with_a_remark(
     unknown: bool, before: str | None, after: str | None
@@ -247,7 +333,9 @@ def test_records_without_sampling_are_compared_with_a_remark(
 
 
 @pytest.mark.parametrize("load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")])
-def test_other_load_points_and_other_spellings_of_a_default_change_nothing(load: dict[str, object]) -> None:
+def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
+    load: dict[str, object],
+) -> None:
     assert compared(repeated("a"), _workload(load=load)).cells[0].reason is None
 
 
@@ -256,7 +344,10 @@ def test_what_is_comparable_is_compared_beside_what_is_not() -> None:
     rows = [row(repeats=5, cv=1), row("bulk/concurrency=8", repeats=5, cv=1)]
     spoiled = [rows[0], row("bulk/concurrency=8", repeats=5, cv=1, verdict="Invalid")]
     found = compared(run("a", rows, run_spec=both), run("b", spoiled, run_spec=both))
-    assert words(found) == {"OutputThroughput": "NoDetectableDifference", "MeanTTFT": "NoDetectableDifference"}
+    assert words(found) == {
+        "OutputThroughput": "NoDetectableDifference",
+        "MeanTTFT": "NoDetectableDifference",
+    }
     assert "1 of 2 load points not comparable (bulk/concurrency=8: Invalid in b)" in found.message
 
 
@@ -274,7 +365,8 @@ def test_paired_is_reported_where_the_traffic_was_equal(
     paired: bool, before: list[str | None], after: list[str | None]
 ) -> None:
     first, second = (
-        [run(f"{name}{n}", traffic=t) for n, t in enumerate(side)] for name, side in (("a", before), ("b", after))
+        [run(f"{name}{n}", traffic=t) for n, t in enumerate(side)]
+        for name, side in (("a", before), ("b", after))
     )
     assert compared(first, second).cells[0].paired == paired
 
@@ -283,7 +375,9 @@ def test_paired_is_reported_where_the_traffic_was_equal(
     ("scope", "before", "after"),
     [
         pytest.param("WithinOneServer", [repeated("a")], [repeated("b")], id="one server a side"),
-        pytest.param("BetweenServers", [run("a1"), run("a2")], [run("b1"), run("b2")], id="fresh servers"),
+        pytest.param(
+            "BetweenServers", [run("a1"), run("a2")], [run("b1"), run("b2")], id="fresh servers"
+        ),
         pytest.param(
             "WithinOneServer",
             [run("a1", run_spec=ENDPOINT), run("a2", run_spec=ENDPOINT)],
@@ -304,7 +398,8 @@ def test_the_scope_never_claims_more_than_was_measured(
 
 
 @pytest.mark.parametrize(
-    ("noted", "node"), [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")]
+    ("noted", "node"),
+    [pytest.param(True, "n2", id="another node"), pytest.param(False, "n1", id="the same node")],
 )
 def test_a_kind_of_gpu_that_is_not_known_is_reported(noted: bool, node: str) -> None:
     unknown = {"gpu": None}
@@ -317,14 +412,19 @@ def test_suspect_figures_are_compared_and_called_so() -> None:
     assert "1 of 1 load points Suspect" in found.message
 
 
-# Where model and dataset come from: what must be the same, what can be told by digests, and what is only said.
+# Where model and dataset come from: what must be the same, what can be told by digests, and what is
+# only said.
 
 FILE = {"shareGPT": {"file": {"configMap": {"name": "rows", "key": "rows.json"}}}}
 SAID = "It is not known whether the dataset's file is the same on both sides"
 
 
 def dataset_run(
-    name: str, traffic: str | None = "t", *, run_spec: BenchmarkRunSpec | None = None, **changes: Any
+    name: str,
+    traffic: str | None = "t",
+    *,
+    run_spec: BenchmarkRunSpec | None = None,
+    **changes: Any,
 ) -> MeasuredRun:
     """A run whose prompts are rows of a file."""
     run_spec = run_spec or spec(workloads=[workload(dataset=FILE)], **changes)
@@ -334,14 +434,20 @@ def dataset_run(
 def test_another_tokenizer_writes_other_prompts() -> None:
     model = {"name": "Qwen/Qwen3-4B", "tokenizer": "/tokenizers/other"}
     found = compared(run("a"), run("b", run_spec=spec(model=model)))
-    assert found.message == "not comparable: tokenizer: the model's own in a, /tokenizers/other in b"
+    assert (
+        found.message == "not comparable: tokenizer: the model's own in a, /tokenizers/other in b"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "source"),
     [
-        pytest.param("claim weights/qwen in b", {"pvc": {"claimName": "weights", "path": "qwen"}}, id="claim"),
-        pytest.param("artifact models:1 in b", {"imageVolume": {"reference": "models:1"}}, id="artifact"),
+        pytest.param(
+            "claim weights/qwen in b", {"pvc": {"claimName": "weights", "path": "qwen"}}, id="claim"
+        ),
+        pytest.param(
+            "artifact models:1 in b", {"imageVolume": {"reference": "models:1"}}, id="artifact"
+        ),
         pytest.param("path /models/qwen in b", {"path": {"path": "/models/qwen"}}, id="path"),
     ],
 )
@@ -364,7 +470,11 @@ def test_equal_questions_with_different_prompts_read_different_files() -> None:
 
 def test_equal_prompts_prove_equal_files() -> None:
     found = compared(dataset_run("a"), dataset_run("b"))
-    assert (found.cells[0].reason, found.cells[0].paired, SAID in found.message) == (None, True, False)
+    assert (found.cells[0].reason, found.cells[0].paired, SAID in found.message) == (
+        None,
+        True,
+        False,
+    )
 
 
 @pytest.mark.parametrize(
@@ -372,7 +482,9 @@ def test_equal_prompts_prove_equal_files() -> None:
     [
         pytest.param(dataset_run("b", "another", measurement={"seed": 2}), id="another seed"),
         pytest.param(
-            dataset_run("b", "another", run_spec=spec(workloads=[workload(dataset=FILE), workload("more")])),
+            dataset_run(
+                "b", "another", run_spec=spec(workloads=[workload(dataset=FILE), workload("more")])
+            ),
             id="other workloads",
         ),
         pytest.param(dataset_run("b", "another", repeats=2), id="other repeats"),
@@ -392,12 +504,16 @@ def test_at_an_endpoint_only_shared_prompts_tell(policy: str, reason: str | None
         workloads=[workload(dataset=FILE)],
         measurement={"cachePolicy": policy},
     )
-    found = compared(dataset_run("a", run_spec=run_spec), dataset_run("b", "another", run_spec=run_spec))
+    found = compared(
+        dataset_run("a", run_spec=run_spec), dataset_run("b", "another", run_spec=run_spec)
+    )
     assert (found.cells[0].reason or "").startswith(reason or "")
     assert (found.cells[0].reason is None) == (reason is None)
     assert (SAID in found.message) == (reason is None)
 
 
 def test_random_prompts_come_from_no_file() -> None:
-    found = compared(run("a", repeats=5, cv=1, traffic="one"), run("b", repeats=5, cv=1, traffic="another"))
+    found = compared(
+        run("a", repeats=5, cv=1, traffic="one"), run("b", repeats=5, cv=1, traffic="another")
+    )
     assert (found.cells[0].reason, SAID in found.message) == (None, False)

@@ -15,7 +15,9 @@ from unit.judge.comparison.sides import compared, repeated, row, run
 LIMIT = 5.0
 
 
-def question(percent: float, *, error_percent: float = 0.5, metric: ComparedMetric = "MeanTTFT") -> Question:
+def question(
+    percent: float, *, error_percent: float = 0.5, metric: ComparedMetric = "MeanTTFT"
+) -> Question:
     """A change of so much, with that standard error on each side, of five values each."""
     noise = (error_percent / 100) ** 2 / 2
     before, after = Contrast(0.0, noise, 4), Contrast(math.log1p(percent / 100), noise, 4)
@@ -27,7 +29,9 @@ MISSING = Question("MeanTTFT", Figure(None), Figure(None))
 
 
 def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate, str]:
-    return gate([(f"chat/rate={n}", cell) for n, cell in enumerate(cells)], max_regression_percent=limit)
+    return gate(
+        [(f"chat/rate={n}", cell) for n, cell in enumerate(cells)], max_regression_percent=limit
+    )
 
 
 @pytest.mark.parametrize(
@@ -37,18 +41,28 @@ def gated(*cells: Sequence[Question] | None, limit: float = LIMIT) -> tuple[Gate
         pytest.param("Inconclusive", [[question(4.5)]], id="may be beyond"),
         pytest.param("Inconclusive", [[question(5.5)]], id="may be within"),
         pytest.param("Regressed", [[question(6.2)]], id="shown to be beyond"),
-        pytest.param("Regressed", [[question(-6.2, metric="OutputThroughput")]], id="throughput falls"),
-        pytest.param("NotRegressed", [[question(60, metric="OutputThroughput")]], id="throughput rises"),
+        pytest.param(
+            "Regressed", [[question(-6.2, metric="OutputThroughput")]], id="throughput falls"
+        ),
+        pytest.param(
+            "NotRegressed", [[question(60, metric="OutputThroughput")]], id="throughput rises"
+        ),
         pytest.param("NotRegressed", [[question(-30)]], id="latency falls"),
         pytest.param("NotRegressed", [[question(1)], [question(2), question(0)]], id="all within"),
         pytest.param("Regressed", [[question(1)], [question(9)]], id="one is enough"),
-        pytest.param("Regressed", [[question(9)], [UNKNOWN], None], id="whatever is not known of others"),
+        pytest.param(
+            "Regressed", [[question(9)], [UNKNOWN], None], id="whatever is not known of others"
+        ),
         pytest.param("Underpowered", [[question(1)], [UNKNOWN]], id="noise not known"),
         pytest.param("Inconclusive", [[question(1)], [MISSING]], id="a figure is missing"),
         pytest.param("Inconclusive", [[question(1)], None], id="a cell left out"),
-        pytest.param("Underpowered", [[question(1), question(1, error_percent=3)]], id="one is too noisy"),
         pytest.param(
-            "Inconclusive", [[question(5, error_percent=1.2)], [question(0)]], id="noisy, and changed all the same"
+            "Underpowered", [[question(1), question(1, error_percent=3)]], id="one is too noisy"
+        ),
+        pytest.param(
+            "Inconclusive",
+            [[question(5, error_percent=1.2)], [question(0)]],
+            id="noisy, and changed all the same",
         ),
         pytest.param("Inconclusive", [], id="no cell"),
     ],
@@ -61,20 +75,36 @@ def test_a_throughput_can_fall_by_no_more_than_all() -> None:
     fallen = question(-99, metric="OutputThroughput")
     assert gated([fallen], limit=99.5)[0] == "NotRegressed"
     assert gated([fallen], limit=100)[0] == gated([fallen], limit=300)[0] == "NotRegressed"
-    assert gated([question(0, metric="OutputThroughput", error_percent=0.01)], limit=0)[0] == "Underpowered"
+    assert (
+        gated([question(0, metric="OutputThroughput", error_percent=0.01)], limit=0)[0]
+        == "Underpowered"
+    )
 
 
 def test_it_names_the_figure_that_decided_and_its_own_bound() -> None:
-    assert gated([question(1)], [question(9)])[1] == "MeanTTFT at chat/rate=1 is at least 7.75 % worse, 5 % is allowed"
-    assert gated([question(1), question(2)])[1] == "MeanTTFT at chat/rate=0 is at most 2.95 % worse, the others less"
+    assert (
+        gated([question(1)], [question(9)])[1]
+        == "MeanTTFT at chat/rate=1 is at least 7.75 % worse, 5 % is allowed"
+    )
+    assert (
+        gated([question(1), question(2)])[1]
+        == "MeanTTFT at chat/rate=0 is at most 2.95 % worse, the others less"
+    )
 
 
-def simulated(random: Random, questions: int, *, change_percent: float, servers: int = 5) -> list[Question]:
-    """Figures of fresh servers that scatter by 1.5 %, each changed by so much for the worse; every other one a throughput."""
+def simulated(
+    random: Random, questions: int, *, change_percent: float, servers: int = 5
+) -> list[Question]:
+    """Figures of fresh servers that scatter by 1.5 %, each changed by so much for the worse; every
+    other one a throughput."""
     made = []
     for number in range(questions):
         metric: ComparedMetric = ("MeanTTFT", "OutputThroughput")[number % 2]
-        shift = math.log1p(change_percent / 100) if number % 2 == 0 else math.log1p(-change_percent / 100)
+        shift = (
+            math.log1p(change_percent / 100)
+            if number % 2 == 0
+            else math.log1p(-change_percent / 100)
+        )
         sides = [mean_of([random.gauss(at, 0.015) for _ in range(servers)]) for at in (0.0, shift)]
         made.append(Question(metric, *(Figure(math.exp(side.estimate), side) for side in sides)))
     return made
@@ -106,10 +136,13 @@ def test_a_gate_that_can_see_nothing_does_not_let_everything_through() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "ttft"), [("NotRegressed", 43.0), ("Inconclusive", 45.0), ("Regressed", 60.0), ("NotRegressed", 20.0)]
+    ("expected", "ttft"),
+    [("NotRegressed", 43.0), ("Inconclusive", 45.0), ("Regressed", 60.0), ("NotRegressed", 20.0)],
 )
 def test_runs_through_the_gate(expected: str, ttft: float) -> None:
-    assert compared(repeated("a"), repeated("b", MeanTTFT=ttft), "MeanTTFT", limit=5).gate == expected
+    assert (
+        compared(repeated("a"), repeated("b", MeanTTFT=ttft), "MeanTTFT", limit=5).gate == expected
+    )
 
 
 def test_without_a_limit_there_is_no_gate() -> None:
@@ -121,6 +154,9 @@ def test_one_repeat_cannot_pass_a_gate() -> None:
 
 
 def test_a_load_point_that_the_baseline_never_had_is_not_gated_and_one_that_is_gone_is() -> None:
-    one, two = [row(repeats=5, cv=0.5)], [row(repeats=5, cv=0.5), row("chat/rate=8", repeats=5, cv=0.5)]
+    one, two = (
+        [row(repeats=5, cv=0.5)],
+        [row(repeats=5, cv=0.5), row("chat/rate=8", repeats=5, cv=0.5)],
+    )
     assert compared(run("a", one), run("b", two), limit=5).gate == "NotRegressed"
     assert compared(run("a", two), run("b", one), limit=5).gate == "Inconclusive"

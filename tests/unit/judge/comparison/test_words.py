@@ -1,4 +1,5 @@
-"""Better, Worse, no detectable difference, or not to be told; and an interval that says the same."""
+"""Better, Worse, no detectable difference, or not to be told; and an interval that says the
+same."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +16,18 @@ from benchrun.judge.comparison.figures import FEW_SERVERS, NO_CV, ONE_REPEAT
 from benchrun.judge.status_size import MAX_COMPARISON_BYTES, fitted_cells
 from benchrun.observe import Run
 from hypothesis import given, strategies as st
-from unit.judge.comparison.sides import ENDED, LATENCIES, TYPICAL, changes, compared, repeated, row, run, servers, words
+from unit.judge.comparison.sides import (
+    ENDED,
+    LATENCIES,
+    TYPICAL,
+    changes,
+    compared,
+    repeated,
+    row,
+    run,
+    servers,
+    words,
+)
 from unit.plan.specs import spec_body
 
 
@@ -51,8 +63,12 @@ def test_more_throughput_is_better_and_more_latency_is_worse(
 
 
 def test_the_interval_of_one_server_a_side_by_hand() -> None:
-    """CV 2 % over 4 repeats on both sides: a standard error of 0.01414 in logarithms, and t is 2.447 at 6 degrees."""
-    before, after = repeated("a", repeats=4, cv=2, MeanTTFT=100), repeated("b", repeats=4, cv=2, MeanTTFT=110)
+    """CV 2 % over 4 repeats on both sides: a standard error of 0.01414 in logarithms, and t is
+    2.447 at 6 degrees."""
+    before, after = (
+        repeated("a", repeats=4, cv=2, MeanTTFT=100),
+        repeated("b", repeats=4, cv=2, MeanTTFT=110),
+    )
     change = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
     assert (change.baseline, change.value) == (100.0, 110.0)
     assert ends(change) == pytest.approx(
@@ -73,7 +89,9 @@ def test_the_interval_of_several_servers_by_hand() -> None:
     ("reason", "after"),
     [
         pytest.param(ONE_REPEAT, repeated("b", repeats=1, MeanTTFT=200.0), id="one repeat"),
-        pytest.param(NO_CV, run("b", repeats=3, MeanTTFT=200.0), id="an older operator did not say"),
+        pytest.param(
+            NO_CV, run("b", repeats=3, MeanTTFT=200.0), id="an older operator did not say"
+        ),
     ],
 )
 def test_without_an_idea_of_the_noise_a_change_is_only_a_number(reason: str, after: object) -> None:
@@ -86,47 +104,67 @@ def test_without_an_idea_of_the_noise_a_change_is_only_a_number(reason: str, aft
 
 def test_a_figure_that_one_side_lacks_is_not_comparable_and_the_others_are() -> None:
     found = compared(repeated("a"), repeated("b", MeanTTFT=None), "OutputThroughput", "MeanTTFT")
-    assert words(found) == {"OutputThroughput": "NoDetectableDifference", "MeanTTFT": "NotComparable"}
+    assert words(found) == {
+        "OutputThroughput": "NoDetectableDifference",
+        "MeanTTFT": "NotComparable",
+    }
     assert changes(found)["MeanTTFT"].reason == "b has no mean_ttft_ms"
     assert found.outcome == "NoDetectableDifference"
 
 
 def test_a_throughput_of_zero_has_no_ratio() -> None:
-    assert words(compared(repeated("a", OutputThroughput=0.0), repeated("b"), "OutputThroughput")) == {
-        "OutputThroughput": "NotComparable"
-    }
+    assert words(
+        compared(repeated("a", OutputThroughput=0.0), repeated("b"), "OutputThroughput")
+    ) == {"OutputThroughput": "NotComparable"}
 
 
 def test_better_and_worse_together_are_mixed() -> None:
     found = compared(repeated("a"), repeated("b", OutputThroughput=1500.0, MeanTTFT=60.0))
-    assert (found.outcome, words(found)) == ("Mixed", {"OutputThroughput": "Better", "MeanTTFT": "Worse"})
+    assert (found.outcome, words(found)) == (
+        "Mixed",
+        {"OutputThroughput": "Better", "MeanTTFT": "Worse"},
+    )
 
 
 def test_values_equal_to_their_last_digit_are_not_exact() -> None:
     """Results carry five digits: the last one may come from rounding."""
     before, after = (
-        [run(f"{side}{n}", RequestThroughput=value) for n in range(3)] for side, value in (("a", 3.9999), ("b", 4.0))
+        [run(f"{side}{n}", RequestThroughput=value) for n in range(3)]
+        for side, value in (("a", 3.9999), ("b", 4.0))
     )
-    assert words(compared(before, after, "RequestThroughput")) == {"RequestThroughput": "Equivalent"}
+    assert words(compared(before, after, "RequestThroughput")) == {
+        "RequestThroughput": "Equivalent"
+    }
 
 
 def test_more_figures_widen_every_interval() -> None:
     before, after = repeated("a"), repeated("b", MeanTTFT=43.9)
     alone = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
-    among = changes(compared(before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"))["MeanTTFT"]
+    among = changes(compared(before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"))[
+        "MeanTTFT"
+    ]
     assert ends(among)[2] > ends(alone)[2]
 
 
 def test_two_values_a_side_leave_an_end_that_can_be_written() -> None:
     cells = [f"chat/rate={n}" for n in range(1, 65)]
-    wild = [[run(f"{side}{n}", [row(c, MeanTTFT=43.0 * 9**n) for c in cells]) for n in range(2)] for side in "ab"]
+    wild = [
+        [run(f"{side}{n}", [row(c, MeanTTFT=43.0 * 9**n) for c in cells]) for n in range(2)]
+        for side in "ab"
+    ]
     found = compared(wild[0], wild[1])
     ends = [change.high_percent for cell in found.cells for change in cell.changes]
     assert all(end is not None and end < 1e6 for end in ends)
 
 
-@given(seed=st.integers(0, 10_000), effect=st.sampled_from((1.0, 1.01, 1.03, 1.1)), count=st.integers(2, 6))
-def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(seed: int, effect: float, count: int) -> None:
+@given(
+    seed=st.integers(0, 10_000),
+    effect=st.sampled_from((1.0, 1.01, 1.03, 1.1)),
+    count=st.integers(2, 6),
+)
+def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(
+    seed: int, effect: float, count: int
+) -> None:
     random = Random(seed)
     cells = ("chat/rate=1", "chat/rate=4")
     before = servers("a", random, count=count, cells=cells)
@@ -140,31 +178,53 @@ def test_the_interval_leaves_zero_out_exactly_where_the_word_says_so(seed: int, 
 
 
 def test_correlated_figures_are_found_beyond_their_intervals() -> None:
-    """A change of 3.3 times its error is too little for one of ten figures, and enough where all ten moved."""
+    """A change of 3.3 times its error is too little for one of ten figures, and enough where all
+    ten moved."""
     shift = 3.3 * 0.01
     figures: dict[str, Any] = {
-        metric: (1 + shift) * TYPICAL[metric] if metric in LATENCIES else TYPICAL[metric] / (1 + shift)
+        metric: (1 + shift) * TYPICAL[metric]
+        if metric in LATENCIES
+        else TYPICAL[metric] / (1 + shift)
         for metric in TYPICAL
     }
     found = changes(compared(repeated("a", cv=1.58), repeated("b", cv=1.58, **figures), *TYPICAL))
-    before = changes(compared(repeated("a", cv=1.58), repeated("b", cv=1.58, MeanTTFT=43.0 * (1 + shift)), *TYPICAL))
+    before = changes(
+        compared(
+            repeated("a", cv=1.58), repeated("b", cv=1.58, MeanTTFT=43.0 * (1 + shift)), *TYPICAL
+        )
+    )
     assert (found["MeanTTFT"].word, before["MeanTTFT"].word) == ("Worse", "NoDetectableDifference")
     assert found["MeanTTFT"].low_percent == 0
     assert ends(before["MeanTTFT"])[0] < 0
 
 
 def test_all_intervals_hold_at_once_in_95_percent() -> None:
-    """Half of the figures did not change, half by 5 %; 20 in all. As 20 intervals of 95 % each, all would hold in 36 %."""
+    """Half of the figures did not change, half by 5 %; 20 in all. As 20 intervals of 95 % each, all
+    would hold in 36 %."""
     random, rounds, held = Random(41), 150, 0
     cells = [f"chat/rate={n}" for n in range(1, 5)]
     for _ in range(rounds):
         before = servers("a", random, cells=cells)
-        after = [run(s.name, [*s.status.results[:2], *o.status.results[2:]]) for s, o in zip(
-            servers("b", random, cells=cells), servers("b", random, cells=cells, effect=1.05), strict=True)]  # fmt: skip
-        found = compared(before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL", "OutputThroughput")
+        after = [
+            run(s.name, [*s.status.results[:2], *o.status.results[2:]])
+            for s, o in zip(
+                servers("b", random, cells=cells),
+                servers("b", random, cells=cells, effect=1.05),
+                strict=True,
+            )
+        ]
+        found = compared(
+            before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL", "OutputThroughput"
+        )
         held += all(
             low
-            <= (0.0 if cell.cell in cells[:2] else -100 / 21 if change.metric == "OutputThroughput" else 5.0)
+            <= (
+                0.0
+                if cell.cell in cells[:2]
+                else -100 / 21
+                if change.metric == "OutputThroughput"
+                else 5.0
+            )
             <= high
             for cell in found.cells
             for change in cell.changes
@@ -184,7 +244,9 @@ def test_all_intervals_hold_at_once_in_95_percent() -> None:
         pytest.param("Worse", 1.0095, 0.05, 0.9, id="by more than matters"),
     ],
 )
-def test_equivalent_is_shown_to_be_less_than_matters(word: str, factor: float, cv: float, least: float) -> None:
+def test_equivalent_is_shown_to_be_less_than_matters(
+    word: str, factor: float, cv: float, least: float
+) -> None:
     before, after = repeated("a", cv=cv), repeated("b", cv=cv, MeanTTFT=43.0 * factor)
     found = compare([before], [after], metrics=["MeanTTFT"], equivalence_percent=least)
     assert (words(found), found.outcome) == ({"MeanTTFT": word}, word)
@@ -194,7 +256,10 @@ def test_equivalent_is_shown_to_be_less_than_matters(word: str, factor: float, c
 
 def test_a_change_at_the_limit_of_what_matters_is_rarely_equivalent() -> None:
     random, rounds = Random(43), 300
-    sides = [(servers("a", random, cv=0.002), servers("b", random, cv=0.002, effect=1.01)) for _ in range(rounds)]
+    sides = [
+        (servers("a", random, cv=0.002), servers("b", random, cv=0.002, effect=1.01))
+        for _ in range(rounds)
+    ]
     outcomes = [compared(before, after, "MeanTTFT").outcome for before, after in sides]
     assert outcomes.count("Equivalent") <= 0.05 * rounds
 
@@ -208,22 +273,31 @@ def test_an_unknown_value_is_not_called_unchanged() -> None:
 
 def test_a_percentile_takes_five_servers_a_side() -> None:
     random = Random(47)
-    sides = [[run(f"{s}{n}", P99TTFT=random.gauss(at, 4.0)) for n in range(5)] for s, at in (("a", 100), ("b", 130))]
+    sides = [
+        [run(f"{s}{n}", P99TTFT=random.gauss(at, 4.0)) for n in range(5)]
+        for s, at in (("a", 100), ("b", 130))
+    ]
     assert words(compared(sides[0], sides[1], "P99TTFT")) == {"P99TTFT": "Worse"}
     few = compared(sides[0][:4], sides[1], "P99TTFT")
     assert (words(few), changes(few)["P99TTFT"].reason) == ({"P99TTFT": "Unknown"}, FEW_SERVERS)
-    assert words(compared(repeated("a", P99TTFT=100.0), repeated("b", P99TTFT=130.0), "P99TTFT")) == {
-        "P99TTFT": "Unknown"
-    }
+    assert words(
+        compared(repeated("a", P99TTFT=100.0), repeated("b", P99TTFT=130.0), "P99TTFT")
+    ) == {"P99TTFT": "Unknown"}
     rare = row(P99TTFT=100.0).model_copy(update={"uncertain": ["p99_ttft_ms"]})
     unsure = compared(sides[0], [*sides[1][:4], run("c", [rare])], "P99TTFT")
     assert words(unsure) == {"P99TTFT": "NotComparable"}
 
 
-def blocked(side: str, random: Random, luck: Sequence[float], *, effect: float = 1.0) -> list[MeasuredRun]:
+def blocked(
+    side: str, random: Random, luck: Sequence[float], *, effect: float = 1.0
+) -> list[MeasuredRun]:
     """A server a block, whose luck all sides share."""
-    figures = ((block, 43.0 * effect * each * random.gauss(1, 0.005)) for block, each in enumerate(luck, 1))
-    return [replace(run(f"{side}{block}", MeanTTFT=figure), block=block) for block, figure in figures]
+    figures = (
+        (block, 43.0 * effect * each * random.gauss(1, 0.005)) for block, each in enumerate(luck, 1)
+    )
+    return [
+        replace(run(f"{side}{block}", MeanTTFT=figure), block=block) for block, figure in figures
+    ]
 
 
 def test_blocks_are_compared_block_by_block() -> None:
@@ -231,10 +305,17 @@ def test_blocks_are_compared_block_by_block() -> None:
     before, after = blocked("a", random, luck), blocked("b", random, luck, effect=1.03)
     assert words(compared(before, after, "MeanTTFT")) == {"MeanTTFT": "Worse"}
     change = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
-    logs = [math.log(b.status.results[0].metrics["mean_ttft_ms"] / a.status.results[0].metrics["mean_ttft_ms"])  # type: ignore[operator]
-            for a, b in zip(before, after, strict=True)]  # fmt: skip
+    logs = [
+        math.log(
+            float(b.status.results[0].metrics["mean_ttft_ms"] or 0)
+            / float(a.status.results[0].metrics["mean_ttft_ms"] or 1)
+        )
+        for a, b in zip(before, after, strict=True)
+    ]
     mean, noise = fmean(logs), stdev(logs) / math.sqrt(6)
-    assert ends(change) == pytest.approx([100 * math.expm1(mean + t * noise) for t in (-2.5706, 0, 2.5706)], abs=0.01)
+    assert ends(change) == pytest.approx(
+        [100 * math.expm1(mean + t * noise) for t in (-2.5706, 0, 2.5706)], abs=0.01
+    )
 
 
 @pytest.mark.parametrize("left", [slice(0, 4), slice(1, 6)], ids=["too few", "not the same blocks"])
@@ -248,7 +329,10 @@ def test_without_the_same_blocks_on_both_sides_welch(left: slice) -> None:
 def test_blocks_of_equals_are_called_different_in_at_most_5_percent() -> None:
     random, rounds = Random(61), 400
     luck = [[random.gauss(1, 0.05) for _ in range(5)] for _ in range(rounds)]
-    outcomes = [compared(blocked("a", random, each), blocked("b", random, each), "MeanTTFT").outcome for each in luck]
+    outcomes = [
+        compared(blocked("a", random, each), blocked("b", random, each), "MeanTTFT").outcome
+        for each in luck
+    ]
     assert sum(each in ("Better", "Worse") for each in outcomes) <= 0.075 * rounds
 
 
@@ -268,13 +352,19 @@ DIFFERENT = ("Better", "Worse", "Mixed")
 
 def test_equals_are_called_different_in_at_most_5_percent_of_2000_pairs() -> None:
     random = Random(20260101)
-    outcomes = [compared(servers("a", random), servers("b", random), *DEFAULT_METRICS).outcome for _ in range(2000)]
+    outcomes = [
+        compared(servers("a", random), servers("b", random), *DEFAULT_METRICS).outcome
+        for _ in range(2000)
+    ]
     assert sum(outcome in DIFFERENT for outcome in outcomes) <= 100
 
 
 def test_a_true_effect_of_5_percent_is_found_in_at_least_90_percent() -> None:
     random = Random(20260102)
-    found = [compared(servers("a", random), servers("b", random, effect=1.05), *DEFAULT_METRICS) for _ in range(400)]
+    found = [
+        compared(servers("a", random), servers("b", random, effect=1.05), *DEFAULT_METRICS)
+        for _ in range(400)
+    ]
     assert sum(each.outcome == "Worse" for each in found) >= 0.9 * len(found)
     figures = [word for each in found for word in words(each).values()]
     assert figures.count("Worse") >= 0.9 * len(figures)
@@ -287,7 +377,9 @@ def test_a_true_effect_of_5_percent_is_found_in_at_least_90_percent() -> None:
 def test_regressions_are_named_first() -> None:
     after = repeated("b", OutputThroughput=1500.0, MeanTTFT=60.0, MeanTPOT=20.0)
     found = compared(repeated("a"), after, "OutputThroughput", "MeanTTFT", "MeanTPOT")
-    assert found.message.startswith("3 figures: 1 better, 2 worse. The worst: MeanTPOT at chat/rate=4 +81.8 % (")
+    assert found.message.startswith(
+        "3 figures: 1 better, 2 worse. The worst: MeanTPOT at chat/rate=4 +81.8 % ("
+    )
 
 
 def test_the_sentence_names_the_best_improvement() -> None:
@@ -314,7 +406,10 @@ def test_each_statement_is_a_sentence_of_its_own() -> None:
 
 
 def test_runs_without_results_have_nothing_to_compare() -> None:
-    assert compared(run("a", []), run("b", [])).message == "no load point is comparable: neither side has results"
+    assert (
+        compared(run("a", []), run("b", [])).message
+        == "no load point is comparable: neither side has results"
+    )
 
 
 # A comparison keeps to its share of the status: what got worse stays.
@@ -344,7 +439,9 @@ def test_a_large_comparison_keeps_regressions_and_reports_omissions() -> None:
     kept, notes = fitted_cells(cells(64))
     assert size(kept) <= MAX_COMPARISON_BYTES
     assert {change.word for cell in kept for change in cell.changes} == {"Worse"}
-    assert [(note.field, note.total, note.included) for note in notes] == [("comparison.cells[].changes", 448, 64)]
+    assert [(note.field, note.total, note.included) for note in notes] == [
+        ("comparison.cells[].changes", 448, 64)
+    ]
 
 
 def test_load_points_go_last() -> None:
@@ -360,7 +457,9 @@ RESULTS = [row().model_dump(mode="json", by_alias=True, exclude_none=True)]
 
 
 def stored(**status: object) -> Run:
-    return Run("lab", "before", "uid-1", 1, spec=spec_body(), status={"completionTime": ENDED, **status})
+    return Run(
+        "lab", "before", "uid-1", 1, spec=spec_body(), status={"completionTime": ENDED, **status}
+    )
 
 
 def test_what_it_measured_is_found_by_cell() -> None:

@@ -1,5 +1,5 @@
-"""Answers to the questions that people ask of a first benchmark: which repeat is true, cache or compilation, why answers are short,
-whether max-model-len holds requests back."""
+"""Answers to the questions that people ask of a first benchmark: which repeat is true, cache or
+compilation, why answers are short, whether max-model-len holds requests back."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,9 @@ from unit.measure.records import cell, edge, record, requests
 
 HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
 MODELS = "id=Qwen/Qwen3-4B root=Qwen/Qwen3-4B max_model_len=4096"
-STARTED = [ServerStatus(role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5))]
+STARTED = [
+    ServerStatus(role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5))
+]
 
 
 def stage(
@@ -46,12 +48,19 @@ def stage(
 
 
 def rows(
-    *records: StageRecord, compilations: tuple[float, ...] | None = (), servers: Sequence[ServerStatus] = STARTED
+    *records: StageRecord,
+    compilations: tuple[float, ...] | None = (),
+    servers: Sequence[ServerStatus] = STARTED,
 ) -> list[Result]:
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
-    cells = [cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records)) for name in names]
+    cells = [
+        cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records))
+        for name in names
+    ]
     whole = spec(workloads=[workload(name) for name in names])
-    return results(cells, records, [], spec=whole, servers=with_compilations(servers, compilations)).results
+    return results(
+        cells, records, [], spec=whole, servers=with_compilations(servers, compilations)
+    ).results
 
 
 def true_run(row: Result) -> Explanation:
@@ -62,15 +71,25 @@ def true_run(row: Result) -> Explanation:
 def test_the_first_run_is_true_where_the_others_found_its_prompts() -> None:
     """As measured by hand: 28,160 of 60,002 tokens, and latency from 265 to 122 ms."""
     (row,) = rows(
-        stage(1, queries=60_002), stage(2, sequence=1, hits=28_160, queries=60_002, ttft_ms=122),
+        stage(1, queries=60_002),
+        stage(2, sequence=1, hits=28_160, queries=60_002, ttft_ms=122),
         stage(3, sequence=2, hits=28_160, queries=60_002, ttft_ms=122),
-    )  # fmt: skip
+    )
     found = true_run(row)
     assert found.answer == "PrefixCache"
     assert found.evidence == {
-        "trueRepeats": "1", "otherRepeats": "2, 3", "figure": "TTFT", "trueMs": 265.0, "otherMs": 122.0, "changePercent": -53.962,
-        "hitTokens": 56_320.0, "lookedUpTokens": 120_004.0, "hitPercent": 46.932, "compilations": 0, "startCompileSeconds": 22.5,
-    }  # fmt: skip
+        "trueRepeats": "1",
+        "otherRepeats": "2, 3",
+        "figure": "TTFT",
+        "trueMs": 265.0,
+        "otherMs": 122.0,
+        "changePercent": -53.962,
+        "hitTokens": 56_320.0,
+        "lookedUpTokens": 120_004.0,
+        "hitPercent": 46.932,
+        "compilations": 0,
+        "startCompileSeconds": 22.5,
+    }
     assert row.by_repeat["mean_ttft_ms"] == [265.0, 122.0, 122.0]
     assert row.by_repeat["prefix_hit_tokens"] == [0.0, 28_160.0, 28_160.0]
 
@@ -93,7 +112,11 @@ def test_it_is_compilation_where_only_the_first_compiled_and_nothing_was_found()
 def test_all_are_true_where_new_prompts_are_as_fast_every_time() -> None:
     (row,) = rows(stage(1), stage(2, sequence=1, ttft_ms=266))
     found = true_run(row)
-    assert (found.answer, found.evidence["hitTokens"], found.evidence["lookedUpTokens"]) == ("Noise", 0.0, 120_000.0)
+    assert (found.answer, found.evidence["hitTokens"], found.evidence["lookedUpTokens"]) == (
+        "Noise",
+        0.0,
+        120_000.0,
+    )
     assert found.evidence["changePercent"] == pytest.approx(-0.376, abs=1e-3)
 
 
@@ -115,7 +138,12 @@ def test_one_repeat_without_hits_raises_no_question() -> None:
 
 
 def test_hits_that_are_not_known_are_not_guessed() -> None:
-    (row,) = rows(stage(1).model_copy(update={"servers": ()}), stage(2, sequence=1), compilations=None, servers=())
+    (row,) = rows(
+        stage(1).model_copy(update={"servers": ()}),
+        stage(2, sequence=1),
+        compilations=None,
+        servers=(),
+    )
     assert "prefix_hit_tokens" not in row.by_repeat
     assert not {"hitTokens", "compilations", "startCompileSeconds"} & true_run(row).evidence.keys()
 
@@ -123,8 +151,12 @@ def test_hits_that_are_not_known_are_not_guessed() -> None:
 @pytest.mark.parametrize(
     ("lengths", "hits", "earlier"),
     [
-        pytest.param((7000, 7000), 1.0, ("first", 7000.0), id="7000/3000 after 7000/1000: the same prompts"),
-        pytest.param((7000, 10_000), 0.7, ("first", 7000.0), id="10000 after 7000: their beginning"),
+        pytest.param(
+            (7000, 7000), 1.0, ("first", 7000.0), id="7000/3000 after 7000/1000: the same prompts"
+        ),
+        pytest.param(
+            (7000, 10_000), 0.7, ("first", 7000.0), id="10000 after 7000: their beginning"
+        ),
         pytest.param((10_000, 7000), 1.0, (None, None), id="nothing shorter was sent in this run"),
     ],
 )
@@ -144,11 +176,16 @@ def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
 
 def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> None:
     columns = requests(
-        ttft_us=[1000] * 10, e2el_us=[2000] * 10, output_tokens=[94] * 9 + [95], asked_tokens=[3000] * 10
+        ttft_us=[1000] * 10,
+        e2el_us=[2000] * 10,
+        output_tokens=[94] * 9 + [95],
+        asked_tokens=[3000] * 10,
     )
     counts = {"finished_stop_total": 9.0, "finished_length_total": 1.0}
     whole = spec(workloads=[workload(ignoreEOS=False)])
-    (row,) = results([cell()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole).results
+    (row,) = results(
+        [cell()], [record(requests=columns, servers=(edge(rises=counts),))], [], spec=whole
+    ).results
     (found,) = [each for each in row.explanations if each.question == "AnswerLength"]
     assert found.answer == "StopToken"
     counted = {
@@ -163,21 +200,34 @@ def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() 
     assert "ignoreEOS" in found.sentence
 
 
-@pytest.mark.parametrize(("answer", "counts"), [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})])
+@pytest.mark.parametrize(
+    ("answer", "counts"), [("TokenLimit", {"finished_length_total": 2.0}), ("Unknown", {})]
+)
 def test_short_answers_by_what_the_servers_counted(answer: str, counts: dict[str, float]) -> None:
     servers = () if not counts else (edge(rises=counts),)
     (row,) = results(
-        [cell()], [record(requests=requests(asked_tokens=(50, 50)), servers=servers)], [], spec=spec()
+        [cell()],
+        [record(requests=requests(asked_tokens=(50, 50)), servers=servers)],
+        [],
+        spec=spec(),
     ).results
     assert [each.answer for each in row.explanations if each.question == "AnswerLength"] == [answer]
 
 
 def crowd(waiting: float) -> Result:
     """Eight users, each with 1050 tokens all the time, at a server that runs two."""
-    point = LoadPoint([(2.0, waiting, 0.03)] * 10, columns=answered(80, prompt=1000, output=50), axis="concurrency")
+    point = LoadPoint(
+        [(2.0, waiting, 0.03)] * 10,
+        columns=answered(80, prompt=1000, output=50),
+        axis="concurrency",
+    )
     servers = (edge(rises={QUERIES: 1000.0}).model_copy(update={"models": MODELS}),)
     point.record = point.record.model_copy(update={"servers": servers})
-    (row,) = judged(point, args=["--max-num-seqs=2"], servers=[ServerStatus(role="server", kv_cache_tokens=50_000)])
+    (row,) = judged(
+        point,
+        args=["--max-num-seqs=2"],
+        servers=[ServerStatus(role="server", kv_cache_tokens=50_000)],
+    )
     return row
 
 

@@ -1,6 +1,7 @@
-"""A batch of classifications on one GPU: 1000 prompts of 1251 tokens, four tokens of answer each, all sent at once, under three
-sizes of a step. Running, waiting and KV cache differ as much as they can; throughput does not. So compute is the limit, and it
-must be said for each configuration by itself."""
+"""A batch of classifications on one GPU: 1000 prompts of 1251 tokens, four tokens of answer each,
+all sent at once, under three sizes of a step. Running, waiting and KV cache differ as much as they
+can; throughput does not. So compute is the limit, and it must be said for each configuration by
+itself."""
 
 import pytest
 from unit.judge.explained import LoadPoint, answered, judged
@@ -13,14 +14,24 @@ CONFIGURATIONS = [
 ]
 
 
-def burst(running: int, waiting: tuple[int, int], usage: float, prompt_rate: float, a_second: float) -> LoadPoint:
+def burst(
+    running: int, waiting: tuple[int, int], usage: float, prompt_rate: float, a_second: float
+) -> LoadPoint:
     """Readings every five seconds while the queue drains."""
     count = int(REQUESTS / a_second / EVERY_SECONDS)
     first, last = waiting
-    gauges = [(float(running), round(first + (last - first) * i / (count - 1)), usage) for i in range(count)]
+    gauges = [
+        (float(running), round(first + (last - first) * i / (count - 1)), usage)
+        for i in range(count)
+    ]
     answers = [round((i + 1) / a_second * 1e6) for i in range(REQUESTS)]
     columns = answered(
-        REQUESTS, prompt=PROMPT, output=OUTPUT, start_us=[0] * REQUESTS, ttft_us=answers, e2el_us=answers
+        REQUESTS,
+        prompt=PROMPT,
+        output=OUTPUT,
+        start_us=[0] * REQUESTS,
+        ttft_us=answers,
+        e2el_us=answers,
     )
     return LoadPoint(
         gauges,
@@ -34,7 +45,9 @@ def burst(running: int, waiting: tuple[int, int], usage: float, prompt_rate: flo
 
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["step size told", "step size not told"])
-@pytest.mark.parametrize(("reason", "step", "running", "waiting", "usage", "prompt_rate", "a_second"), CONFIGURATIONS)
+@pytest.mark.parametrize(
+    ("reason", "step", "running", "waiting", "usage", "prompt_rate", "a_second"), CONFIGURATIONS
+)
 def test_each_configuration_is_limited_by_compute(
     reason: str,
     step: int,

@@ -1,14 +1,29 @@
-"""What a profile says, by its numbers alone; and that no figure of the measurement depends on it."""
+"""What a profile says, by its numbers alone; and that no figure of the measurement depends on
+it."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, Bottleneck, Judgement, ProfileStatus, Result
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Bottleneck,
+    Judgement,
+    ProfileStatus,
+    Result,
+)
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.judged_run import judged_run, rejudge
 from benchrun.judge.thresholds import PROFILE_HOST_PERCENT, PROFILE_STEP_TOKENS, Thresholds
-from benchrun_client.contract import PROFILE_STAGE, GapCounts, Profile, RequestColumns, StageRecord, TraceSummary
+from benchrun_client.contract import (
+    PROFILE_STAGE,
+    GapCounts,
+    Profile,
+    RequestColumns,
+    StageRecord,
+    TraceSummary,
+)
 from unit.measure.records import record
 
 
@@ -64,7 +79,10 @@ def test_limit(limit: str, changes: dict[str, Any]) -> None:
 def test_shares_are_of_the_time_of_all_kernels_and_the_numbers_are_evidence() -> None:
     found = status()
     assert found.kernels == {"gemm_bf16": 75.0, "flash_fwd": 15.0}
-    assert {name: found.evidence[name] for name in ("hostPercent", "windowSeconds", "stepTokens", "workload")} == {
+    assert {
+        name: found.evidence[name]
+        for name in ("hostPercent", "windowSeconds", "stepTokens", "workload")
+    } == {
         "hostPercent": 2.5,
         "windowSeconds": 4.0,
         "stepTokens": 2048,
@@ -77,7 +95,10 @@ def test_shares_are_of_the_time_of_all_kernels_and_the_numbers_are_evidence() ->
     [
         {"busy_us": 10**16, "kernels_us": 0},
         {"kernels_us": 0, "kernels": ({"name": "", "total_us": 0, "count": 0},)},
-        {"kernels": ({"name": "\x1b[31m\n" + "n" * 150, "total_us": 10**16, "count": 10**12},) * 12},
+        {
+            "kernels": ({"name": "\x1b[31m\n" + "n" * 150, "total_us": 10**16, "count": 10**12},)
+            * 12
+        },
         {"window_us": 1, "busy_us": 10**16, "trace": "\x00" * 300},
     ],
 )
@@ -85,18 +106,24 @@ def test_numbers_that_contradict_each_other_raise_nothing(changes: dict[str, Any
     """The reader is in a tenant's pod."""
     found = status(**changes)
     assert found.evidence["hostPercent"] == pytest.approx(0.0, abs=100)
-    assert all(0 <= share <= 100 and len(name) <= 80 and name.isprintable() for name, share in found.kernels.items())
+    assert all(
+        0 <= share <= 100 and len(name) <= 80 and name.isprintable()
+        for name, share in found.kernels.items()
+    )
     assert len(found.model_dump_json()) < 4000
 
 
-@pytest.mark.parametrize("found", [None, Profile(workload="chat", concurrency=1, problem="no /start_profile")])
+@pytest.mark.parametrize(
+    "found", [None, Profile(workload="chat", concurrency=1, problem="no /start_profile")]
+)
 def test_without_a_summary_the_reason_is_reported(found: Profile | None) -> None:
     status = profile_status(found)
     assert (status.limit, status.kernels, status.evidence) == ("Unknown", {}, {})
     assert ("no /start_profile" in status.sentence) == (found is not None)
 
 
-# ---- of a run ------------------------------------------------------------------------------------------------------
+# ---- of a run
+# ------------------------------------------------------------------------------------------------------
 
 
 def spec(**measurement: Any) -> BenchmarkRunSpec:
@@ -105,7 +132,12 @@ def spec(**measurement: Any) -> BenchmarkRunSpec:
             "model": {"name": "Qwen/Qwen3-4B"},
             "endpoint": {"url": "http://llm.example"},
             "workloads": [
-                {"name": "chat", "dataset": {"random": {}}, "load": {"requestRates": ["4"]}, "requests": 100}
+                {
+                    "name": "chat",
+                    "dataset": {"random": {}},
+                    "load": {"requestRates": ["4"]},
+                    "requests": 100,
+                }
             ],
             "measurement": measurement,
         }
@@ -115,7 +147,13 @@ def spec(**measurement: Any) -> BenchmarkRunSpec:
 def profile_record(**changes: Any) -> StageRecord:
     nothing = RequestColumns.model_validate(dict.fromkeys(RequestColumns.model_fields, ()))
     found = Profile(workload="chat", concurrency=4, summary=summary(), **changes)
-    fields = {"stage_id": PROFILE_STAGE, "sequence": 1, "requests": nothing, "gaps": GapCounts(), "profile": found}
+    fields = {
+        "stage_id": PROFILE_STAGE,
+        "sequence": 1,
+        "requests": nothing,
+        "gaps": GapCounts(),
+        "profile": found,
+    }
     return StageRecord.model_validate(record().model_copy(update=fields).model_dump(by_alias=True))
 
 
@@ -144,17 +182,30 @@ def rows(limit: str = "Compute") -> list[Result]:
     def row(value: str, workload: str = "chat") -> Result:
         why = Bottleneck.model_validate({"limit": limit, "sentence": "Flat.", "evidence": {"a": 1}})
         return Result(
-            cell=f"{workload}/rate={value}", workload=workload, axis="rate", value=value, repeats=1, repeats_planned=1,
-            verdict="Valid", bottleneck=why,
-        )  # fmt: skip
+            cell=f"{workload}/rate={value}",
+            workload=workload,
+            axis="rate",
+            value=value,
+            repeats=1,
+            repeats_planned=1,
+            verdict="Valid",
+            bottleneck=why,
+        )
 
     return [row("4"), row("16"), row("8"), row("32", "other")]
 
 
 @pytest.mark.parametrize(("profile", "word"), [({}, "agrees"), ({"step_tokens": 8}, "says Memory")])
-def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(profile: dict[str, Any], word: str) -> None:
+def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(
+    profile: dict[str, Any], word: str
+) -> None:
     found, before = backed(rows(), status(**profile)), rows()
-    assert [after == was for after, was in zip(found, before, strict=True)] == [True, False, True, True]
+    assert [after == was for after, was in zip(found, before, strict=True)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
     why = found[1].bottleneck
     assert why is not None
     assert (word in why.sentence, why.evidence["profile"]) == (True, status(**profile).limit)
@@ -167,13 +218,20 @@ def test_other_sentences_stay_as_they_are() -> None:
 
 
 def test_a_re_evaluation_keeps_the_profile() -> None:
-    stored = BenchmarkRunStatus(results=judged(spec(profile={}), record()).results, profile=status())
+    stored = BenchmarkRunStatus(
+        results=judged(spec(profile={}), record()).results, profile=status()
+    )
     rejudged = rejudge(spec(profile={}), stored, [record()], (), thresholds=Thresholds())
     assert rejudged.status.profile == status()
 
 
 def test_the_page_states_the_thresholds() -> None:
-    text = " ".join((Path(__file__).parents[4] / "docs/profile.md").read_text(encoding="utf-8").split())
+    text = " ".join(
+        (Path(__file__).parents[4] / "docs/profile.md").read_text(encoding="utf-8").split()
+    )
     (memory, compute), of_cpu = PROFILE_STEP_TOKENS["GPU"], PROFILE_STEP_TOKENS["CPU"]
     assert f"at least {PROFILE_HOST_PERCENT:.0f} % of the time" in text
-    assert f"from {compute} on `Compute`, up to {memory} `Memory` (on a CPU {of_cpu[1]} and {of_cpu[0]})" in text
+    assert (
+        f"from {compute} on `Compute`, up to {memory} `Memory` (on a CPU {of_cpu[1]} and "
+        f"{of_cpu[0]})" in text
+    )

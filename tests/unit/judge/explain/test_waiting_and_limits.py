@@ -111,7 +111,8 @@ def test_a_queue_without_word_of_the_cache() -> None:
     assert words(row) == ("Unknown", "Unknown")
 
 
-# ---- KV cache -------------------------------------------------------------------------------------------------------
+# ---- KV cache
+# -------------------------------------------------------------------------------------------------------
 
 FILLING = [(4.0, 4.0, 0.2)] * 16 + [(8.0, 3.0, 0.5)] * 15 + [(16.0, 40.0, 0.99)] * 40
 """More and more run, until the cache is full."""
@@ -127,7 +128,9 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
     (row,) = judged(point, args=[])
     assert words(row) == ("KVCacheFull", "KVMemory")
     assert "99 %" in explained(row)[0].sentence
-    assert re.search(r"Throughput grows by \d+ % as running goes from \S+ to 16", explained(row)[1].sentence)
+    assert re.search(
+        r"Throughput grows by \d+ % as running goes from \S+ to 16", explained(row)[1].sentence
+    )
 
 
 def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
@@ -137,7 +140,9 @@ def test_throughput_that_stays_flat_while_the_cache_fills() -> None:
 
 
 def test_a_full_cache_of_which_nothing_else_is_known() -> None:
-    (row,) = judged(LoadPoint([(40 + i % 2, 60, 0.98) for i in range(40)], columns=answered(80)), args=[])
+    (row,) = judged(
+        LoadPoint([(40 + i % 2, 60, 0.98) for i in range(40)], columns=answered(80)), args=[]
+    )
     assert words(row) == ("KVCacheFull", "KVMemory")
 
 
@@ -149,14 +154,20 @@ def test_work_done_twice_proves_nothing_about_compute() -> None:
     assert "40 preemptions" in explained(row)[1].sentence
 
 
-# ---- among load points ----------------------------------------------------------------------------------------------
+# ---- among load points
+# ----------------------------------------------------------------------------------------------
 
 
-def at(users: int, *, running: float, requests: int, begins_at: float, **changes: float) -> LoadPoint:
+def at(
+    users: int, *, running: float, requests: int, begins_at: float, **changes: float
+) -> LoadPoint:
     """Forty seconds in which so many requests were answered."""
     gauges = [(running, float(users) - running, running / 200)] * 40
     return LoadPoint(
-        gauges, columns=answered(requests, start_us=spread(requests)), value=str(users), begins_at=begins_at
+        gauges,
+        columns=answered(requests, start_us=spread(requests)),
+        value=str(users),
+        begins_at=begins_at,
     )
 
 
@@ -172,26 +183,35 @@ def test_load_points_that_bring_no_more_throughput() -> None:
 
 
 def test_load_points_that_bring_more() -> None:
-    rows = judged(at(4, running=4, requests=100, begins_at=0), at(16, running=16, requests=400, begins_at=100), args=[])
+    rows = judged(
+        at(4, running=4, requests=100, begins_at=0),
+        at(16, running=16, requests=400, begins_at=100),
+        args=[],
+    )
     assert [words(row) for row in rows] == [("None", "None"), ("None", "None")]
 
 
 def test_more_users_in_as_many_places_compare_nothing() -> None:
     rows = judged(
-        at(2, running=2, requests=100, begins_at=0), at(8, running=2, requests=100, begins_at=100), args=TWO_PLACES
+        at(2, running=2, requests=100, begins_at=0),
+        at(8, running=2, requests=100, begins_at=100),
+        args=TWO_PLACES,
     )
     assert [words(row) for row in rows] == [("None", "None"), ("SequenceLimit", "SequenceLimit")]
 
 
 def test_invalid_load_points_are_no_evidence() -> None:
     broken = at(64, running=64, requests=408, begins_at=100)
-    broken.record = broken.record.model_copy(update={"requests": answered(408, ok=[1] * 300 + [0] * 108)})
+    broken.record = broken.record.model_copy(
+        update={"requests": answered(408, ok=[1] * 300 + [0] * 108)}
+    )
     rows = judged(at(16, running=16, requests=400, begins_at=0), broken, args=[])
     assert rows[1].verdict == "Invalid"
     assert words(rows[0])[1] == "None"
 
 
-# ---- the client -----------------------------------------------------------------------------------------------------
+# ---- the client
+# -----------------------------------------------------------------------------------------------------
 
 
 def test_a_client_that_comes_too_late() -> None:
@@ -223,7 +243,8 @@ def test_a_slow_client_reports_nothing_of_the_server_at_another_load() -> None:
     assert [words(row)[1] for row in rows] == ["None", "Client"]
 
 
-# ---- an open loop ---------------------------------------------------------------------------------------------------
+# ---- an open loop
+# ---------------------------------------------------------------------------------------------------
 
 
 def test_arrivals_beyond_capacity() -> None:
@@ -231,7 +252,10 @@ def test_arrivals_beyond_capacity() -> None:
     count = 600
     e2el = [500_000 + round(i / 8 * 1e6 - i / 20 * 1e6) for i in range(count)]
     columns = answered(
-        count, start_us=[50_000 * i for i in range(count)], e2el_us=e2el, ttft_us=[each - 400_000 for each in e2el]
+        count,
+        start_us=[50_000 * i for i in range(count)],
+        e2el_us=e2el,
+        ttft_us=[each - 400_000 for each in e2el],
     )
     gauges = [(float(min(8, 2 + i)), max(0.0, 12.0 * (i - 1)), 0.2) for i in range(30)]
     point = LoadPoint(gauges, columns=columns, axis="rate", value="20", scalars={"duration": 75.0})

@@ -1,4 +1,5 @@
-"""Every finding carries the figure that decided and the line it crossed, so that a reader can redo the judgement."""
+"""Every finding carries the figure that decided and the line it crossed, so that a reader can redo
+the judgement."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,14 @@ import pytest
 from benchrun.api import Verdict
 from benchrun.judge.results import Judged, results
 from benchrun.judge.rules.all_rules import judge_cell, judge_run, verdict_of_findings
-from benchrun.judge.rules.rule import CellContext, Code, Evidence, RunContext, StageFacts, StageFinding
+from benchrun.judge.rules.rule import (
+    CellContext,
+    Code,
+    Evidence,
+    RunContext,
+    StageFacts,
+    StageFinding,
+)
 from benchrun.judge.thresholds import JUDGE_VERSION, Thresholds, judge_of, thresholds_of
 from benchrun_client.contract import START_TIME, StageRecord
 from hypothesis import given, strategies as st
@@ -46,15 +54,23 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     Code.SERVER_RESTARTED: ((Above("startedAfter", "startedBefore"),),),
     Code.COUNTERS_RESET: ((Below("after", "before"),),),
     Code.FOREIGN_TRAFFIC: (
-        (Above("moreRequestsPercent", "invalidPercent"), Above("morePromptTokensPercent", "invalidPercent")),
+        (
+            Above("moreRequestsPercent", "invalidPercent"),
+            Above("morePromptTokensPercent", "invalidPercent"),
+        ),
     ),
     Code.PREFIX_CACHE_CONTAMINATED: ((Above("beyondPercent", "suspectPercent"),),),
     Code.CACHE_RESET_FAILED: ((Above("attempts"),),),
-    Code.OUTPUT_TOO_SHORT: ((Below("percent", "suspectPercent"), Above("stoppedPercent", "suspectStoppedPercent")),),
+    Code.OUTPUT_TOO_SHORT: (
+        (Below("percent", "suspectPercent"), Above("stoppedPercent", "suspectStoppedPercent")),
+    ),
     Code.REQUESTS_ABORTED: ((Above("percent", "suspectPercent"), Above("aborted", "failed")),),
     Code.PROMPT_TOKENS_DISAGREE: ((Above("percent", "suspectPercent"), Above("offsetTokens")),),
     Code.SPECULATION_ON_RANDOM_TEXT: ((Above("draftTokens"),),),
-    Code.USERS_IN_STEP: ((Below("shareOfRoundPercent", "notePercent"),), (Above("p90TtftMs", "p10TtftMs"),)),
+    Code.USERS_IN_STEP: (
+        (Below("shareOfRoundPercent", "notePercent"),),
+        (Above("p90TtftMs", "p10TtftMs"),),
+    ),
     Code.GPU_SLOWED: (
         (
             Above("slowedPercent", "suspectSlowedPercent"),
@@ -71,7 +87,10 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     Code.CONCURRENCY_NOT_REACHED: ((Below("reachedPercent", "suspectPercent"),),),
     Code.CLIENT_SATURATED: ((Above("worst", "line"),),),
     Code.PATH_SLOW: ((Above("roundTripMs", "lineMs"),),),
-    Code.FRONTEND_SATURATED: ((Above("unexplainedMs", "lineMs"),), (Above("apiServerCores", "suspectCores"),)),
+    Code.FRONTEND_SATURATED: (
+        (Above("unexplainedMs", "lineMs"),),
+        (Above("apiServerCores", "suspectCores"),),
+    ),
     Code.CLIENT_SERVER_GAP: ((Above("unexplainedMs", "lineMs"),),),
     Code.CLIENT_THROTTLED: ((Above("throttledPeriods"),),),
     Code.SHARDS_OUT_OF_STEP: ((Above("apartMs", "suspectMs"),),),
@@ -105,15 +124,26 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     ),
     Code.KV_RECOMPUTED: ((Above("recomputedPercent", "suspectPercent"),),),
     Code.PROXY_SATURATED: (
-        (Above("addedMeanMs", "suspectMs"), Above("queuedMeanMs", "suspectMs"), Above("cores", "suspectCores")),
+        (
+            Above("addedMeanMs", "suspectMs"),
+            Above("queuedMeanMs", "suspectMs"),
+            Above("cores", "suspectCores"),
+        ),
     ),
-    Code.ROLE_IDLE: ((Above("idlePercent", "notePercent"),), (Above("queuedPercent", "notePercent"),)),
+    Code.ROLE_IDLE: (
+        (Above("idlePercent", "notePercent"),),
+        (Above("queuedPercent", "notePercent"),),
+    ),
     Code.TOKEN_COUNTS_DISAGREE: ((Above("differencePercent", "suspectPercent"),),),
     Code.PREEMPTED: ((Above("percent", "suspectPercent"), Above("preemptions")),),
-    Code.WINDOW_TOO_SHORT: ((Below("requests", "neededRequests"), Below("seconds", "neededSeconds")),),
+    Code.WINDOW_TOO_SHORT: (
+        (Below("requests", "neededRequests"), Below("seconds", "neededSeconds")),
+    ),
     Code.TOO_FEW_SAMPLES: ((Below("samples", "needed"),),),
     Code.CHUNKS_ARE_NOT_TOKENS: ((Below("chunksPerToken", "noteBelow"),),),
-    Code.QUEUE_WAIT_HIDDEN: ((Above("p99QueueWaitMs", "lineMs"), Above("meanQueueWaitMs", "lineMs")),),
+    Code.QUEUE_WAIT_HIDDEN: (
+        (Above("p99QueueWaitMs", "lineMs"), Above("meanQueueWaitMs", "lineMs")),
+    ),
     Code.ALL_AT_ONCE: ((Above("requests"),),),
     Code.SCRAPE_COVERAGE_LOW: ((Below("coveragePercent", "notePercent"),),),
 }
@@ -121,7 +151,8 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
 
 
 def number(evidence: Evidence, name: str) -> float:
-    """The figure; where it is the name of another, that one. A change counts whatever its direction."""
+    """The figure; where it is the name of another, that one. A change counts whatever its
+    direction."""
     value = evidence[name]
     if isinstance(value, str):
         return number(evidence, value)
@@ -143,7 +174,9 @@ def test_every_code_says_what_decides() -> None:
 def test_the_evidence_holds_the_figure_and_the_line_it_crossed(code: Code) -> None:
     evidence = example_of(code).evidence
     for alternatives in DECIDED_BY[code]:
-        assert any(holds(side, evidence) for side in alternatives), f"{alternatives} in {dict(evidence)}"
+        assert any(holds(side, evidence) for side in alternatives), (
+            f"{alternatives} in {dict(evidence)}"
+        )
 
 
 def test_what_was_not_checked_names_every_rule_and_why() -> None:
@@ -156,7 +189,9 @@ def test_what_was_not_checked_names_every_rule_and_why() -> None:
 
 
 def test_the_spec_sets_the_share_of_failed_requests() -> None:
-    assert thresholds_of(spec(validity={"maxFailedPercent": "2.5"})) == Thresholds(max_failed_percent=2.5)
+    assert thresholds_of(spec(validity={"maxFailedPercent": "2.5"})) == Thresholds(
+        max_failed_percent=2.5
+    )
 
 
 def test_a_spec_that_sets_nothing_gets_the_defaults() -> None:
@@ -174,13 +209,17 @@ def test_equal_numbers_have_equal_digests() -> None:
 
 def test_the_status_names_version_and_digest() -> None:
     judge = judge_of(spec())
-    assert (judge.version, judge.thresholds_digest) == (JUDGE_VERSION, f"sha256:{Thresholds().digest()}")
+    assert (judge.version, judge.thresholds_digest) == (
+        JUDGE_VERSION,
+        f"sha256:{Thresholds().digest()}",
+    )
 
 
 # Clean stages draw no suspicion, over loads of every kind, from idle to nearly full.
 #
-# The queue is simulated, the seeds are fixed: these are measurements of the rules, not of luck. Stages are as long as
-# WindowTooShort wants them, and each is one of four repeats of a cell, which is judged as a run of its own.
+# The queue is simulated, the seeds are fixed: these are measurements of the rules, not of luck.
+# Stages are as long as WindowTooShort wants them, and each is one of four repeats of a cell, which
+# is judged as a run of its own.
 
 REPEATS = 4
 SERVERS = (
@@ -201,14 +240,17 @@ _Measure = Callable[..., StageFacts]
 
 
 def measures() -> Iterator[tuple[str, _Measure]]:
-    """Every server under every load, long enough for ten seconds and for ten times what is under way."""
+    """Every server under every load, long enough for ten seconds and for ten times what is under
+    way."""
     for place, server in enumerate(SERVERS):
         for share in LOADS:
             rate = share * server.capacity
             count = round(max(150, 14 * rate, 16 * min(server.slots, rate * 1.1)))
             yield f"{place}/{share:g}", partial(open_loop, server, rate=rate, count=count)
         for users in USERS:
-            count = round(max(40, 12 * users, 14 * min(users, server.slots) / server.decode_seconds))
+            count = round(
+                max(40, 12 * users, 14 * min(users, server.slots) / server.decode_seconds)
+            )
             yield f"{place}/{users}", partial(closed_loop, server, concurrency=users, count=count)
 
 
@@ -217,7 +259,12 @@ def measured_cell(value: str, measure: _Measure, *, seed: int) -> CellContext:
     stages = []
     for place, stage_id in enumerate(planned.stage_ids):
         stage = measure(seed=seed + place)
-        stages.append(replace(stage, record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place})))
+        stages.append(
+            replace(
+                stage,
+                record=stage.record.model_copy(update={"stage_id": stage_id, "sequence": place}),
+            )
+        )
     return CellContext(planned, Thresholds(), stages[0].expected, ("50",), tuple(stages))
 
 
@@ -240,7 +287,10 @@ def test_clean_stages_draw_no_suspicion() -> None:
 
 
 def test_notes_on_clean_stages_only_say_what_could_not_be_checked_or_is_too_short() -> None:
-    assert {f.code for f in found_in_round(9) if f.severity == "Note"} <= {Code.NOT_CHECKED, Code.TOO_FEW_SAMPLES}
+    assert {f.code for f in found_in_round(9) if f.severity == "Note"} <= {
+        Code.NOT_CHECKED,
+        Code.TOO_FEW_SAMPLES,
+    }
 
 
 # Judging has no surprises: order does not matter, and worse input never has a better verdict.
@@ -279,14 +329,18 @@ def measured(draw: st.DrawFn) -> list[StageRecord]:
 
 
 @given(measured(), st.data())
-def test_the_order_of_records_does_not_matter(records: list[StageRecord], data: st.DataObject) -> None:
+def test_the_order_of_records_does_not_matter(
+    records: list[StageRecord], data: st.DataObject
+) -> None:
     assert judge(data.draw(st.permutations(records))) == judge(records)
 
 
 @given(measured())
 def test_a_row_tells_the_codes_of_the_findings_and_no_others(records: list[StageRecord]) -> None:
     judged = judge(records)
-    assert {code for row in judged.results for code in row.findings} == {finding.code for finding in judged.findings}
+    assert {code for row in judged.results for code in row.findings} == {
+        finding.code for finding in judged.findings
+    }
 
 
 @given(measured())
@@ -297,7 +351,9 @@ def test_losing_a_record_never_makes_a_cell_better(records: list[StageRecord]) -
 
 
 @given(FINDINGS, FINDINGS)
-def test_one_finding_more_never_makes_a_verdict_better(few: list[StageFinding], more: list[StageFinding]) -> None:
+def test_one_finding_more_never_makes_a_verdict_better(
+    few: list[StageFinding], more: list[StageFinding]
+) -> None:
     assert RANK[verdict_of_findings(few + more)] >= RANK[verdict_of_findings(few)]
 
 
@@ -314,7 +370,10 @@ def test_more_hits_never_make_a_verdict_better(one: int, other: int) -> None:
 def test_more_failures_never_make_a_verdict_better(sent: int, data: st.DataObject) -> None:
     def verdict(failed: int) -> Verdict:
         columns = requests(
-            ttft_us=[1] * sent, e2el_us=[2] * sent, output_tokens=[3] * sent, ok=[0] * failed + [1] * (sent - failed)
+            ttft_us=[1] * sent,
+            e2el_us=[2] * sent,
+            output_tokens=[3] * sent,
+            ok=[0] * failed + [1] * (sent - failed),
         )
         return judge([record(stage, requests=columns) for stage in STAGES]).verdict
 

@@ -1,4 +1,5 @@
-"""Why TTFT is longer at the client than at the server: the path, the API server, the client itself, or nobody knows."""
+"""Why TTFT is longer at the client than at the server: the path, the API server, the client itself,
+or nobody knows."""
 
 from typing import Any
 
@@ -34,7 +35,11 @@ CULPRITS = {Code.CLIENT_SATURATED, Code.PATH_SLOW, Code.FRONTEND_SATURATED, Code
 
 
 def away(ms: float, *, p95_ms: float | None = None) -> RoundTrips:
-    return RoundTrips(count=20, median_us=round(1000 * ms), p95_us=round(1000 * (ms if p95_ms is None else p95_ms)))
+    return RoundTrips(
+        count=20,
+        median_us=round(1000 * ms),
+        p95_us=round(1000 * (ms if p95_ms is None else p95_ms)),
+    )
 
 
 def stage(
@@ -48,17 +53,26 @@ def stage(
 ) -> StageRecord:
     """Ten seconds with a hundred requests; the API server used so many cores."""
     columns = requests(
-        ttft_us=[round(1000 * (at_server_ms + gap_ms))] * 100, e2el_us=[9_000_000] * 100, output_tokens=[99] * 100
+        ttft_us=[round(1000 * (at_server_ms + gap_ms))] * 100,
+        e2el_us=[9_000_000] * 100,
+        output_tokens=[99] * 100,
     )
-    rises = {**served(columns), "time_to_first_token_seconds_sum": at_server_ms / 10, PROCESS_CPU: 10 * (cores or 0.0)}
+    rises = {
+        **served(columns),
+        "time_to_first_token_seconds_sum": at_server_ms / 10,
+        PROCESS_CPU: 10 * (cores or 0.0),
+    }
     at_server = edge(rises=rises)
     if cores is None:
         counts = [
-            {k: v for k, v in (side or {}).items() if k != PROCESS_CPU} for side in (at_server.before, at_server.after)
+            {k: v for k, v in (side or {}).items() if k != PROCESS_CPU}
+            for side in (at_server.before, at_server.after)
         ]
         at_server = at_server.model_copy(update={"before": counts[0], "after": counts[1]})
     known = (at_server,) if servers is None else servers
-    return record(requests=columns, servers=known, client=client(**of_client), round_trips=round_trips)
+    return record(
+        requests=columns, servers=known, client=client(**of_client), round_trips=round_trips
+    )
 
 
 def codes(measured: StageRecord) -> set[Code]:
@@ -70,7 +84,10 @@ def doses(cause: str) -> list[tuple[Code | None, StageRecord]]:
     if cause == "path":
         # A distant request opens a connection, sends, and a long prompt waits once more.
         trips = [0.5, 2, 4, 5, 5.1, 8, 20, 60, 200]
-        return [(Code.PATH_SLOW if ms > 5 else None, stage(gap_ms=2 * ms, round_trips=away(ms))) for ms in trips]
+        return [
+            (Code.PATH_SLOW if ms > 5 else None, stage(gap_ms=2 * ms, round_trips=away(ms)))
+            for ms in trips
+        ]
     gaps = [0, 2, 5.8, 6.0, 12, 40, 300, 3000]
     if cause == "client":
         return [(Code.CLIENT_SATURATED, stage(gap_ms=gap, **BUSY)) for gap in gaps]
@@ -89,14 +106,34 @@ def test_each_cause_is_named_at_every_dose_and_no_other(cause: str) -> None:
 @pytest.mark.parametrize(
     ("code", "measured"),
     [
-        pytest.param(None, stage(at_server_ms=20_000, round_trips=away(20)), id="20 ms away, at a TTFT of 20 s"),
-        pytest.param(Code.PATH_SLOW, stage(at_server_ms=280, round_trips=away(20)), id="20 ms away, at one of 280 ms"),
+        pytest.param(
+            None,
+            stage(at_server_ms=20_000, round_trips=away(20)),
+            id="20 ms away, at a TTFT of 20 s",
+        ),
+        pytest.param(
+            Code.PATH_SLOW,
+            stage(at_server_ms=280, round_trips=away(20)),
+            id="20 ms away, at one of 280 ms",
+        ),
         pytest.param(None, stage(at_server_ms=1000, round_trips=away(50)), id="5 % of TTFT"),
-        pytest.param(Code.PATH_SLOW, stage(at_server_ms=1000, round_trips=away(50.1)), id="a little more than 5 %"),
+        pytest.param(
+            Code.PATH_SLOW,
+            stage(at_server_ms=1000, round_trips=away(50.1)),
+            id="a little more than 5 %",
+        ),
         pytest.param(None, stage(at_server_ms=1000, gap_ms=50.8, cores=0.95), id="a gap of 5 %"),
-        pytest.param(Code.FRONTEND_SATURATED, stage(at_server_ms=1000, gap_ms=51, cores=0.95), id="a little longer"),
-        pytest.param(Code.CLIENT_SERVER_GAP, stage(gap_ms=40, cores=0.8), id="an API server at 0.8 of a core"),
-        pytest.param(Code.FRONTEND_SATURATED, stage(gap_ms=40, cores=0.81), id="and a little above"),
+        pytest.param(
+            Code.FRONTEND_SATURATED,
+            stage(at_server_ms=1000, gap_ms=51, cores=0.95),
+            id="a little longer",
+        ),
+        pytest.param(
+            Code.CLIENT_SERVER_GAP, stage(gap_ms=40, cores=0.8), id="an API server at 0.8 of a core"
+        ),
+        pytest.param(
+            Code.FRONTEND_SATURATED, stage(gap_ms=40, cores=0.81), id="and a little above"
+        ),
         pytest.param(None, stage(cores=1.5), id="a busy API server at which nothing waits"),
         pytest.param(None, stage(gap_ms=-20, cores=0.95), id="TTFT that is shorter at the client"),
     ],
@@ -113,7 +150,9 @@ def test_a_slow_path_hides_no_busy_api_server() -> None:
 def test_a_client_that_is_a_little_late_is_not_called_the_cause_of_a_long_gap() -> None:
     late = stage(gap_ms=300, cores=0.97, lag_p99_us=12_000)
     assert codes(late) == {Code.CLIENT_SATURATED, Code.FRONTEND_SATURATED}
-    (saturated,) = (each for each in judge_stage(context()(late)) if each.code is Code.CLIENT_SATURATED)
+    (saturated,) = (
+        each for each in judge_stage(context()(late)) if each.code is Code.CLIENT_SATURATED
+    )
     assert (saturated.severity, saturated.evidence["crossed"]) == ("Suspect", "eventLoopLagP99Ms")
 
 
@@ -124,9 +163,16 @@ def test_a_client_that_fills_its_core_hides_no_full_api_server() -> None:
 
 def test_the_busiest_of_several_servers_counts() -> None:
     columns = stage().requests
-    half = {**served(columns), "request_success_total": 50.0, "time_to_first_token_seconds_count": 50.0}
+    half = {
+        **served(columns),
+        "request_success_total": 50.0,
+        "time_to_first_token_seconds_count": 50.0,
+    }
     half["time_to_first_token_seconds_sum"] = 5.0
-    servers = (edge("a", rises=half | {PROCESS_CPU: 1.0}), edge("b", rises=half | {PROCESS_CPU: 9.0}))
+    servers = (
+        edge("a", rises=half | {PROCESS_CPU: 1.0}),
+        edge("b", rises=half | {PROCESS_CPU: 9.0}),
+    )
     assert Code.FRONTEND_SATURATED in codes(stage(gap_ms=40, servers=servers))
 
 
@@ -150,10 +196,16 @@ def test_evidence_of_a_slow_path() -> None:
     [(2, 100, False), (3, 100, True), (10, 2000, False), (11, 2000, True), (None, 100, False)],
 )
 def test_packets_that_the_path_loses(lost: int | None, answers: int, found: bool) -> None:
-    columns = requests(ttft_us=[100_000] * answers, e2el_us=[9_000_000] * answers, output_tokens=[99] * answers)
-    measured = record(requests=columns, servers=(edge(rises=served(columns)),), client=client(lost_segments=lost))
+    columns = requests(
+        ttft_us=[100_000] * answers, e2el_us=[9_000_000] * answers, output_tokens=[99] * answers
+    )
+    measured = record(
+        requests=columns, servers=(edge(rises=served(columns)),), client=client(lost_segments=lost)
+    )
     assert [each.evidence for each in findings(path_slow(context()(measured)))] == (
-        [{"lostSegments": lost, "suspectSegments": max(2.0, answers / 200), "answered": answers}] if found else []
+        [{"lostSegments": lost, "suspectSegments": max(2.0, answers / 200), "answered": answers}]
+        if found
+        else []
     )
 
 
@@ -177,9 +229,13 @@ def test_a_fast_server_shows_a_shorter_path(trip_ms: float, found: bool) -> None
         (Connections(opened=1, total_us=6_000, longest_us=6_000), True),
     ],
 )
-def test_what_connections_took_is_not_asked_of_anybody_else(connections: Connections | None, found: bool) -> None:
+def test_what_connections_took_is_not_asked_of_anybody_else(
+    connections: Connections | None, found: bool
+) -> None:
     """Where it was not measured, a round trip may be one."""
-    far = stage(at_server_ms=1000, gap_ms=155, round_trips=away(50)).model_copy(update={"connections": connections})
+    far = stage(at_server_ms=1000, gap_ms=155, round_trips=away(50)).model_copy(
+        update={"connections": connections}
+    )
     near = stage(gap_ms=8, cores=0.95).model_copy(update={"connections": connections})
     assert (Code.CLIENT_SERVER_GAP in codes(far)) == found
     assert (Code.FRONTEND_SATURATED in codes(near)) == (connections is None or found)
@@ -206,13 +262,27 @@ def test_evidence_of_a_busy_api_server() -> None:
     ("rule", "missed", "measured"),
     [
         pytest.param(path_slow, [Code.PATH_SLOW], stage(round_trips=None), id="no probe"),
-        pytest.param(path_slow, [Code.PATH_SLOW], stage(lost_segments=None), id="no count of lost packets"),
-        pytest.param(gap_beyond_client, [Code.FRONTEND_SATURATED], stage(gap_ms=40, cores=None), id="no CPU seconds"),
+        pytest.param(
+            path_slow, [Code.PATH_SLOW], stage(lost_segments=None), id="no count of lost packets"
+        ),
+        pytest.param(
+            gap_beyond_client,
+            [Code.FRONTEND_SATURATED],
+            stage(gap_ms=40, cores=None),
+            id="no CPU seconds",
+        ),
         pytest.param(gap_beyond_client, GAP_CODES, stage(servers=()), id="no counters, no gap"),
-        pytest.param(gap_beyond_client, GAP_CODES, stage(servers=(edge(rises={}),)), id="counters of other requests"),
+        pytest.param(
+            gap_beyond_client,
+            GAP_CODES,
+            stage(servers=(edge(rises={}),)),
+            id="counters of other requests",
+        ),
     ],
 )
-def test_what_a_record_does_not_tell_is_not_checked(rule: StageRule, missed: list[Code], measured: StageRecord) -> None:
+def test_what_a_record_does_not_tell_is_not_checked(
+    rule: StageRule, missed: list[Code], measured: StageRecord
+) -> None:
     assert [each.code for each in unchecked(rule(context()(measured)))] == missed
 
 
@@ -227,7 +297,10 @@ def test_a_gap_whose_cause_is_not_known_is_still_told() -> None:
 
 @pytest.mark.parametrize("count", [99, 101])
 def test_counts_that_differ_by_one_in_a_hundred_agree(count: int) -> None:
-    rises = {"time_to_first_token_seconds_sum": count / 10, "time_to_first_token_seconds_count": float(count)}
+    rises = {
+        "time_to_first_token_seconds_sum": count / 10,
+        "time_to_first_token_seconds_count": float(count),
+    }
     assert codes(stage(gap_ms=40, servers=(edge(rises=rises),))) == {Code.CLIENT_SERVER_GAP}
 
 
@@ -240,7 +313,9 @@ def test_an_api_server_that_was_restarted_has_no_cpu_seconds_to_compare() -> Non
 def test_an_engine_without_an_api_server_has_neither_path_nor_front_end(rule: StageRule) -> None:
     far = stage(gap_ms=40, cores=0.95, round_trips=away(20))
     assert rule(context(load=open_loop_load(offline=True))(far)) == []
-    assert rule(context(load=open_loop_load(offline=True))(stage(servers=(), round_trips=None))) == []
+    assert (
+        rule(context(load=open_loop_load(offline=True))(stage(servers=(), round_trips=None))) == []
+    )
 
 
 def test_behind_the_proxy_of_a_disaggregated_server_the_proxy_is_the_front_end() -> None:
@@ -272,13 +347,19 @@ def stage_client_load(
     round_trips: RoundTrips | None = None,
     **of_client: Any,
 ) -> StageRecord:
-    """A hundred requests of nine tokens; at the server TTFT is the client's unless told otherwise."""
+    """A hundred requests of nine tokens; at the server TTFT is the client's unless told
+    otherwise."""
     e2el_us = [round(1000 * e2el_ms)] * 100
     columns = requests(
-        ttft_us=[round(1000 * ttft_ms)] * 100, e2el_us=e2el_us, output_tokens=[9] * 100, queue_us=queue_us
+        ttft_us=[round(1000 * ttft_ms)] * 100,
+        e2el_us=e2el_us,
+        output_tokens=[9] * 100,
+        queue_us=queue_us,
     )
     at_server = servers(ttft_ms if at_server_ms is None else at_server_ms)
-    return record(requests=columns, servers=at_server, client=client(**of_client), round_trips=round_trips)
+    return record(
+        requests=columns, servers=at_server, client=client(**of_client), round_trips=round_trips
+    )
 
 
 @pytest.mark.parametrize(
@@ -289,45 +370,87 @@ def stage_client_load(
         pytest.param("Suspect", stage_client_load(lag_p99_us=5_001), id="a little later"),
         pytest.param("Suspect", stage_client_load(lag_p99_us=15_000), id="three times as late"),
         pytest.param("Invalid", stage_client_load(lag_p99_us=15_001), id="and a little later"),
-        pytest.param("Suspect", stage_client_load(lag_p99_us=10_000), id="10 ms at a TTFT of 50 ms"),
         pytest.param(
-            None, stage_client_load(ttft_ms=20_000, e2el_ms=60_000, lag_p99_us=10_000), id="10 ms at one of 20 s"
+            "Suspect", stage_client_load(lag_p99_us=10_000), id="10 ms at a TTFT of 50 ms"
+        ),
+        pytest.param(
+            None,
+            stage_client_load(ttft_ms=20_000, e2el_ms=60_000, lag_p99_us=10_000),
+            id="10 ms at one of 20 s",
         ),
         pytest.param(None, stage_client_load(ttft_ms=500, lag_p99_us=40_000), id="8 % of TTFT"),
-        pytest.param("Suspect", stage_client_load(ttft_ms=500, lag_p99_us=40_001), id="more than 8 %"),
-        pytest.param("Invalid", stage_client_load(ttft_ms=500, lag_p99_us=120_001), id="more than three times that"),
+        pytest.param(
+            "Suspect", stage_client_load(ttft_ms=500, lag_p99_us=40_001), id="more than 8 %"
+        ),
+        pytest.param(
+            "Invalid",
+            stage_client_load(ttft_ms=500, lag_p99_us=120_001),
+            id="more than three times that",
+        ),
         pytest.param(
             "Suspect",
             stage_client_load(ttft_ms=9_000, at_server_ms=500, e2el_ms=20_000, lag_p99_us=40_001),
             id="of the server's TTFT",
         ),
         pytest.param(
-            None, stage_client_load(ttft_ms=5_000, e2el_ms=5_200, lag_p99_us=16_000), id="8 % of a short answer"
+            None,
+            stage_client_load(ttft_ms=5_000, e2el_ms=5_200, lag_p99_us=16_000),
+            id="8 % of a short answer",
         ),
         pytest.param(
-            "Suspect", stage_client_load(ttft_ms=5_000, e2el_ms=5_200, lag_p99_us=16_001), id="which TPOT is made of"
+            "Suspect",
+            stage_client_load(ttft_ms=5_000, e2el_ms=5_200, lag_p99_us=16_001),
+            id="which TPOT is made of",
         ),
         pytest.param(None, stage_client_load(queue_us=[5_000] * 100), id="sends 5 ms late"),
         pytest.param("Suspect", stage_client_load(queue_us=[5_001] * 100), id="sends later"),
-        pytest.param("Invalid", stage_client_load(queue_us=[15_001] * 100), id="sends three times as late"),
-        pytest.param(None, stage_client_load(ttft_ms=500, queue_us=[40_000] * 100), id="sends late by 8 % of TTFT"),
-        pytest.param(None, stage_client_load(queue_us=[0] * 99 + [20_000]), id="a single late send is not p99"),
+        pytest.param(
+            "Invalid", stage_client_load(queue_us=[15_001] * 100), id="sends three times as late"
+        ),
+        pytest.param(
+            None,
+            stage_client_load(ttft_ms=500, queue_us=[40_000] * 100),
+            id="sends late by 8 % of TTFT",
+        ),
+        pytest.param(
+            None,
+            stage_client_load(queue_us=[0] * 99 + [20_000]),
+            id="a single late send is not p99",
+        ),
         pytest.param(None, stage_client_load(cpu_seconds=9.0), id="0.9 of a core"),
         pytest.param("Suspect", stage_client_load(cpu_seconds=9.1), id="more than 0.9"),
-        pytest.param("Suspect", stage_client_load(cpu_seconds=10.0), id="all of a core is not Invalid by itself"),
         pytest.param(
-            None, stage_client_load(cpu_seconds=18.0, processes=2), id="0.9 of a core in each of two processes"
+            "Suspect",
+            stage_client_load(cpu_seconds=10.0),
+            id="all of a core is not Invalid by itself",
         ),
-        pytest.param("Invalid", stage_client_load(cpu_seconds=10.0, lag_p99_us=40_000), id="the worst sign counts"),
-        pytest.param(None, stage_client_load(cpu_seconds=1.0, wall_seconds=0.0), id="no time, no share of a core"),
         pytest.param(
-            None, stage_client_load(ttft_ms=1000, at_server_ms=50, cpu_seconds=6.0), id="a gap alone, however long"
+            None,
+            stage_client_load(cpu_seconds=18.0, processes=2),
+            id="0.9 of a core in each of two processes",
+        ),
+        pytest.param(
+            "Invalid",
+            stage_client_load(cpu_seconds=10.0, lag_p99_us=40_000),
+            id="the worst sign counts",
+        ),
+        pytest.param(
+            None,
+            stage_client_load(cpu_seconds=1.0, wall_seconds=0.0),
+            id="no time, no share of a core",
+        ),
+        pytest.param(
+            None,
+            stage_client_load(ttft_ms=1000, at_server_ms=50, cpu_seconds=6.0),
+            id="a gap alone, however long",
         ),
     ],
 )
 def test_signs_of_overload(severity: Severity | None, measured: StageRecord) -> None:
     found = client_saturated(context()(measured))
-    assert [(f.code, f.severity) for f in findings(found)] == ([(Code.CLIENT_SATURATED, severity)] if severity else [])
+    assert [(f.code, f.severity) for f in findings(found)] == (
+        [(Code.CLIENT_SATURATED, severity)] if severity else []
+    )
     assert unchecked(found) == []
 
 
@@ -338,16 +461,48 @@ def gap(ms: float, **of_client: Any) -> StageRecord:
 @pytest.mark.parametrize(
     ("crossed", "severity", "measured"),
     [
-        pytest.param(None, None, gap(5, cpu_seconds=6.1, lag_p99_us=2_000), id="5 ms, three fifths of a core"),
-        pytest.param("unexplainedMs", "Suspect", gap(6, cpu_seconds=6.1, lag_p99_us=2_000), id="a little more"),
-        pytest.param(None, None, gap(6, cpu_seconds=6.0, lag_p99_us=2_000), id="a client that is not busy"),
-        pytest.param(None, None, gap(11, cpu_seconds=6.1, lag_p99_us=2_000), id="more than five turns of its loop"),
-        pytest.param("unexplainedMs", "Invalid", gap(16, cpu_seconds=6.1, lag_p99_us=4_000), id="three times as long"),
         pytest.param(
-            "unexplainedMs, eventLoopLagP99Ms", "Invalid", gap(30, lag_p99_us=6_000), id="as long as five late turns"
+            None, None, gap(5, cpu_seconds=6.1, lag_p99_us=2_000), id="5 ms, three fifths of a core"
         ),
-        pytest.param("eventLoopLagP99Ms", "Suspect", gap(31, lag_p99_us=6_000), id="longer than five late turns"),
-        pytest.param("unexplainedMs, coresAProcess", "Invalid", gap(500, cpu_seconds=9.1), id="any gap of a full core"),
+        pytest.param(
+            "unexplainedMs",
+            "Suspect",
+            gap(6, cpu_seconds=6.1, lag_p99_us=2_000),
+            id="a little more",
+        ),
+        pytest.param(
+            None, None, gap(6, cpu_seconds=6.0, lag_p99_us=2_000), id="a client that is not busy"
+        ),
+        pytest.param(
+            None,
+            None,
+            gap(11, cpu_seconds=6.1, lag_p99_us=2_000),
+            id="more than five turns of its loop",
+        ),
+        pytest.param(
+            "unexplainedMs",
+            "Invalid",
+            gap(16, cpu_seconds=6.1, lag_p99_us=4_000),
+            id="three times as long",
+        ),
+        pytest.param(
+            "unexplainedMs, eventLoopLagP99Ms",
+            "Invalid",
+            gap(30, lag_p99_us=6_000),
+            id="as long as five late turns",
+        ),
+        pytest.param(
+            "eventLoopLagP99Ms",
+            "Suspect",
+            gap(31, lag_p99_us=6_000),
+            id="longer than five late turns",
+        ),
+        pytest.param(
+            "unexplainedMs, coresAProcess",
+            "Invalid",
+            gap(500, cpu_seconds=9.1),
+            id="any gap of a full core",
+        ),
     ],
 )
 def test_a_gap_is_the_clients_where_it_accounts_for_it(
@@ -384,7 +539,9 @@ def test_everything_is_beyond_a_threshold_of_0(severity: Severity | None, lag_us
 
 def test_what_is_unknown_does_not_hide_what_is_known() -> None:
     found = client_saturated(
-        context()(stage_client_load(cpu_seconds=9.5, lag_p99_us=None).model_copy(update={"servers": ()}))
+        context()(
+            stage_client_load(cpu_seconds=9.5, lag_p99_us=None).model_copy(update={"servers": ()})
+        )
     )
     assert only(found).evidence["crossed"] == "coresAProcess"
     assert unchecked(found) == []
@@ -392,7 +549,12 @@ def test_what_is_unknown_does_not_hide_what_is_known() -> None:
 
 def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
     measured = stage_client_load(
-        ttft_ms=80.0, at_server_ms=50.0, queue_us=[2_000] * 100, cpu_seconds=9.5, lag_p99_us=4_000, stolen_seconds=1.5
+        ttft_ms=80.0,
+        at_server_ms=50.0,
+        queue_us=[2_000] * 100,
+        cpu_seconds=9.5,
+        lag_p99_us=4_000,
+        stolen_seconds=1.5,
     )
     assert client_saturated(context()(measured)) == one_finding(
         Code.CLIENT_SATURATED,
@@ -414,23 +576,36 @@ def test_evidence_names_all_figures_and_the_line_crossed_most() -> None:
 
 
 def test_what_may_have_made_the_gap_is_reported() -> None:
-    """The longest time for which nothing was read, and proxies that are looked up within every TTFT."""
+    """The longest time for which nothing was read, and proxies that are looked up within every
+    TTFT."""
     held_up = gap(30, cpu_seconds=9.5, lag_max_us=212_000)
     engine = held_up.engine.model_copy(update={"trust_env": True})
-    evidence = only(client_saturated(context()(held_up.model_copy(update={"engine": engine})))).evidence
+    evidence = only(
+        client_saturated(context()(held_up.model_copy(update={"engine": engine})))
+    ).evidence
     assert (evidence["eventLoopLagMaxMs"], evidence["proxyLookups"]) == (212.0, "true")
 
 
-@pytest.mark.parametrize(("reported", "stolen"), [(False, None), (False, 0.0), (False, 0.49), (True, 0.5), (True, 1.7)])
+@pytest.mark.parametrize(
+    ("reported", "stolen"), [(False, None), (False, 0.0), (False, 0.49), (True, 0.5), (True, 1.7)]
+)
 def test_stolen_cpu_is_reported_where_it_matters(reported: bool, stolen: float | None) -> None:
-    finding = only(client_saturated(context()(stage_client_load(lag_p99_us=9_000, stolen_seconds=stolen))))
+    finding = only(
+        client_saturated(context()(stage_client_load(lag_p99_us=9_000, stolen_seconds=stolen)))
+    )
     assert ("hypervisor" in evidence_sentence(finding.code, finding.evidence)) == reported
-    assert finding.evidence["stolenPercent"] == (None if stolen is None else pytest.approx(10 * stolen))
+    assert finding.evidence["stolenPercent"] == (
+        None if stolen is None else pytest.approx(10 * stolen)
+    )
 
 
 def test_a_line_that_makes_nothing_invalid_has_no_second_one() -> None:
     evidence = only(client_saturated(context()(stage_client_load(cpu_seconds=9.5)))).evidence
-    assert (evidence["worst"], evidence["line"], evidence["lineForInvalid"]) == ("coresAProcess", 0.9, None)
+    assert (evidence["worst"], evidence["line"], evidence["lineForInvalid"]) == (
+        "coresAProcess",
+        0.9,
+        None,
+    )
 
 
 def test_failed_requests_have_no_ttft() -> None:
@@ -443,9 +618,9 @@ def test_failed_requests_have_no_ttft() -> None:
 def test_throttling(found: bool, periods: int) -> None:
     assert (
         client_throttled(context()(stage_client_load(throttled_periods=periods)))
-        == one_finding(Code.CLIENT_THROTTLED, "Suspect", periods, throttledPeriods=periods, wallSeconds=10.0)[
-            : int(found)
-        ]
+        == one_finding(
+            Code.CLIENT_THROTTLED, "Suspect", periods, throttledPeriods=periods, wallSeconds=10.0
+        )[: int(found)]
     )
 
 
@@ -456,14 +631,22 @@ def test_throttling_that_cannot_be_read() -> None:
 
 @pytest.mark.parametrize(
     ("skew_us", "error_us", "suspect"),
-    [(0, 0, False), (20_000, 0, False), (20_001, 0, True), (10_000, 10_000, False), (10_000, 10_001, True)],
+    [
+        (0, 0, False),
+        (20_000, 0, False),
+        (20_001, 0, True),
+        (10_000, 10_000, False),
+        (10_000, 10_001, True),
+    ],
 )
 def test_what_they_were_apart_and_what_their_clocks_may_hide_count_together(
     skew_us: int, error_us: int, suspect: bool
 ) -> None:
     measured = record(shards=Shards(count=3, start_skew_us=skew_us, clock_error_us=error_us))
     found = findings(shards_out_of_step(context()(measured)))
-    assert [(each.code, each.severity) for each in found] == [(Code.SHARDS_OUT_OF_STEP, "Suspect")] * suspect
+    assert [(each.code, each.severity) for each in found] == [
+        (Code.SHARDS_OUT_OF_STEP, "Suspect")
+    ] * suspect
     assert all(each.evidence["processes"] == 3 for each in found)
 
 

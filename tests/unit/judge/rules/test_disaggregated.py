@@ -1,4 +1,5 @@
-"""Prefill here and decode there: which counts belong to the client's requests, and what each role is called by itself."""
+"""Prefill here and decode there: which counts belong to the client's requests, and what each role
+is called by itself."""
 
 from collections.abc import Mapping
 
@@ -34,19 +35,31 @@ SPLIT = spec(
 
 
 def fetched(tokens: float) -> dict[str, float]:
-    return {"external_prefix_cache_queries_total": PROMPTS, "external_prefix_cache_hits_total": tokens}
+    return {
+        "external_prefix_cache_queries_total": PROMPTS,
+        "external_prefix_cache_hits_total": tokens,
+    }
 
 
 def decode(tokens: float = PROMPTS, **changes: float) -> ServerEdge:
-    return edge("10.0.0.3:8000", before={START_TIME: 2.0}, role="decode", rises=DECODED | fetched(tokens) | changes)
+    return edge(
+        "10.0.0.3:8000",
+        before={START_TIME: 2.0},
+        role="decode",
+        rises=DECODED | fetched(tokens) | changes,
+    )
 
 
-PREFILL = edge("10.0.0.2:8000", before={START_TIME: 1.0}, role="prefill", rises=PREFILLED | fetched(0))
+PREFILL = edge(
+    "10.0.0.2:8000", before={START_TIME: 1.0}, role="prefill", rises=PREFILLED | fetched(0)
+)
 
 
 def proxy(**rises: float) -> ServerEdge:
     before = dict.fromkeys(PROXY_COUNTERS, 0.0)
-    after = before | {f"benchrun_proxy_{name}": value for name, value in rises.items() if name != "cpu"}
+    after = before | {
+        f"benchrun_proxy_{name}": value for name, value in rises.items() if name != "cpu"
+    }
     return ServerEdge(
         address="10.0.0.4:8000",
         role="proxy",
@@ -73,7 +86,9 @@ def only(found: Found) -> StageFinding:
 
 
 @pytest.mark.parametrize(("behind_ms", "found"), [(0.0, False), (5.8, False), (6.0, True)])
-def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(behind_ms: float, found: bool) -> None:
+def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(
+    behind_ms: float, found: bool
+) -> None:
     """Both roles together say nearly nothing of the time that passes between them and the proxy."""
     digests = PREFILL.model_copy(update={"after": {**(PREFILL.after or {}), TTFT_SUM: 1e-6}})
     seconds = sum(GOOD.requests.ttft_us) / 1e6
@@ -85,7 +100,9 @@ def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(behi
     )
     measured = stage(digests, decode(), between)
     # Of which 0.9 ms are three round trips.
-    assert [f.code for f in gap_beyond_client(context()(measured))] == [Code.CLIENT_SERVER_GAP] * found
+    assert [f.code for f in gap_beyond_client(context()(measured))] == [
+        Code.CLIENT_SERVER_GAP
+    ] * found
 
 
 @pytest.mark.parametrize(("lag_ms", "found"), [(2.0, True), (6.0, False)])
@@ -102,7 +119,9 @@ def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found:
 
 
 def test_behind_a_proxy_of_another_make_the_clients_own_delay_is_not_known() -> None:
-    other = ServerEdge(address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0})
+    other = ServerEdge(
+        address="10.0.0.4:8000", role="proxy", before={START_TIME: 1.0}, after={START_TIME: 1.0}
+    )
     (found,) = gap_beyond_client(context()(stage(PREFILL, decode(), other)))
     assert isinstance(found, NotChecked)
     assert "TTFT at the servers" in str(found)
@@ -115,14 +134,19 @@ def test_the_prefilled_prompts_are_nobodys_traffic_and_no_tokens_of_the_client()
 
 
 @pytest.mark.parametrize(
-    ("severity", "tokens"), [(None, PROMPTS), (None, PROMPTS / 2), ("Suspect", 0.49 * PROMPTS), ("Invalid", 0.0)]
+    ("severity", "tokens"),
+    [(None, PROMPTS), (None, PROMPTS / 2), ("Suspect", 0.49 * PROMPTS), ("Invalid", 0.0)],
 )
 def test_prompts_that_decode_computed_itself(severity: str | None, tokens: float) -> None:
     found = list(kv_recomputed(context()(stage(PREFILL, decode(tokens)))))
-    assert [f.severity for f in found if isinstance(f, StageFinding)] == ([severity] if severity else [])
+    assert [f.severity for f in found if isinstance(f, StageFinding)] == (
+        [severity] if severity else []
+    )
     for finding in found:
         assert isinstance(finding, StageFinding)
-        assert finding.evidence["recomputedPercent"] == pytest.approx(100 * (1 - tokens / PROMPTS), rel=1e-3)
+        assert finding.evidence["recomputedPercent"] == pytest.approx(
+            100 * (1 - tokens / PROMPTS), rel=1e-3
+        )
 
 
 def test_what_decode_has_in_its_own_cache_is_not_computed_there() -> None:
@@ -147,15 +171,21 @@ def test_fetching_is_no_contamination_and_what_prefill_finds_is() -> None:
     warmed = PREFILL.model_copy(
         update={"after": {**(PREFILL.after or {}), "external_prefix_cache_hits_total": PROMPTS}}
     )
-    assert only(prefix_cache(context()(stage(warmed, decode())))).code is Code.PREFIX_CACHE_CONTAMINATED
+    assert (
+        only(prefix_cache(context()(stage(warmed, decode())))).code
+        is Code.PREFIX_CACHE_CONTAMINATED
+    )
 
 
 def test_roles_are_compared_with_their_own_kind_alone() -> None:
     digests = {"prefill": "a" * 32, "decode": "b" * 32}
     servers = [
-        each.model_copy(update={"settings": digests[each.role], "version": each.role}) for each in (PREFILL, decode())
+        each.model_copy(update={"settings": digests[each.role], "version": each.role})
+        for each in (PREFILL, decode())
     ]
-    assert [f for f in replicas_unequal(context()(stage(*servers))) if isinstance(f, StageFinding)] == []
+    assert [
+        f for f in replicas_unequal(context()(stage(*servers))) if isinstance(f, StageFinding)
+    ] == []
     other = servers[1].model_copy(update={"settings": "c" * 32, "address": "10.0.0.9:8000"})
     assert only(replicas_unequal(context()(stage(*servers, other)))).code is Code.REPLICAS_UNEQUAL
 
@@ -180,7 +210,9 @@ def test_a_proxy_that_takes_time_of_its_own(rises: Mapping[str, float], sign: st
     found = only(proxy_saturated(context()(stage(PREFILL, decode(), proxy(**rises)))))
     lines = {"addedMeanMs": "suspectMs", "queuedMeanMs": "suspectMs", "cores": "suspectCores"}
     crossed = {
-        name for name, line in lines.items() if float(found.evidence[name] or 0) > float(found.evidence[line] or 0)
+        name
+        for name, line in lines.items()
+        if float(found.evidence[name] or 0) > float(found.evidence[line] or 0)
     }
     assert crossed == {sign}
     assert list(proxy_saturated(context()(GOOD))) == []
@@ -190,26 +222,43 @@ def test_a_proxy_of_another_make_is_not_judged() -> None:
     mute = ServerEdge(address="x", role="proxy", before=None, after=None)
     (found,) = proxy_saturated(context()(stage(PREFILL, decode(), mute)))
     assert isinstance(found, NotChecked)
-    assert list(replicas_unequal(context()(stage(PREFILL, decode(), mute)))) == list(replicas_unequal(context()(GOOD)))
+    assert list(replicas_unequal(context()(stage(PREFILL, decode(), mute)))) == list(
+        replicas_unequal(context()(GOOD))
+    )
 
 
 def role_samples(role: str, *, running: float, waiting: float, count: int = 10) -> list[Sample]:
     start = {"prefill": 1.0, "decode": 2.0}[role]
     return [
         sample(
-            1000.2 + n, role=role, pod=role, running=running, waiting=waiting, start_time=start, generation_tokens=1.0
+            1000.2 + n,
+            role=role,
+            pod=role,
+            running=running,
+            waiting=waiting,
+            start_time=start,
+            generation_tokens=1.0,
         )
         for n in range(count)
     ]
 
 
-QUEUED, IDLE = role_samples("prefill", running=1.0, waiting=8.0), role_samples("decode", running=0.0, waiting=0.0)
+QUEUED, IDLE = (
+    role_samples("prefill", running=1.0, waiting=8.0),
+    role_samples("decode", running=0.0, waiting=0.0),
+)
 
 
 def test_one_role_idles_while_the_other_queues() -> None:
-    record_ = stage(*(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode())))
+    record_ = stage(
+        *(each.model_copy(update={"before": {}, "after": {}}) for each in (PREFILL, decode()))
+    )
     found = only(role_idle(context(record_, *QUEUED, *IDLE)(record_)))
-    assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == ("Note", "decode", "prefill")
+    assert (found.severity, found.evidence["idleRole"], found.evidence["queueRole"]) == (
+        "Note",
+        "decode",
+        "prefill",
+    )
     calm = role_samples("prefill", running=1.0, waiting=0.0)
     assert list(role_idle(context(record_, *calm, *IDLE)(record_))) == []
     working = role_samples("decode", running=3.0, waiting=0.0)

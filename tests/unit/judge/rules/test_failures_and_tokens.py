@@ -28,7 +28,8 @@ def answers(
     ok: list[int] | None = None,
     ended: list[int] | None = None,
 ) -> StageRecord:
-    """Answers of `output` tokens each, all of which were to have `of`; the last `unended` without the server's count."""
+    """Answers of `output` tokens each, all of which were to have `of`; the last `unended` without
+    the server's count."""
     n = len(output)
     return record(
         requests=requests(
@@ -58,13 +59,17 @@ def answers(
 @pytest.mark.parametrize("ignore_eos", [True, False])
 def test_mean_output(severity: Severity | None, output: list[int], ignore_eos: bool) -> None:
     found = output_too_short(context(load=open_loop_load(ignore_eos=ignore_eos))(answers(output)))
-    assert [(f.code, f.severity) for f in findings(found)] == ([(Code.OUTPUT_TOO_SHORT, severity)] if severity else [])
+    assert [(f.code, f.severity) for f in findings(found)] == (
+        [(Code.OUTPUT_TOO_SHORT, severity)] if severity else []
+    )
 
 
 @pytest.mark.parametrize(
     "stage",
     [
-        pytest.param(answers([100, 1], ok=[1, 0]), id="failed requests have no output to be short of"),
+        pytest.param(
+            answers([100, 1], ok=[1, 0]), id="failed requests have no output to be short of"
+        ),
         pytest.param(answers([1, 1], ok=[0, 0]), id="nothing was answered: another rule's matter"),
         pytest.param(answers([0, 0], expected=0), id="nothing was asked for"),
     ],
@@ -76,7 +81,9 @@ def test_answers_of_full_length_have_no_finding(stage: StageRecord) -> None:
 @pytest.mark.parametrize(("word", "ignore_eos"), [("true", True), ("false", False)])
 def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     """Ten answers cut at 94 tokens where 128 were to be had."""
-    found = output_too_short(context(load=open_loop_load(ignore_eos=ignore_eos))(answers([94] * 10, expected=128)))
+    found = output_too_short(
+        context(load=open_loop_load(ignore_eos=ignore_eos))(answers([94] * 10, expected=128))
+    )
     assert found == one_finding(
         Code.OUTPUT_TOO_SHORT,
         "Invalid",
@@ -110,7 +117,9 @@ def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_
 )
 def test_streams_without_an_end(truncated: bool, unended: int, expected: int) -> None:
     found = findings(stream_truncated(context()(answers([100] * expected, unended=unended))))
-    assert [(f.code, f.severity) for f in found] == ([(Code.STREAM_TRUNCATED, "Invalid")] if truncated else [])
+    assert [(f.code, f.severity) for f in found] == (
+        [(Code.STREAM_TRUNCATED, "Invalid")] if truncated else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -123,9 +132,13 @@ def test_streams_without_an_end(truncated: bool, unended: int, expected: int) ->
     ],
 )
 def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
-    found = stream_truncated(context(load=open_loop_load(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4)))
+    found = stream_truncated(
+        context(load=open_loop_load(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4))
+    )
     assert len(findings(found)) == (expected == "found")
-    assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (expected == "unchecked")
+    assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (
+        expected == "unchecked"
+    )
 
 
 def test_a_failed_request_is_no_truncated_one() -> None:
@@ -180,7 +193,9 @@ def thousand(*servers: ServerEdge, failed: int = 0) -> StageRecord:
         pytest.param(False, (generated(400), generated(600, "b")), 0, id="servers are summed"),
         pytest.param(True, (generated(0),), 0, id="the answers came from somewhere else"),
         pytest.param(False, (generated(1000),), 2, id="failed requests that never ran"),
-        pytest.param(False, (generated(1200),), 2, id="failed requests that were computed to their end"),
+        pytest.param(
+            False, (generated(1200),), 2, id="failed requests that were computed to their end"
+        ),
         pytest.param(False, (generated(1210),), 2, id="and 1 % more"),
         pytest.param(True, (generated(1211),), 2, id="more than failed requests explain"),
         pytest.param(True, (generated(989),), 2, id="failed requests take nothing away"),
@@ -188,7 +203,8 @@ def thousand(*servers: ServerEdge, failed: int = 0) -> StageRecord:
 )
 def test_tokens(found: bool, servers: tuple[ServerEdge, ...], failed: int) -> None:
     codes = [
-        (f.code, f.severity) for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
+        (f.code, f.severity)
+        for f in findings(token_counts_disagree(context()(thousand(*servers, failed=failed))))
     ]
     assert codes == ([(Code.TOKEN_COUNTS_DISAGREE, "Suspect")] if found else [])
 
@@ -214,7 +230,9 @@ def test_evidence_of_a_disagreement() -> None:
 
 def chunked(gaps: int) -> StageRecord:
     """A thousand tokens in ten answers, whose chunks leave so many gaps."""
-    return thousand(generated(1000)).model_copy(update={"gaps": GapCounts(us=(5, 9), count=(gaps - 1, 1))})
+    return thousand(generated(1000)).model_copy(
+        update={"gaps": GapCounts(us=(5, 9), count=(gaps - 1, 1))}
+    )
 
 
 @pytest.mark.parametrize(
@@ -228,13 +246,21 @@ def chunked(gaps: int) -> StageRecord:
     ],
 )
 def test_chunks(found: bool, gaps: int) -> None:
-    codes = [(f.code, f.severity) for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))]
+    codes = [
+        (f.code, f.severity) for f in findings(chunks_are_not_tokens(context()(chunked(gaps))))
+    ]
     assert codes == ([(Code.CHUNKS_ARE_NOT_TOKENS, "Note")] if found else [])
 
 
 def test_evidence_of_chunks() -> None:
     assert chunks_are_not_tokens(context()(chunked(490))) == one_finding(
-        Code.CHUNKS_ARE_NOT_TOKENS, "Note", 0.5, chunks=500, outputTokens=1000, chunksPerToken=0.5, noteBelow=0.9
+        Code.CHUNKS_ARE_NOT_TOKENS,
+        "Note",
+        0.5,
+        chunks=500,
+        outputTokens=1000,
+        chunksPerToken=0.5,
+        noteBelow=0.9,
     )
 
 
@@ -244,7 +270,10 @@ def test_evidence_of_chunks() -> None:
 def stage(failed: int, total: int, **changes: Any) -> StageRecord:
     ok = [0] * failed + [1] * (total - failed)
     return record(
-        requests=requests(ttft_us=[1] * total, e2el_us=[2] * total, output_tokens=[5] * total, ok=ok), **changes
+        requests=requests(
+            ttft_us=[1] * total, e2el_us=[2] * total, output_tokens=[5] * total, ok=ok
+        ),
+        **changes,
     )
 
 
@@ -265,7 +294,9 @@ def stage(failed: int, total: int, **changes: Any) -> StageRecord:
 def test_failed_requests(code: Code | None, failed: int, requests_sent: int, limit: float) -> None:
     lines = Thresholds(max_failed_percent=limit)
     found = findings(requests_failed(context(lines)(stage(failed, requests_sent))))
-    assert [(f.code, f.severity, f.stage_id) for f in found] == ([(code, "Invalid", STAGE)] if code else [])
+    assert [(f.code, f.severity, f.stage_id) for f in found] == (
+        [(code, "Invalid", STAGE)] if code else []
+    )
 
 
 def test_evidence_of_too_many_failures() -> None:
@@ -291,12 +322,16 @@ def test_evidence_of_too_many_failures() -> None:
             "the model `x` does not exist",
             id="the server's own words",
         ),
-        pytest.param("Not Found", {"Bad Request": 1, "Not Found": 9}, None, id="else the most frequent error"),
+        pytest.param(
+            "Not Found", {"Bad Request": 1, "Not Found": 9}, None, id="else the most frequent error"
+        ),
         pytest.param("e" * 300, {}, "e" * 1000, id="bounded"),
         pytest.param(None, {}, None, id="nothing known"),
     ],
 )
-def test_evidence_names_the_error(expected: str | None, errors: dict[str, int], diagnostic: str | None) -> None:
+def test_evidence_names_the_error(
+    expected: str | None, errors: dict[str, int], diagnostic: str | None
+) -> None:
     found = only(requests_failed(context()(stage(2, 2, errors=errors, diagnostic=diagnostic))))
     assert found.evidence.get("error") == expected
 
@@ -325,7 +360,12 @@ OLD_SERVER = ServerEdge(address="a", before={}, after={})
     [
         pytest.param(False, {}, (edge(),), id="none"),
         pytest.param(False, {"Bad Request": 5, "Not Found": 2}, (edge(),), id="other failures"),
-        pytest.param(False, {"TimeoutError: service unavailable for 5 s": 2}, (edge(),), id="words of another error"),
+        pytest.param(
+            False,
+            {"TimeoutError: service unavailable for 5 s": 2},
+            (edge(),),
+            id="words of another error",
+        ),
         pytest.param(True, {"Too Many Requests": 1}, (edge(),), id="429"),
         pytest.param(True, {"Service Unavailable": 1}, (edge(),), id="503"),
         pytest.param(True, {"Service Temporarily Unavailable": 1}, (edge(),), id="503 of a proxy"),
@@ -337,7 +377,8 @@ OLD_SERVER = ServerEdge(address="a", before={}, after={})
 )
 def test_rejections(found: bool, errors: dict[str, int], servers: tuple[ServerEdge, ...]) -> None:
     codes = [
-        (f.code, f.severity) for f in findings(requests_rejected(context()(record(errors=errors, servers=servers))))
+        (f.code, f.severity)
+        for f in findings(requests_rejected(context()(record(errors=errors, servers=servers))))
     ]
     assert codes == ([(Code.REQUESTS_REJECTED, "Suspect")] if found else [])
 
@@ -362,5 +403,7 @@ def test_evidence() -> None:
 
 
 def test_a_count_that_is_not_told_is_none() -> None:
-    found = only(requests_rejected(context()(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,)))))
+    found = only(
+        requests_rejected(context()(record(errors={"Too Many Requests": 1}, servers=(OLD_SERVER,))))
+    )
     assert found.evidence["rejectedByServers"] is None

@@ -1,4 +1,5 @@
-"""Answers that were broken off or stopped, prompts of another length, speculation on random text, and users in step."""
+"""Answers that were broken off or stopped, prompts of another length, speculation on random text,
+and users in step."""
 
 from dataclasses import replace
 from random import Random
@@ -37,13 +38,18 @@ def answered(
         asked_tokens=[100] * N,
         ok=[0] * failed + [1] * (N - failed),
     )
-    return record(requests=columns, servers=(edge(rises={**served(columns), **(rises or {})}),), **changes)
+    return record(
+        requests=columns, servers=(edge(rises={**served(columns), **(rises or {})}),), **changes
+    )
 
 
-# ---- why requests finished -------------------------------------------------------------------------------------------
+# ---- why requests finished
+# -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("expected", "stopped"), [(None, 0), (None, 1), (None, 10), ("Suspect", 11), ("Suspect", 200)])
+@pytest.mark.parametrize(
+    ("expected", "stopped"), [(None, 0), (None, 1), (None, 10), ("Suspect", 11), ("Suspect", 200)]
+)
 @pytest.mark.parametrize("reason", ["finished_stop_total", "finished_repetition_total"])
 def test_answers_that_stopped_though_their_length_is_fixed(
     expected: Severity | None, stopped: int, reason: str
@@ -57,24 +63,47 @@ def test_answers_that_stopped_though_their_length_is_fixed(
 
 def test_answers_end_early_where_models_may_stop() -> None:
     assert (
-        list(output_too_short(context(load=open_loop_load(ignore_eos=False))(answered({"finished_stop_total": 200.0}))))
+        list(
+            output_too_short(
+                context(load=open_loop_load(ignore_eos=False))(
+                    answered({"finished_stop_total": 200.0})
+                )
+            )
+        )
         == []
     )
 
 
 @pytest.mark.parametrize(
     ("expected", "aborted", "failed"),
-    [(None, 0, 0), (None, 0, 9), (None, 9, 9), ("Note", 1, 0), ("Note", 10, 9), ("Suspect", 2, 0), ("Suspect", 50, 0)],
+    [
+        (None, 0, 0),
+        (None, 0, 9),
+        (None, 9, 9),
+        ("Note", 1, 0),
+        ("Note", 10, 9),
+        ("Suspect", 2, 0),
+        ("Suspect", 50, 0),
+    ],
 )
 @pytest.mark.parametrize("reason", ["finished_abort_total", "finished_error_total"])
-def test_requests_that_servers_broke_off(expected: Severity | None, aborted: int, failed: int, reason: str) -> None:
-    assert severity(requests_aborted(context()(answered({reason: float(aborted)}, failed=failed)))) == expected
+def test_requests_that_servers_broke_off(
+    expected: Severity | None, aborted: int, failed: int, reason: str
+) -> None:
+    assert (
+        severity(requests_aborted(context()(answered({reason: float(aborted)}, failed=failed))))
+        == expected
+    )
 
 
 def test_records_without_reasons_are_not_checked() -> None:
     known = edge()
     edges = [
-        {name: value for name, value in (counters or {}).items() if not name.startswith("finished_")}
+        {
+            name: value
+            for name, value in (counters or {}).items()
+            if not name.startswith("finished_")
+        }
         for counters in (known.before, known.after)
     ]
     old = record(servers=(known.model_copy(update={"before": edges[0], "after": edges[1]}),))
@@ -83,14 +112,17 @@ def test_records_without_reasons_are_not_checked() -> None:
     assert list(output_too_short(context()(old))) == []
 
 
-# ---- prompts ---------------------------------------------------------------------------------------------------------
+# ---- prompts
+# ---------------------------------------------------------------------------------------------------------
 
 
 def counted(*server: int, expected: int = 100) -> StageRecord:
     """Prompts of this length by the client's count, and of these by the server's, in turns."""
     columns = answered(expected_input_tokens=N * expected)
     tokens = tuple(server[i % len(server)] for i in range(N))
-    return columns.model_copy(update={"requests": columns.requests.model_copy(update={"input_tokens": tokens})})
+    return columns.model_copy(
+        update={"requests": columns.requests.model_copy(update={"input_tokens": tokens})}
+    )
 
 
 @pytest.mark.parametrize(
@@ -110,7 +142,9 @@ def test_prompts_counted_otherwise(expected: Severity | None, server: list[int])
 
 
 @pytest.mark.parametrize(("expected", "prompt"), [("Suspect", 99), ("Note", 100), ("Note", 4096)])
-def test_a_second_token_at_the_begin_is_told_whatever_its_share(expected: Severity, prompt: int) -> None:
+def test_a_second_token_at_the_begin_is_told_whatever_its_share(
+    expected: Severity, prompt: int
+) -> None:
     found = only(prompt_tokens_disagree(context()(counted(prompt + 1, expected=prompt))))
     assert (found.severity, found.evidence["offsetTokens"]) == (expected, 1)
 
@@ -120,16 +154,23 @@ def test_a_record_without_the_clients_count_is_not_checked() -> None:
     assert missed.code == Code.PROMPT_TOKENS_DISAGREE
 
 
-# ---- speculation -----------------------------------------------------------------------------------------------------
+# ---- speculation
+# -----------------------------------------------------------------------------------------------------
 
-DRAFTED = {"spec_decode_num_draft_tokens_total": 1000.0, "spec_decode_num_accepted_tokens_total": 180.0}
+DRAFTED = {
+    "spec_decode_num_draft_tokens_total": 1000.0,
+    "spec_decode_num_accepted_tokens_total": 180.0,
+}
 
 
 @pytest.mark.parametrize(
-    ("expected", "rises", "random_text"), [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)]
+    ("expected", "rises", "random_text"),
+    [(None, {}, True), (None, DRAFTED, False), ("Suspect", DRAFTED, True)],
 )
 def test_speculation(expected: Severity | None, rises: dict[str, float], random_text: bool) -> None:
-    found = speculation_on_random_text(context(load=open_loop_load(random_text=random_text))(answered(rises)))
+    found = speculation_on_random_text(
+        context(load=open_loop_load(random_text=random_text))(answered(rises))
+    )
     assert severity(found) == expected
     if expected:
         assert only(found).evidence == {"draftTokens": 1000.0, "acceptedPercent": 18.0}
@@ -155,29 +196,42 @@ def test_which_text_is_random(is_random: bool, workloads: list[dict[str, Any]]) 
     assert expected_load(spec(workloads=workloads), cell()).random_text == is_random
 
 
-# ---- users in step ---------------------------------------------------------------------------------------------------
+# ---- users in step
+# ---------------------------------------------------------------------------------------------------
 
 
-def rounds(*, spread: float, burst_ttft: bool = True, concurrency: int = 32, n: int = 12, seed: int = 1) -> StageFacts:
-    """Users whose rounds of a second begin within this share of it; each prompt waits for those of its burst."""
+def rounds(
+    *, spread: float, burst_ttft: bool = True, concurrency: int = 32, n: int = 12, seed: int = 1
+) -> StageFacts:
+    """Users whose rounds of a second begin within this share of it; each prompt waits for those of
+    its burst."""
     chance = Random(seed)
     offsets = sorted(spread * chance.random() for _ in range(concurrency))
     starts = [round(1e6 * (r + o)) for r in range(n) for o in offsets]
     waits = [
-        round(1e6 * (0.005 + (0.004 * place if burst_ttft else 0.0))) for _ in range(n) for place in range(concurrency)
+        round(1e6 * (0.005 + (0.004 * place if burst_ttft else 0.0)))
+        for _ in range(n)
+        for place in range(concurrency)
     ]
     total = n * concurrency
-    columns = requests(start_us=starts, ttft_us=waits, e2el_us=[999_000] * total, output_tokens=[100] * total)
+    columns = requests(
+        start_us=starts, ttft_us=waits, e2el_us=[999_000] * total, output_tokens=[100] * total
+    )
     end = round(1e6 * (n + spread))
-    made = record(requests=columns, last_receive_unix_us=1_000_000_000 + end, scalars={"duration": end / 1e6})
+    made = record(
+        requests=columns, last_receive_unix_us=1_000_000_000 + end, scalars={"duration": end / 1e6}
+    )
     return context(load=users(concurrency))(made)
 
 
 @pytest.mark.parametrize(
-    ("expected", "spread"), [("Note", 0.01), ("Note", 0.1), ("Note", 0.2), (None, 0.5), (None, 0.9), (None, 1.0)]
+    ("expected", "spread"),
+    [("Note", 0.01), ("Note", 0.1), ("Note", 0.2), (None, 0.5), (None, 0.9), (None, 1.0)],
 )
 @pytest.mark.parametrize("concurrency", [8, 32, 200])
-def test_users_who_begin_together(expected: Severity | None, spread: float, concurrency: int) -> None:
+def test_users_who_begin_together(
+    expected: Severity | None, spread: float, concurrency: int
+) -> None:
     assert severity(users_in_step(rounds(spread=spread, concurrency=concurrency))) == expected
 
 
@@ -185,7 +239,11 @@ def test_users_who_begin_together(expected: Severity | None, spread: float, conc
 def test_the_share_of_a_round_is_estimated_with_little_bias(spread: float) -> None:
     """Of 32 users over twelve rounds; single estimates are off by up to 0.2."""
     stages = [rounds(spread=spread, seed=seed) for seed in range(20)]
-    shares = [share_of_round(s, s.plateau, s.plateau.started) for s in stages if isinstance(s.plateau, Plateau)]
+    shares = [
+        share_of_round(s, s.plateau, s.plateau.started)
+        for s in stages
+        if isinstance(s.plateau, Plateau)
+    ]
     assert len(shares) == 20
     assert fmean(share for share in shares if share is not None) == pytest.approx(spread, abs=0.06)
     assert all(share == pytest.approx(spread, abs=0.2) for share in shares)
@@ -197,7 +255,9 @@ def test_bursts_in_which_no_prompt_waits_are_no_matter() -> None:
 
 def test_few_users_and_open_loops_have_no_rounds() -> None:
     assert list(users_in_step(rounds(spread=0.05, concurrency=7))) == []
-    assert list(users_in_step(replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0)))) == []
+    assert (
+        list(users_in_step(replace(rounds(spread=0.05), expected=open_loop_load(rate=32.0)))) == []
+    )
 
 
 def test_two_rounds_are_too_few() -> None:
@@ -209,5 +269,8 @@ def test_two_rounds_are_too_few() -> None:
 def test_a_simulated_closed_loop_is_in_step_only_with_equal_lengths(lengths_vary: bool) -> None:
     """The server of `queues`: one prompt after the other, answers side by side."""
     server = Server(slots=64, prefill_seconds=0.005, variation=0.01, lengths_vary=lengths_vary)
-    found = [users_in_step(closed_loop(server, concurrency=32, count=600, seed=seed)) for seed in range(5)]
+    found = [
+        users_in_step(closed_loop(server, concurrency=32, count=600, seed=seed))
+        for seed in range(5)
+    ]
     assert [bool(findings(each)) for each in found] == [not lengths_vary] * 5

@@ -21,7 +21,15 @@ from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from unit.judge.specs import SERVER, spec
-from unit.judge.stages import OPEN_LOOP, context, findings, only, open_loop_load, severity, unchecked
+from unit.judge.stages import (
+    OPEN_LOOP,
+    context,
+    findings,
+    only,
+    open_loop_load,
+    severity,
+    unchecked,
+)
 from unit.measure.records import cell, edge, record, sample
 
 GPU_SERVER = ServerStatus(role="server", gpus=1)
@@ -30,15 +38,27 @@ POD = "chat-0"
 
 def gpu_sample(place: float, *, clock: float = 1980.0, **figures: Any) -> Sample:
     """One for which the exporter had new figures: the energy counter always moves."""
-    return sample(1000.0 + place, pod=POD, gpu_joules=700.0 * place, gpu_watts=700.0, sm_clock_mhz=clock, **figures)
+    return sample(
+        1000.0 + place,
+        pod=POD,
+        gpu_joules=700.0 * place,
+        gpu_watts=700.0,
+        sm_clock_mhz=clock,
+        **figures,
+    )
 
 
 def gpu_samples(clocks: Sequence[float], **figures: Any) -> list[Sample]:
     """The first is left out, as it may be older than the stage."""
-    return [gpu_sample(place, clock=clock, **figures) for place, clock in enumerate((clocks[0], *clocks))]
+    return [
+        gpu_sample(place, clock=clock, **figures)
+        for place, clock in enumerate((clocks[0], *clocks))
+    ]
 
 
-def stage(samples: Sequence[Sample], *, server: ServerStatus = GPU_SERVER, **changes: Any) -> StageFacts:
+def stage(
+    samples: Sequence[Sample], *, server: ServerStatus = GPU_SERVER, **changes: Any
+) -> StageFacts:
     windows = (Window("server", tuple(samples), (edge(),), expected=len(samples)),)
     return context(windows=windows, servers=(server,))(record(**changes))
 
@@ -51,17 +71,22 @@ RULES: Sequence[tuple[Code, Callable[[StageFacts], Found]]] = [
 
 
 @pytest.mark.parametrize(("code", "rule"), RULES)
-def test_without_an_exporter_gpus_are_not_checked(code: Code, rule: Callable[[StageFacts], Found]) -> None:
+def test_without_an_exporter_gpus_are_not_checked(
+    code: Code, rule: Callable[[StageFacts], Found]
+) -> None:
     missed = unchecked(rule(stage([sample(1001.0)])))
     assert code in {each.code for each in missed}
 
 
 @pytest.mark.parametrize(("code", "rule"), RULES)
-def test_without_gpus_there_is_nothing_to_check(code: Code, rule: Callable[[StageFacts], Found]) -> None:
+def test_without_gpus_there_is_nothing_to_check(
+    code: Code, rule: Callable[[StageFacts], Found]
+) -> None:
     assert list(rule(stage([sample(1001.0)], server=ServerStatus(role="server")))) == []
 
 
-# ---- what the exporter does not have by default ----------------------------------------------------------------------
+# ---- what the exporter does not have by default
+# ----------------------------------------------------------------------
 
 
 def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
@@ -71,12 +96,19 @@ def test_clocks_that_held_do_not_vouch_for_reasons_that_were_not_read() -> None:
 
 
 def test_reasons_do_not_vouch_for_clocks_that_were_not_read() -> None:
-    (missed,) = unchecked(gpu_slowed(stage(gpu_samples([1980.0] * 3, gpu_slowed=0.0, gpu_power_capped=0.0))))
+    (missed,) = unchecked(
+        gpu_slowed(stage(gpu_samples([1980.0] * 3, gpu_slowed=0.0, gpu_power_capped=0.0)))
+    )
     assert missed.code == Code.GPU_SLOWED
 
 
-READ = {"gpu_pods": 1.0, "gpu_xid": 0.0, "gpu_memory_errors": 0.0, "gpu_memory_mib": 72_000.0,
-        "gpu_memory_total_mib": 81_000.0}  # fmt: skip
+READ = {
+    "gpu_pods": 1.0,
+    "gpu_xid": 0.0,
+    "gpu_memory_errors": 0.0,
+    "gpu_memory_mib": 72_000.0,
+    "gpu_memory_total_mib": 81_000.0,
+}
 REPORTING = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": "0.9"})
 
 
@@ -94,7 +126,8 @@ def test_one_figure_does_not_vouch_for_another(code: Code | None, missing: str) 
     assert [each.code for each in missed] == ([] if code is None else [code])
 
 
-# ---- clocks ----------------------------------------------------------------------------------------------------------
+# ---- clocks
+# ----------------------------------------------------------------------------------------------------------
 
 
 def healthy(n: int = 20, *, sd: float = 0.0, seed: int = 1) -> list[float]:
@@ -103,17 +136,30 @@ def healthy(n: int = 20, *, sd: float = 0.0, seed: int = 1) -> list[float]:
 
 
 @pytest.mark.parametrize(
-    ("expected", "slowed_samples"), [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)]
+    ("expected", "slowed_samples"),
+    [(None, 0), (None, 1), ("Suspect", 2), ("Suspect", 50), ("Suspect", 100)],
 )
-def test_heat_in_more_than_one_sample_in_a_hundred(expected: Severity | None, slowed_samples: int) -> None:
+def test_heat_in_more_than_one_sample_in_a_hundred(
+    expected: Severity | None, slowed_samples: int
+) -> None:
     samples = gpu_samples(healthy(100))
-    hot = [replace(s, gpu_slowed=float(n > 100 - slowed_samples), gpu_power_capped=0.0) for n, s in enumerate(samples)]
+    hot = [
+        replace(s, gpu_slowed=float(n > 100 - slowed_samples), gpu_power_capped=0.0)
+        for n, s in enumerate(samples)
+    ]
     assert severity(gpu_slowed(stage(hot))) == expected
 
 
-@pytest.mark.parametrize(("expected", "capped"), [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)])
-def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(expected: Severity | None, capped: float) -> None:
-    assert severity(gpu_slowed(stage(gpu_samples(healthy(), gpu_slowed=0.0, gpu_power_capped=capped)))) == expected
+@pytest.mark.parametrize(
+    ("expected", "capped"), [(None, 0.0), (None, 0.5), ("Note", 0.51), ("Note", 1.0)]
+)
+def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(
+    expected: Severity | None, capped: float
+) -> None:
+    assert (
+        severity(gpu_slowed(stage(gpu_samples(healthy(), gpu_slowed=0.0, gpu_power_capped=capped))))
+        == expected
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,26 +167,44 @@ def test_the_power_limit_is_a_note_where_it_holds_most_of_the_time(expected: Sev
     [(None, -8), (None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 8), ("Suspect", 40)],
 )
 @pytest.mark.parametrize("n", [4, 12, 60])
-def test_a_clock_that_falls_in_the_stage(expected: Severity | None, fall_percent: float, n: int) -> None:
+def test_a_clock_that_falls_in_the_stage(
+    expected: Severity | None, fall_percent: float, n: int
+) -> None:
     clocks = [1980.0] * (n // 2) + [1980.0 * (1 - fall_percent / 100)] * (n // 2)
     assert severity(gpu_slowed(stage(gpu_samples(clocks)))) == expected
 
 
 def test_a_clock_that_moves_with_the_load_is_no_fall() -> None:
     """Of 500 stages at the power limit, whose clocks scatter by 2 %; six readings a stage."""
-    found = sum(bool(findings(gpu_slowed(stage(gpu_samples(healthy(6, sd=0.02, seed=n)))))) for n in range(500))
+    found = sum(
+        bool(findings(gpu_slowed(stage(gpu_samples(healthy(6, sd=0.02, seed=n))))))
+        for n in range(500)
+    )
     assert found <= 5
 
 
 def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
-    found = [only(gpu_slowed(stage(gpu_samples([*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]))))
-             for n in range(20)]  # fmt: skip
+    found = [
+        only(
+            gpu_slowed(
+                stage(
+                    gpu_samples(
+                        [*healthy(10, sd=0.01, seed=n), *(0.92 * c for c in healthy(10, sd=0.01))]
+                    )
+                )
+            )
+        )
+        for n in range(20)
+    ]
     assert {finding.evidence["cause"] for finding in found} == {"the clock fell during the stage"}
 
 
 def test_samples_from_before_the_stage_do_not_count() -> None:
     """The exporter answers with its old figures until it renews them."""
-    idle, busy = [gpu_sample(0, clock=300.0)] * 3, [gpu_sample(n, clock=1980.0) for n in range(1, 9)]
+    idle, busy = (
+        [gpu_sample(0, clock=300.0)] * 3,
+        [gpu_sample(n, clock=1980.0) for n in range(1, 9)],
+    )
     stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
     assert findings(gpu_slowed(stage([*stale, *busy]))) == []
     (missed,) = unchecked(gpu_slowed(stage(stale)))
@@ -155,12 +219,15 @@ def test_three_samples_are_too_few() -> None:
 def repeats(*clocks: Sequence[float]) -> CellContext:
     planned = cell(repeats=len(clocks))
     stages = [
-        stage(gpu_samples(each), stage_id=stage_id) for each, stage_id in zip(clocks, planned.stage_ids, strict=True)
+        stage(gpu_samples(each), stage_id=stage_id)
+        for each, stage_id in zip(clocks, planned.stage_ids, strict=True)
     ]
     return CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), tuple(stages))
 
 
-@pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)])
+@pytest.mark.parametrize(
+    ("expected", "percent"), [(None, 0), (None, 2.9), ("Suspect", 3.1), ("Suspect", 12)]
+)
 def test_clocks_of_repeats(expected: Severity | None, percent: float) -> None:
     slower = [1980.0 * (1 - percent / 100)] * 6
     assert severity(gpu_clocks_differ(repeats([1980.0] * 6, slower, [1980.0] * 6))) == expected
@@ -168,7 +235,10 @@ def test_clocks_of_repeats(expected: Severity | None, percent: float) -> None:
 
 
 def test_scattered_clocks_of_repeats_are_alike() -> None:
-    found = (gpu_clocks_differ(repeats(*(healthy(6, sd=0.02, seed=5 * n + r) for r in range(4)))) for n in range(300))
+    found = (
+        gpu_clocks_differ(repeats(*(healthy(6, sd=0.02, seed=5 * n + r) for r in range(4))))
+        for n in range(300)
+    )
     assert sum(bool(findings(each)) for each in found) <= 3
 
 
@@ -176,17 +246,21 @@ def test_one_repeat_has_nothing_to_differ_from() -> None:
     assert list(gpu_clocks_differ(repeats(healthy()))) == []
 
 
-# ---- errors ----------------------------------------------------------------------------------------------------------
+# ---- errors
+# ----------------------------------------------------------------------------------------------------------
 
 
 def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
-    """A run of stages in order of time, each of some samples; every stage is a cell of its own, in an order of its own."""
+    """A run of stages in order of time, each of some samples; every stage is a cell of its own, in
+    an order of its own."""
     found, numbers = {}, count()
     for place, figures in enumerate(of_stages):
         planned = cell(value=str(place + 1))
         samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
         facts = stage(samples, stage_id=planned.stage_ids[0], sequence=place)
-        found[planned.id] = CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), (facts,)).summary()
+        found[planned.id] = CellContext(
+            planned, Thresholds(), OPEN_LOOP, ("50",), (facts,)
+        ).summary()
     return RunContext(Thresholds(), dict(reversed(found.items())))
 
 
@@ -216,7 +290,8 @@ def test_a_new_xid_is_found_where_it_is_first_seen(between: bool, new: float) ->
 @pytest.mark.parametrize("more", [1.0, 2.0, 50.0])
 def test_new_memory_errors_are_invalid(more: float) -> None:
     (found,) = errors(
-        [{"gpu_memory_errors": 1.0}, {"gpu_memory_errors": 1.0 + more}], [{"gpu_memory_errors": 1.0 + more}]
+        [{"gpu_memory_errors": 1.0}, {"gpu_memory_errors": 1.0 + more}],
+        [{"gpu_memory_errors": 1.0 + more}],
     )
     assert found[:2] == ("chat/rate=1", "Invalid")
 
@@ -225,7 +300,8 @@ def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:
     assert errors([{"gpu_xid": 94.0}], [{"gpu_xid": 0.0}], [{"gpu_xid": 0.0}]) == []
 
 
-# ---- neighbours ------------------------------------------------------------------------------------------------------
+# ---- neighbours
+# ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("expected", "pods"), [(None, 1.0), ("Suspect", 2.0), ("Suspect", 7.0)])
@@ -248,13 +324,20 @@ def test_more_memory_than_the_server_takes_is_anothers(
     expected: Severity | None, used: float, total: float, utilization: str
 ) -> None:
     server = ServerStatus(role="server", gpus=1, reported={"gpu_memory_utilization": utilization})
-    readings = [sample(1001.0, gpu_pods=1.0, gpu_memory_mib=mib, gpu_memory_total_mib=total) for mib in (used, 1000.0)]
+    readings = [
+        sample(1001.0, gpu_pods=1.0, gpu_memory_mib=mib, gpu_memory_total_mib=total)
+        for mib in (used, 1000.0)
+    ]
     assert severity(gpu_shared(stage(readings, server=server))) == expected
 
 
-@pytest.mark.parametrize("reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}])
+@pytest.mark.parametrize(
+    "reported", [{}, {"gpu_memory_utilization": "0.5", "kv_cache_memory_bytes": "1073741824"}]
+)
 def test_without_a_share_nobody_knows_what_the_server_takes(reported: dict[str, str]) -> None:
-    facts = stage([sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported))
+    facts = stage(
+        [sample(1001.0, **READ)], server=ServerStatus(role="server", gpus=1, reported=reported)
+    )
     assert [each.code for each in unchecked(gpu_shared(facts))] == [Code.GPU_SHARED]
 
 
@@ -271,24 +354,38 @@ LIMITED = open_loop_load(servers={"server": 2}, cpu_limited=["server"])
 
 def samples(percent: float, pod: str = "a") -> list[Sample]:
     return [
-        sample(1000.5 + i, pod=pod, cpu_periods=100.0 * i, cpu_throttled_periods=percent * i, running=1.0)
+        sample(
+            1000.5 + i,
+            pod=pod,
+            cpu_periods=100.0 * i,
+            cpu_throttled_periods=percent * i,
+            running=1.0,
+        )
         for i in range(9)
     ]
 
 
 def stage_server_cpu(*readings: Sample, limited: bool = True) -> StageFacts:
     window = Window("server", readings, (edge(),), expected=9.0)
-    return context(load=LIMITED if limited else open_loop_load(servers={"server": 2}), windows=(window,))(record())
+    return context(
+        load=LIMITED if limited else open_loop_load(servers={"server": 2}), windows=(window,)
+    )(record())
 
 
-@pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)])
+@pytest.mark.parametrize(
+    ("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)]
+)
 def test_more_than_one_period_in_twenty(expected: Severity | None, percent: float) -> None:
     found = list(server_throttled(stage_server_cpu(*samples(1), *samples(percent, "b"))))
     assert (severity(found), unchecked(found)) == (expected, [])
 
 
-@pytest.mark.parametrize(("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)])
-def test_more_than_a_twentieth_of_the_time_without_a_core(expected: Severity | None, percent: float) -> None:
+@pytest.mark.parametrize(
+    ("expected", "percent"), [(None, 0), (None, 5), ("Suspect", 5.1), ("Suspect", 90)]
+)
+def test_more_than_a_twentieth_of_the_time_without_a_core(
+    expected: Severity | None, percent: float
+) -> None:
     readings = [
         sample(1000.5 + i, pod=pod, cpu_waiting_seconds=share / 100 * 8 / 7 * i, running=1.0)
         for i in range(9)
@@ -303,11 +400,17 @@ def test_more_than_a_twentieth_of_the_time_without_a_core(expected: Severity | N
 
 def test_the_server_that_was_stopped_most_is_named() -> None:
     finding = only(server_throttled(stage_server_cpu(*samples(7), *samples(40, "b"))))
-    assert (finding.code, finding.evidence["server"], finding.weight) == (Code.SERVER_THROTTLED, "b", 40.0)
+    assert (finding.code, finding.evidence["server"], finding.weight) == (
+        Code.SERVER_THROTTLED,
+        "b",
+        40.0,
+    )
 
 
 def test_the_worse_of_both_is_told() -> None:
-    waiting = [sample(1000.5 + i, pod="b", cpu_waiting_seconds=0.6 * i, running=1.0) for i in range(9)]
+    waiting = [
+        sample(1000.5 + i, pod="b", cpu_waiting_seconds=0.6 * i, running=1.0) for i in range(9)
+    ]
     finding = only(server_throttled(stage_server_cpu(*samples(7), *waiting)))
     assert {"server": "b", "waitingPercent": 52.5}.items() <= finding.evidence.items()
 
@@ -318,7 +421,9 @@ def test_a_limit_that_a_limit_range_set_counts_too() -> None:
 
 @pytest.mark.parametrize("read", [(), ("a",)])
 def test_limited_servers_that_were_not_read_are_not_checked(read: tuple[str, ...]) -> None:
-    (missed,) = unchecked(server_throttled(stage_server_cpu(*(each for pod in read for each in samples(0, pod)))))
+    (missed,) = unchecked(
+        server_throttled(stage_server_cpu(*(each for pod in read for each in samples(0, pod))))
+    )
     assert missed.code == Code.SERVER_THROTTLED
 
 
@@ -327,8 +432,11 @@ def test_without_a_limit_there_is_nothing_to_check() -> None:
 
 
 @pytest.mark.parametrize(
-    ("limits", "roles"), [({"cpu": "4"}, ["server"]), ({"cpu": 2}, ["server"]), ({"memory": "1Gi"}, [])]
+    ("limits", "roles"),
+    [({"cpu": "4"}, ["server"]), ({"cpu": 2}, ["server"]), ({"memory": "1Gi"}, [])],
 )
 def test_the_limit_is_the_specs(limits: Mapping[str, object], roles: list[str]) -> None:
-    limited = expected_load(spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), cell())
+    limited = expected_load(
+        spec(endpoint=None, server=SERVER | {"resources": {"limits": limits}}), cell()
+    )
     assert list(limited.cpu_limited) == roles

@@ -1,4 +1,5 @@
-"""Prompts that should be new to the server: hits of the prefix cache are somebody else's doing, or a reset failed."""
+"""Prompts that should be new to the server: hits of the prefix cache are somebody else's doing, or
+a reset failed."""
 
 import pytest
 from benchrun.api import Severity
@@ -27,8 +28,14 @@ def looked_up(hits: float, queries: float, address: str = "a") -> ServerEdge:
         pytest.param("Invalid", (looked_up(101, 1000),), id="above 10 %"),
         pytest.param("Invalid", (looked_up(960, 1000),), id="the same traffic again"),
         pytest.param(None, (looked_up(0, 0),), id="no look-up: the cache is off"),
-        pytest.param(None, (looked_up(0, 9000), looked_up(50, 1000, "b")), id="servers are summed: 0.5 %"),
-        pytest.param("Suspect", (looked_up(0, 1000), looked_up(50, 1000, "b")), id="servers are summed: 2.5 %"),
+        pytest.param(
+            None, (looked_up(0, 9000), looked_up(50, 1000, "b")), id="servers are summed: 0.5 %"
+        ),
+        pytest.param(
+            "Suspect",
+            (looked_up(0, 1000), looked_up(50, 1000, "b")),
+            id="servers are summed: 2.5 %",
+        ),
     ],
 )
 def test_hits(severity: Severity | None, servers: tuple[ServerEdge, ...]) -> None:
@@ -96,7 +103,11 @@ def test_what_the_dataset_repeats_is_allowed_for_beside_the_common_beginning(
 @pytest.mark.parametrize("policy", ["Isolate", "Reset", "Share"])
 def test_every_policy_is_judged_by_the_same_thresholds(policy: str) -> None:
     (found,) = findings(
-        prefix_cache(context(load=open_loop_load(cache_policy=policy))(record(servers=(looked_up(960, 1000),))))
+        prefix_cache(
+            context(load=open_loop_load(cache_policy=policy))(
+                record(servers=(looked_up(960, 1000),))
+            )
+        )
     )
     assert (found.severity, found.evidence["cachePolicy"]) == ("Invalid", policy)
 
@@ -105,12 +116,22 @@ def test_every_policy_is_judged_by_the_same_thresholds(policy: str) -> None:
     ("severity", "rises"),
     [
         pytest.param(None, {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0}, id="no hit in either tier"),
-        pytest.param(None, {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 5.0}, id="1 % in both together"),
-        pytest.param("Suspect", {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 6.0}, id="more than 1 % in both together"),
         pytest.param(
-            "Invalid", {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="the second alone"
+            None, {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 5.0}, id="1 % in both together"
         ),
-        pytest.param("Invalid", {EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="there is no first tier"),
+        pytest.param(
+            "Suspect",
+            {QUERIES: 1000.0, HITS: 5.0, EXTERNAL_HITS: 6.0},
+            id="more than 1 % in both together",
+        ),
+        pytest.param(
+            "Invalid",
+            {QUERIES: 1000.0, EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0},
+            id="the second alone",
+        ),
+        pytest.param(
+            "Invalid", {EXTERNAL_QUERIES: 1000.0, EXTERNAL_HITS: 900.0}, id="there is no first tier"
+        ),
     ],
 )
 def test_hits_of_a_second_tier_count(severity: Severity | None, rises: dict[str, float]) -> None:
@@ -119,12 +140,15 @@ def test_hits_of_a_second_tier_count(severity: Severity | None, rises: dict[str,
 
 
 def test_a_server_without_a_second_tier() -> None:
-    old = ServerEdge(address="a", before={HITS: 0.0, QUERIES: 0.0}, after={HITS: 30.0, QUERIES: 1000.0})
+    old = ServerEdge(
+        address="a", before={HITS: 0.0, QUERIES: 0.0}, after={HITS: 30.0, QUERIES: 1000.0}
+    )
     (found,) = findings(prefix_cache(CONTEXT(record(servers=(old,)))))
     assert found.evidence["externalHitTokens"] == 0.0
 
 
-# ---- the reset before a stage ---------------------------------------------------------------------------------------
+# ---- the reset before a stage
+# ---------------------------------------------------------------------------------------
 
 RESET = context(load=open_loop_load(cache_policy="Reset"))
 FAILED = CacheReset(succeeded=False, attempts=5, answer='{"success": false}')
@@ -158,7 +182,10 @@ PREEMPTIONS = "num_preemptions_total"
 
 def two_hundred(*preemptions: float) -> StageRecord:
     servers = tuple(edge(f"s{n}", rises={PREEMPTIONS: each}) for n, each in enumerate(preemptions))
-    return record(requests=requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[3] * 200), servers=servers)
+    return record(
+        requests=requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[3] * 200),
+        servers=servers,
+    )
 
 
 @pytest.mark.parametrize(
@@ -174,10 +201,18 @@ def two_hundred(*preemptions: float) -> StageRecord:
 )
 def test_preemptions(severity: Severity | None, preemptions: tuple[float, ...]) -> None:
     found = findings(preempted(context()(two_hundred(*preemptions))))
-    assert [(f.code, f.severity) for f in found] == ([(Code.PREEMPTED, severity)] if severity else [])
+    assert [(f.code, f.severity) for f in found] == (
+        [(Code.PREEMPTED, severity)] if severity else []
+    )
 
 
 def test_evidence() -> None:
     assert preempted(context()(two_hundred(5.0))) == one_finding(
-        Code.PREEMPTED, "Suspect", 2.5, preemptions=5.0, requests=200, percent=2.5, suspectPercent=1.0
+        Code.PREEMPTED,
+        "Suspect",
+        2.5,
+        preemptions=5.0,
+        requests=200,
+        percent=2.5,
+        suspectPercent=1.0,
     )

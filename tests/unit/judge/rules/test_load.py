@@ -1,11 +1,17 @@
-"""The load that was asked for: its rate, its users, and what a cap or the lack of one does to latencies."""
+"""The load that was asked for: its rate, its users, and what a cap or the lack of one does to
+latencies."""
 
 from typing import Any
 
 import pytest
 from benchrun.api import BenchmarkRunSpec, Cell, Severity
 from benchrun.judge.rules.client import client_saturated
-from benchrun.judge.rules.load import all_at_once, concurrency_not_reached, queue_wait_hidden, rate_not_achieved
+from benchrun.judge.rules.load import (
+    all_at_once,
+    concurrency_not_reached,
+    queue_wait_hidden,
+    rate_not_achieved,
+)
 from benchrun.judge.rules.rule import Code
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
@@ -25,11 +31,17 @@ SECOND = 1_000_000
 def spread(count: int, seconds: float, **changes: Any) -> StageRecord:
     """Requests evenly sent over so long."""
     starts = [round(i * seconds * SECOND / (count - 1)) for i in range(count)]
-    columns = {"ttft_us": [1000] * count, "e2el_us": [2000] * count, "output_tokens": [2] * count, "start_us": starts}
+    columns = {
+        "ttft_us": [1000] * count,
+        "e2el_us": [2000] * count,
+        "output_tokens": [2] * count,
+        "start_us": starts,
+    }
     return record(requests=requests(**(columns | changes)))
 
 
-# ---- rate -----------------------------------------------------------------------------------------------------------
+# ---- rate
+# -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -47,8 +59,12 @@ def spread(count: int, seconds: float, **changes: Any) -> StageRecord:
     ],
 )
 def test_sent_rate(severity: Severity | None, count: int, seconds: float) -> None:
-    found = findings(rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(count, seconds))))
-    assert [(f.code, f.severity) for f in found] == ([(Code.RATE_NOT_ACHIEVED, severity)] if severity else [])
+    found = findings(
+        rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(count, seconds)))
+    )
+    assert [(f.code, f.severity) for f in found] == (
+        [(Code.RATE_NOT_ACHIEVED, severity)] if severity else []
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +94,9 @@ def test_gaps_that_fall_badly_are_no_delay(count: int) -> None:
 
 
 def test_evidence_of_a_missed_rate() -> None:
-    assert rate_not_achieved(context(load=open_loop_load(rate=1.0))(spread(80, 100.0))) == one_finding(
+    assert rate_not_achieved(
+        context(load=open_loop_load(rate=1.0))(spread(80, 100.0))
+    ) == one_finding(
         Code.RATE_NOT_ACHIEVED,
         "Invalid",
         20.0,
@@ -92,7 +110,8 @@ def test_evidence_of_a_missed_rate() -> None:
     )
 
 
-# ---- users ----------------------------------------------------------------------------------------------------------
+# ---- users
+# ----------------------------------------------------------------------------------------------------------
 
 
 def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageRecord:
@@ -101,7 +120,7 @@ def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageReco
     count = len(starts)
     columns = requests(
         ttft_us=[1000] * count, e2el_us=[SECOND] * count, output_tokens=[2] * count, start_us=starts
-    )  # fmt: skip
+    )
     return record(requests=columns)
 
 
@@ -112,18 +131,26 @@ def taking_turns(at_a_time: int, rounds: int, *, pause_us: int = 0) -> StageReco
         pytest.param(None, taking_turns(19, 10), id="95 % is good enough"),
         pytest.param(90.0, taking_turns(18, 10), id="two users missing"),
         pytest.param(None, taking_turns(20, 10, pause_us=52_000), id="pauses of 5 % less a little"),
-        pytest.param(94.967, taking_turns(20, 10, pause_us=53_000), id="pauses of 5 % and a little"),
+        pytest.param(
+            94.967, taking_turns(20, 10, pause_us=53_000), id="pauses of 5 % and a little"
+        ),
         pytest.param(None, taking_turns(20, 1), id="a single wave"),
         pytest.param(40.0, taking_turns(8, 1), id="fewer requests than users"),
     ],
 )
 def test_users(percent: float | None, stage: StageRecord) -> None:
     found = findings(concurrency_not_reached(context(load=users(20))(stage)))
-    assert [(f.severity, f.evidence["reachedPercent"]) for f in found] == ([("Suspect", percent)] if percent else [])
+    assert [(f.severity, f.evidence["reachedPercent"]) for f in found] == (
+        [("Suspect", percent)] if percent else []
+    )
 
 
 @pytest.mark.parametrize(
-    "load", [pytest.param(open_loop_load(rate=4.0, concurrency=99)), pytest.param(open_loop_load(rate=None))]
+    "load",
+    [
+        pytest.param(open_loop_load(rate=4.0, concurrency=99)),
+        pytest.param(open_loop_load(rate=None)),
+    ],
 )
 def test_only_a_closed_loop_has_users(load: ExpectedLoad) -> None:
     assert concurrency_not_reached(context(load=load)(taking_turns(2, 9))) == []
@@ -138,7 +165,9 @@ def test_only_a_closed_loop_has_users(load: ExpectedLoad) -> None:
 )
 def test_failed_requests_hide_how_many_were_under_way(known: bool, ok: list[int]) -> None:
     stage = spread(100, 10.0, ok=ok)
-    found = concurrency_not_reached(context(Thresholds(max_failed_percent=1.0), load=users(50))(stage))
+    found = concurrency_not_reached(
+        context(Thresholds(max_failed_percent=1.0), load=users(50))(stage)
+    )
     assert (len(findings(found)), len(unchecked(found))) == ((1, 0) if known else (0, 1))
 
 
@@ -163,7 +192,8 @@ def test_evidence_of_missing_users() -> None:
     )
 
 
-# ---- the client's queue ---------------------------------------------------------------------------------------------
+# ---- the client's queue
+# ---------------------------------------------------------------------------------------------
 
 CAPPED = open_loop_load(rate=10.0, concurrency=4)
 
@@ -176,18 +206,26 @@ CAPPED = open_loop_load(rate=10.0, concurrency=4)
         pytest.param(True, [1_001] * 100, 50_000, id="more than 1 ms and 1 % of 50 ms"),
         pytest.param(False, [10_000] * 100, 1_000_000, id="1 % of a second"),
         pytest.param(True, [10_001] * 100, 1_000_000, id="more than 1 % of a second"),
-        pytest.param(False, [0] * 990 + [9_000_000] * 10, 10_000_000, id="nine of the ten slowest seconds: p99 is 0"),
+        pytest.param(
+            False,
+            [0] * 990 + [9_000_000] * 10,
+            10_000_000,
+            id="nine of the ten slowest seconds: p99 is 0",
+        ),
         pytest.param(True, [0] * 980 + [9_000_000] * 20, 10_000_000, id="2 % wait: p99 shows"),
     ],
 )
 def test_queue_wait(found: bool, queue_us: list[int], e2el_us: int) -> None:
     count = len(queue_us)
     stage = spread(count, 10.0, queue_us=queue_us, e2el_us=[e2el_us] * count)
-    assert [f.severity for f in findings(queue_wait_hidden(context(load=CAPPED)(stage)))] == ["Note"] * found
+    assert [f.severity for f in findings(queue_wait_hidden(context(load=CAPPED)(stage)))] == [
+        "Note"
+    ] * found
 
 
 @pytest.mark.parametrize(
-    "load", [pytest.param(open_loop_load(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")]
+    "load",
+    [pytest.param(open_loop_load(rate=10.0), id="no cap"), pytest.param(users(4), id="no rate")],
 )
 def test_only_a_capped_rate_hides_waits(load: ExpectedLoad) -> None:
     assert queue_wait_hidden(context(load=load)(spread(9, 10.0, queue_us=[SECOND] * 9))) == []
@@ -216,7 +254,8 @@ def test_nothing_answered_hides_nothing() -> None:
     assert queue_wait_hidden(context(load=CAPPED)(stage)) == []
 
 
-# ---- all at once ----------------------------------------------------------------------------------------------------
+# ---- all at once
+# ----------------------------------------------------------------------------------------------------
 
 
 def test_all_at_once_is_noted_with_its_ttft() -> None:
@@ -226,7 +265,9 @@ def test_all_at_once_is_noted_with_its_ttft() -> None:
     )
 
 
-@pytest.mark.parametrize("load", [open_loop_load(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"])
+@pytest.mark.parametrize(
+    "load", [open_loop_load(rate=4.0), users(8), CAPPED], ids=["rate", "users", "both"]
+)
 def test_other_loads_are_not(load: ExpectedLoad) -> None:
     assert all_at_once(context(load=load)(spread(2, 0.0))) == []
 
@@ -241,7 +282,10 @@ def replayed(due_seconds: list[float], late_seconds: list[float]) -> StageRecord
     """Requests due at these instants, each sent so much later."""
     count = len(due_seconds)
     columns = {
-        "start_us": [round((due + late) * SECOND_TRACES) for due, late in zip(due_seconds, late_seconds, strict=True)],
+        "start_us": [
+            round((due + late) * SECOND_TRACES)
+            for due, late in zip(due_seconds, late_seconds, strict=True)
+        ],
         "queue_us": [round(late * SECOND_TRACES) for late in late_seconds],
         "ttft_us": [1000] * count,
         "e2el_us": [2000] * count,
@@ -254,7 +298,10 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
     body = spec_body(
         workloads=[
             workload("chat")
-            | {"dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}}, "load": {"traceSpeeds": ["1", "2.0"]}}
+            | {
+                "dataset": {"timedTrace": {"file": {"path": "/trace.jsonl"}}},
+                "load": {"traceSpeeds": ["1", "2.0"]},
+            }
         ]
     )
     spec = BenchmarkRunSpec.model_validate(body)
@@ -264,7 +311,12 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         ("chat/speed=2", "speed", "2"),
     ]
     load = expected_load(spec, found[1])
-    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (None, None, False, False)
+    assert (load.rate, load.concurrency, load.closed_loop, load.capped) == (
+        None,
+        None,
+        False,
+        False,
+    )
     assert load.follows_trace
     assert not load.all_at_once
     assert load.has_due_instants
@@ -280,8 +332,14 @@ def test_a_replayed_trace_is_neither_a_rate_nor_users_nor_all_at_once() -> None:
         pytest.param("Invalid", [n * 0.12 for n in range(100)], id="drawn out by 12 %"),
     ],
 )
-def test_a_trace_takes_as_long_to_send_as_it_says(severity: Severity | None, late_seconds: list[float]) -> None:
-    found = findings(rate_not_achieved(context(load=TRACE)(replayed([float(n) for n in range(100)], late_seconds))))
+def test_a_trace_takes_as_long_to_send_as_it_says(
+    severity: Severity | None, late_seconds: list[float]
+) -> None:
+    found = findings(
+        rate_not_achieved(
+            context(load=TRACE)(replayed([float(n) for n in range(100)], late_seconds))
+        )
+    )
     assert [f.severity for f in found] == ([severity] if severity else [])
 
 

@@ -18,7 +18,11 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.REQUESTS_FAILED: ("max_failed_percent",),
     Code.FOREIGN_TRAFFIC: ("foreign_invalid_percent",),
     Code.PREFIX_CACHE_CONTAMINATED: ("prefix_hits_suspect_percent", "prefix_hits_invalid_percent"),
-    Code.OUTPUT_TOO_SHORT: ("output_suspect_percent", "output_invalid_percent", "stopped_suspect_percent"),
+    Code.OUTPUT_TOO_SHORT: (
+        "output_suspect_percent",
+        "output_invalid_percent",
+        "stopped_suspect_percent",
+    ),
     Code.REQUESTS_ABORTED: ("aborted_suspect_percent",),
     Code.PROMPT_TOKENS_DISAGREE: ("prompt_tokens_suspect_percent",),
     Code.USERS_IN_STEP: ("in_step_note_percent", "in_step_ttft_factor"),
@@ -65,7 +69,11 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     ),
     Code.SHARDS_OUT_OF_STEP: ("skew_suspect_ms",),
     Code.KV_RECOMPUTED: ("recomputed_suspect_percent", "recomputed_invalid_percent"),
-    Code.PROXY_SATURATED: ("proxy_added_suspect_ms", "proxy_added_suspect_percent", "proxy_cores_suspect"),
+    Code.PROXY_SATURATED: (
+        "proxy_added_suspect_ms",
+        "proxy_added_suspect_percent",
+        "proxy_cores_suspect",
+    ),
     Code.ROLE_IDLE: ("idle_samples_percent",),
     Code.REPLICAS_UNEQUAL: ("unknown_servers_invalid_percent",),
     Code.LOAD_UNEVEN: ("uneven_suspect_percent", "uneven_chance"),
@@ -90,7 +98,12 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     ),
     Code.TOKEN_COUNTS_DISAGREE: ("token_difference_suspect_percent",),
     Code.PREEMPTED: ("preempted_suspect_percent",),
-    Code.WINDOW_TOO_SHORT: ("requests_a_user", "fewest_requests_a_user", "rounds_seconds", "window_seconds"),
+    Code.WINDOW_TOO_SHORT: (
+        "requests_a_user",
+        "fewest_requests_a_user",
+        "rounds_seconds",
+        "window_seconds",
+    ),
     Code.CHUNKS_ARE_NOT_TOKENS: ("chunks_a_token_note",),
     Code.QUEUE_WAIT_HIDDEN: ("queue_wait_note_ms", "queue_wait_note_percent"),
     Code.SCRAPE_COVERAGE_LOW: ("scrape_coverage_note_percent",),
@@ -104,8 +117,12 @@ ALSO_SAID: Mapping[Code, set[float]] = {
 }
 """Percentages and times on a page that are no thresholds."""
 IN_WORDS: Mapping[str, float] = {
-    "two": 2, "three": 3, "four": 4, "ten": 10, "by more than its mean": 100,
-}  # fmt: skip
+    "two": 2,
+    "three": 3,
+    "four": 4,
+    "ten": 10,
+    "by more than its mean": 100,
+}
 _NUMBER = r"\d[\d,]*(?:\.\d+)?"
 SAID = [(code, name) for code, names in LINES.items() for name in names]
 
@@ -149,8 +166,12 @@ def test_the_page_states_no_other_threshold(code: Code) -> None:
 
 @pytest.mark.parametrize("percentile", ["50", "90", "95", "99", "99.9"])
 def test_the_table_of_samples_says_the_least_that_bounds_a_percentile(percentile: str) -> None:
-    names, needed = re.findall(r"^\| (?:percentile|requests needed) \|(.*)\|$", _few_samples(), re.MULTILINE)
-    by_name = dict(zip(names.replace(" ", "").split("|"), needed.replace(" ", "").split("|"), strict=True))
+    names, needed = re.findall(
+        r"^\| (?:percentile|requests needed) \|(.*)\|$", _few_samples(), re.MULTILINE
+    )
+    by_name = dict(
+        zip(names.replace(" ", "").split("|"), needed.replace(" ", "").split("|"), strict=True)
+    )
     least = int(by_name[f"p{percentile}"])
     assert interval_ranks(least, float(percentile)) is not None
     assert interval_ranks(least - 1, float(percentile)) is None
@@ -160,14 +181,19 @@ def _few_samples() -> str:
     return (PAGES / f"{Code.TOO_FEW_SAMPLES}.md").read_text(encoding="utf-8")
 
 
-# ---- the list --------------------------------------------------------------------------------------------------------
+# ---- the list
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("code", list(Code))
 def test_the_list_has_a_row_for_the_page(code: Code) -> None:
-    (row,) = (line for line in findings_page().splitlines() if line.startswith(f"| [{code}]({code}.md) |"))
+    (row,) = (
+        line for line in findings_page().splitlines() if line.startswith(f"| [{code}]({code}.md) |")
+    )
     _, _, severity, summary, _ = (cell.strip() for cell in row.split("|"))
-    assert set(severity.split(" or ")) <= set(SEVERITIES), f"{code}.md: its second sentence must name the severity"
+    assert set(severity.split(" or ")) <= set(SEVERITIES), (
+        f"{code}.md: its second sentence must name the severity"
+    )
     assert 20 < len(summary) < 120
     assert summary.endswith(".")
 

@@ -15,17 +15,23 @@ from unit.measure.records import CELL, cell, record, requests
 LINES = Thresholds()
 
 
-def cell_of(stages: Sequence[StageFacts], *, value: str = "4", planned: int | None = None) -> CellContext:
+def cell_of(
+    stages: Sequence[StageFacts], *, value: str = "4", planned: int | None = None
+) -> CellContext:
     """A cell whose repeats were measured in this order, ten stages apart."""
     planned_cell = cell(value=value, repeats=planned or len(stages))
     placed = tuple(
-        replace(stage, record=stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id}))
+        replace(
+            stage, record=stage.record.model_copy(update={"sequence": 10 * i, "stage_id": stage_id})
+        )
         for i, (stage, stage_id) in enumerate(zip(stages, planned_cell.stage_ids, strict=False))
     )
     return CellContext(planned_cell, LINES, users(4), ("99",), placed)
 
 
-def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", variation: float = 0.1) -> CellContext:
+def repeated(
+    factors: Sequence[float], *, count: int = 200, value: str = "4", variation: float = 0.1
+) -> CellContext:
     """Four users, at a server slower by a factor in each repeat."""
 
     def server(factor: float) -> Server:
@@ -33,7 +39,11 @@ def repeated(factors: Sequence[float], *, count: int = 200, value: str = "4", va
 
     seed = 100 * int(value)
     return cell_of(
-        [closed_loop(server(f), concurrency=4, count=count, seed=seed + i) for i, f in enumerate(factors)], value=value
+        [
+            closed_loop(server(f), concurrency=4, count=count, seed=seed + i)
+            for i, f in enumerate(factors)
+        ],
+        value=value,
     )
 
 
@@ -48,7 +58,8 @@ def exact(factor: float) -> StageFacts:
     return context(load=users(4))(record(requests=columns))
 
 
-# ---- repeats --------------------------------------------------------------------------------------------------------
+# ---- repeats
+# --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("slow", [0, 1, 2])
@@ -66,7 +77,8 @@ def test_one_repeat_that_differs_is_found(slow: int) -> None:
     ],
 )
 def test_coefficient_of_variation(found: bool, factor: float) -> None:
-    """Of two values, the deviation by the sample formula is their difference over the root of two."""
+    """Of two values, the deviation by the sample formula is their difference over the root of
+    two."""
     assert len(findings(repeats_disagree(cell_of([exact(1.0), exact(factor)])))) == found
 
 
@@ -103,14 +115,20 @@ def test_evidence_of_disagreement() -> None:
 
 
 def test_throughput_is_compared_as_well() -> None:
-    """Sent all at once, latencies are places in the queue; only throughput has no such course within a repeat."""
+    """Sent all at once, latencies are places in the queue; only throughput has no such course
+    within a repeat."""
 
     def drained(seconds: float) -> StageFacts:
         ends = [round(1e6 * seconds * (i + 1) / 400) for i in range(400)]
         columns = requests(
-            ttft_us=ends, e2el_us=ends, output_tokens=[10 + i % 2 for i in range(400)], start_us=[0] * 400
+            ttft_us=ends,
+            e2el_us=ends,
+            output_tokens=[10 + i % 2 for i in range(400)],
+            start_us=[0] * 400,
         )
-        return context(load=open_loop_load(rate=None))(record(requests=columns, scalars={"duration": seconds}))
+        return context(load=open_loop_load(rate=None))(
+            record(requests=columns, scalars={"duration": seconds})
+        )
 
     (found,) = findings(repeats_disagree(cell_of([drained(10.0), drained(13.0)])))
     assert found.evidence["figures"] == "outputTokensPerSecond"
@@ -124,7 +142,9 @@ def test_a_single_repeat_has_nothing_to_disagree_with() -> None:
 
 def test_a_repeat_that_was_not_measured_leaves_nothing_to_compare() -> None:
     (missed,) = unchecked(
-        repeats_disagree(cell_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2))
+        repeats_disagree(
+            cell_of([closed_loop(Server(), concurrency=4, count=40, seed=1)], planned=2)
+        )
     )
     assert missed.code is Code.REPEATS_DISAGREE
 
@@ -136,11 +156,15 @@ def test_no_records_have_no_finding() -> None:
 def test_queues_near_capacity_differ_by_themselves() -> None:
     server = Server(slots=4, prefill_seconds=0.01)
     for seed in range(0, 200, 10):
-        repeats = [open_loop(server, rate=0.85 * server.capacity, count=200, seed=seed + i) for i in range(3)]
+        repeats = [
+            open_loop(server, rate=0.85 * server.capacity, count=200, seed=seed + i)
+            for i in range(3)
+        ]
         assert repeats_disagree(cell_of(repeats)) == []
 
 
-# ---- drift ----------------------------------------------------------------------------------------------------------
+# ---- drift
+# ----------------------------------------------------------------------------------------------------------
 
 
 def run(*cells: CellContext) -> RunContext:

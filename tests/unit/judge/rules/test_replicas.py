@@ -41,10 +41,16 @@ def test_equal_replicas(servers: tuple[ServerEdge, ...]) -> None:
     [
         pytest.param((server("a"), server("b", version="0.31.0")), id="another version"),
         pytest.param((server("a"), server("b", settings="e" * 64)), id="other settings"),
-        pytest.param((server("a", models="id=m max_model_len=4096"), server("b", models="id=m")), id="other models"),
+        pytest.param(
+            (server("a", models="id=m max_model_len=4096"), server("b", models="id=m")),
+            id="other models",
+        ),
         pytest.param((server("a"), server("b", after=None)), id="gone at the end"),
         pytest.param((server("a"), server("b", before=None)), id="new at the end"),
-        pytest.param((server("a", version="0.31.0"), server("b", version=None), server("c")), id="one tells nothing"),
+        pytest.param(
+            (server("a", version="0.31.0"), server("b", version=None), server("c")),
+            id="one tells nothing",
+        ),
     ],
 )
 def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
@@ -57,7 +63,9 @@ def test_unequal_replicas(servers: tuple[ServerEdge, ...]) -> None:
         pytest.param((), id="no server's page could be read"),
         pytest.param((server("a"), server("b", version=None)), id="a version is not told"),
         pytest.param((server("a"), server("b", settings=None)), id="settings are not told"),
-        pytest.param((server("a", after=None), server("b", after=None)), id="no page was read at the end"),
+        pytest.param(
+            (server("a", after=None), server("b", after=None)), id="no page was read at the end"
+        ),
         pytest.param((server("a", models="id=m"), server("b")), id="models are told by one only"),
     ],
 )
@@ -68,7 +76,9 @@ def test_equality_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge, 
 
 
 def test_evidence_of_unequal_replicas() -> None:
-    assert unequal(server("a"), server("b", version="0.31.0"), server("c", after=None)) == one_finding(
+    assert unequal(
+        server("a"), server("b", version="0.31.0"), server("c", after=None)
+    ) == one_finding(
         Code.REPLICAS_UNEQUAL,
         "Invalid",
         2.0,
@@ -95,7 +105,9 @@ SERVICE = open_loop_load(through_service=True)
 def behind_service(answered: int, *counted: float) -> list[StageFinding]:
     columns = requests(ttft_us=[1] * answered, e2el_us=[2] * answered, output_tokens=[2] * answered)
     servers = tuple(server(f"s{n}", each) for n, each in enumerate(counted))
-    return findings(replicas_unequal(context(load=SERVICE)(record(requests=columns, servers=servers))))
+    return findings(
+        replicas_unequal(context(load=SERVICE)(record(requests=columns, servers=servers)))
+    )
 
 
 @pytest.mark.parametrize(
@@ -119,7 +131,10 @@ def test_answers_of_a_pod_that_joined_the_service(
 
 def test_servers_that_are_pinned_are_all_there_are() -> None:
     columns = requests(ttft_us=[1] * 200, e2el_us=[2] * 200, output_tokens=[2] * 200)
-    assert findings(replicas_unequal(context()(record(requests=columns, servers=(server("a", 100),))))) == []
+    assert (
+        findings(replicas_unequal(context()(record(requests=columns, servers=(server("a", 100),)))))
+        == []
+    )
 
 
 def uneven(*finished: float) -> list[StageFinding]:
@@ -144,7 +159,9 @@ def uneven(*finished: float) -> list[StageFinding]:
     ],
 )
 def test_shares(found: bool, finished: tuple[float, ...]) -> None:
-    assert [(f.code, f.severity) for f in uneven(*finished)] == ([(Code.LOAD_UNEVEN, "Suspect")] if found else [])
+    assert [(f.code, f.severity) for f in uneven(*finished)] == (
+        [(Code.LOAD_UNEVEN, "Suspect")] if found else []
+    )
 
 
 @pytest.mark.parametrize("servers", [2, 3, 8])
@@ -160,7 +177,10 @@ def test_requests_spread_at_random_are_not_uneven(servers: int, requests: int) -
     "servers",
     [
         pytest.param((), id="no server's page could be read"),
-        pytest.param((server("a"), ServerEdge(address="b", before=ZERO, after=None)), id="one of two servers unread"),
+        pytest.param(
+            (server("a"), ServerEdge(address="b", before=ZERO, after=None)),
+            id="one of two servers unread",
+        ),
     ],
 )
 def test_shares_that_cannot_be_checked_are_reported(servers: tuple[ServerEdge, ...]) -> None:

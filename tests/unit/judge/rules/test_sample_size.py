@@ -16,11 +16,17 @@ from unit.measure.records import CELL, cell, record, requests
 
 
 def cell_of(count: int, *percentiles: str, stages: int = 1, tokens: int = 2) -> CellContext:
-    columns = requests(ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[tokens] * count)
-    return measured([record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids], *percentiles)
+    columns = requests(
+        ttft_us=[1000] * count, e2el_us=[2000] * count, output_tokens=[tokens] * count
+    )
+    return measured(
+        [record(stage, requests=columns) for stage in cell(repeats=stages).stage_ids], *percentiles
+    )
 
 
-def measured(records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP) -> CellContext:
+def measured(
+    records: Sequence[StageRecord], *percentiles: str, load: ExpectedLoad = OPEN_LOOP
+) -> CellContext:
     stages = tuple(map(context(load=load), records))
     return CellContext(cell(repeats=len(stages)), Thresholds(), load, percentiles, stages)
 
@@ -42,7 +48,9 @@ def measured(records: Sequence[StageRecord], *percentiles: str, load: ExpectedLo
 )
 def test_percentiles_without_a_bound(open_ended: str | None, of_cell: CellContext) -> None:
     found = findings(too_few_samples(of_cell))
-    assert [(f.severity, f.evidence["percentiles"]) for f in found] == ([("Note", open_ended)] if open_ended else [])
+    assert [(f.severity, f.evidence["percentiles"]) for f in found] == (
+        [("Note", open_ended)] if open_ended else []
+    )
 
 
 def test_evidence_names_what_the_highest_needs() -> None:
@@ -57,14 +65,20 @@ def test_evidence_names_what_the_highest_needs() -> None:
     ]
 
 
-def with_objective(cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str) -> CellContext:
+def with_objective(
+    cell: CellContext, metric: Literal["TTFT", "TPOT", "ITL", "E2EL"], percentile: str
+) -> CellContext:
     objective = Objective(metric=metric, percentile=percentile, max_milliseconds=500)
     return replace(cell, objectives=(objective,))
 
 
 def test_a_percentile_that_only_an_objective_asks_for_is_requested() -> None:
     (found,) = findings(too_few_samples(with_objective(cell_of(400, "99"), "E2EL", "99.99")))
-    assert [found.evidence[key] for key in ("percentiles", "percentile", "needed")] == ["99.99", "99.99", 36887]
+    assert [found.evidence[key] for key in ("percentiles", "percentile", "needed")] == [
+        "99.99",
+        "99.99",
+        36887,
+    ]
 
 
 @pytest.mark.parametrize(("tokens", "found"), [(2, True), (40, False)])
@@ -93,16 +107,23 @@ def test_a_stage_that_is_too_short_for_its_queue_tells_how_many_cycles_it_has() 
     """The queue fills and empties three times in 900 requests."""
     waits = [abs(i % 300 - 150) * 1000 for i in range(900)]
     sent = [i * 3_000 for i in range(900)]
-    columns = requests(start_us=sent, ttft_us=waits, e2el_us=[w + 1000 for w in waits], output_tokens=[2] * 900)
+    columns = requests(
+        start_us=sent, ttft_us=waits, e2el_us=[w + 1000 for w in waits], output_tokens=[2] * 900
+    )
     (found,) = findings(too_few_samples(measured([record(requests=columns)], "99")))
-    assert (found.severity, found.evidence["parts"], found.evidence["partsNeeded"]) == ("Note", 3, 30)
+    assert (found.severity, found.evidence["parts"], found.evidence["partsNeeded"]) == (
+        "Note",
+        3,
+        30,
+    )
     assert "needed" not in found.evidence
 
 
 def test_a_closed_loop_has_pairs_of_rounds() -> None:
     columns = requests(ttft_us=[1000] * 400, e2el_us=[2000] * 400, output_tokens=[2] * 400)
     few, enough = (
-        findings(too_few_samples(measured([record(requests=columns)], "99", load=users(each)))) for each in (50, 25)
+        findings(too_few_samples(measured([record(requests=columns)], "99", load=users(each))))
+        for each in (50, 25)
     )
     assert (few[0].evidence["parts"], few[0].evidence["partsNeeded"]) == (4, 8)
     assert enough == []

@@ -27,7 +27,8 @@ def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
     return [sample(BEGIN + seconds * i, pod=pod) for i in range(count)]
 
 
-# ---- coverage -------------------------------------------------------------------------------------------------------
+# ---- coverage
+# -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -38,14 +39,22 @@ def every(seconds: float, count: int, pod: str = "a") -> list[Sample]:
         pytest.param(79.0, read(*every(1, 79), expected=100), id="79 %"),
         pytest.param(None, read(*every(1, 2), expected=3), id="one at the edge"),
         pytest.param(50.0, read(*every(1, 2), expected=4), id="two are no edge"),
-        pytest.param(None, read(*every(1, 2), *every(1, 2, "b"), expected=6), id="an edge for each server"),
-        pytest.param(75.0, read(*every(1, 99), *every(1, 51, "b"), expected=200), id="servers are summed"),
-        pytest.param(None, read(*every(16, 10), expected=160), id="means of sixteen, of a long run"),
+        pytest.param(
+            None, read(*every(1, 2), *every(1, 2, "b"), expected=6), id="an edge for each server"
+        ),
+        pytest.param(
+            75.0, read(*every(1, 99), *every(1, 51, "b"), expected=200), id="servers are summed"
+        ),
+        pytest.param(
+            None, read(*every(16, 10), expected=160), id="means of sixteen, of a long run"
+        ),
     ],
 )
 def test_coverage(percent: float | None, profile: Profiled) -> None:
     found = findings(scrape_coverage(profile(record())))
-    assert [(f.severity, f.evidence["coveragePercent"]) for f in found] == ([("Note", percent)] if percent else [])
+    assert [(f.severity, f.evidence["coveragePercent"]) for f in found] == (
+        [("Note", percent)] if percent else []
+    )
 
 
 @pytest.mark.parametrize("profile", [context(), read(expected=10)], ids=["no window", "no reading"])
@@ -67,17 +76,28 @@ def test_evidence_of_low_coverage() -> None:
     )
 
 
-# ---- Little's law ---------------------------------------------------------------------------------------------------
+# ---- Little's law
+# ---------------------------------------------------------------------------------------------------
 
 
 def standing(
-    in_flight: int, *, e2el_seconds: float = 1.0, seconds: int = 40, tokens: int = 24, itl_ms: int = 10
+    in_flight: int,
+    *,
+    e2el_seconds: float = 1.0,
+    seconds: int = 40,
+    tokens: int = 24,
+    itl_ms: int = 10,
 ) -> StageRecord:
     """So many requests at any time."""
     rounds = int(seconds / e2el_seconds)
     starts = [round(1e6 * e2el_seconds * turn) for turn in range(rounds) for _ in range(in_flight)]
     e2el = [round(1e6 * e2el_seconds)] * len(starts)
-    columns = requests(ttft_us=[100] * len(starts), e2el_us=e2el, output_tokens=[tokens] * len(starts), start_us=starts)
+    columns = requests(
+        ttft_us=[100] * len(starts),
+        e2el_us=e2el,
+        output_tokens=[tokens] * len(starts),
+        start_us=starts,
+    )
     gaps = GapCounts(us=(1000 * itl_ms,), count=(max(1, (tokens - 1) * len(starts)),))
     return record(requests=columns, scalars={"duration": float(seconds)}, gaps=gaps)
 
@@ -108,7 +128,9 @@ def broken(found: Found) -> bool:
         pytest.param(False, holding(*[(50, 0)] * 20, pods=2), id="two servers hold half each"),
         pytest.param(True, holding(*[(100, 0)] * 20, pods=2), id="twice as many"),
         pytest.param(True, holding(*[(0, 0)] * 20), id="the servers know of none"),
-        pytest.param(False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"),
+        pytest.param(
+            False, holding(*[(0, 0), (160, 0)] * 10), id="off by a fifth, yet readings differ more"
+        ),
     ],
 )
 def test_requests_in_flight_agree_with_littles_law(found: bool, profile: Profiled) -> None:
@@ -118,12 +140,20 @@ def test_requests_in_flight_agree_with_littles_law(found: bool, profile: Profile
 @pytest.mark.parametrize(("found", "e2el_seconds"), [(False, 0.1), (True, 0.11)])
 def test_a_short_way_to_the_server_counts_for_little(found: bool, e2el_seconds: float) -> None:
     """A fifth of the time is spent outside of the server: 20 ms, and 22 ms."""
-    assert broken(littles_law(holding(*[(80, 0)] * 20)(standing(100, e2el_seconds=e2el_seconds)))) == found
+    assert (
+        broken(littles_law(holding(*[(80, 0)] * 20)(standing(100, e2el_seconds=e2el_seconds))))
+        == found
+    )
 
 
-@pytest.mark.parametrize(("found", "held", "itl_ms"), [(False, 80, 100), (True, 80, 99), (True, 125, 100)])
-def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: int, itl_ms: int) -> None:
-    """A fifth of a second is spent outside of the servers; more requests there than at the client are not explained by it."""
+@pytest.mark.parametrize(
+    ("found", "held", "itl_ms"), [(False, 80, 100), (True, 80, 99), (True, 125, 100)]
+)
+def test_two_long_steps_pass_before_a_gauge_shows_a_request(
+    found: bool, held: int, itl_ms: int
+) -> None:
+    """A fifth of a second is spent outside of the servers; more requests there than at the client
+    are not explained by it."""
     assert broken(littles_law(holding(*[(held, 0)] * 20)(standing(100, itl_ms=itl_ms)))) == found
 
 
@@ -133,7 +163,8 @@ def test_two_long_steps_pass_before_a_gauge_shows_a_request(found: bool, held: i
         pytest.param(context(), id="no window"),
         pytest.param(holding(*[(50, 0)] * 9), id="nine readings"),
         pytest.param(
-            read(*(replace(s, running=None) for s in every(1, 20)), expected=20), id="readings that don't tell"
+            read(*(replace(s, running=None) for s in every(1, 20)), expected=20),
+            id="readings that don't tell",
         ),
     ],
 )
@@ -150,7 +181,8 @@ def test_answers_that_end_with_the_step_are_in_no_gauge(tokens: int, is_checked:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_requests_that_wait_unseen_are_found(seed: int) -> None:
-    """A gateway holds every request back for half as long as it takes: the servers know of two in three."""
+    """A gateway holds every request back for half as long as it takes: the servers know of two in
+    three."""
     stage = closed_loop(Server(), concurrency=16, count=320, seed=seed)
     (window,) = stage.windows
     fewer = tuple(replace(s, running=(s.running or 0) * 2 / 3) for s in window.samples)
@@ -166,7 +198,10 @@ def test_clocks_that_differ_break_no_law(clock_seconds: float) -> None:
         ):
             (window,) = stage.windows
             moved = tuple(replace(s, at=s.at + clock_seconds) for s in window.samples)
-            assert findings(littles_law(replace(stage, windows=(replace(window, samples=moved),)))) == []
+            assert (
+                findings(littles_law(replace(stage, windows=(replace(window, samples=moved),))))
+                == []
+            )
 
 
 def test_evidence_of_a_broken_law() -> None:
@@ -186,19 +221,34 @@ def test_evidence_of_a_broken_law() -> None:
     )
 
 
-# A rule that compares counters needs them of every server at both ends of the stage; otherwise it is NotChecked.
+# A rule that compares counters needs them of every server at both ends of the stage; otherwise it
+# is NotChecked.
 
 
 @pytest.mark.parametrize(
     "servers",
     [
         pytest.param((), id="no metrics endpoint could be read"),
-        pytest.param((ServerEdge(address="a", before=None, after=ZERO),), id="the opening edge is missing"),
-        pytest.param((ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"),
-        pytest.param((edge(), ServerEdge(address="b", before=ZERO, after=None)), id="of one of two servers"),
-        pytest.param((ServerEdge(address="a", before={}, after={}),), id="a server without these counters"),
         pytest.param(
-            (ServerEdge(address="a", before={"request_success_total": 0}, after={"request_success_total": 9}),),
+            (ServerEdge(address="a", before=None, after=ZERO),), id="the opening edge is missing"
+        ),
+        pytest.param(
+            (ServerEdge(address="a", before=ZERO, after=None),), id="the closing edge is missing"
+        ),
+        pytest.param(
+            (edge(), ServerEdge(address="b", before=ZERO, after=None)), id="of one of two servers"
+        ),
+        pytest.param(
+            (ServerEdge(address="a", before={}, after={}),), id="a server without these counters"
+        ),
+        pytest.param(
+            (
+                ServerEdge(
+                    address="a",
+                    before={"request_success_total": 0},
+                    after={"request_success_total": 9},
+                ),
+            ),
             id="a server that counts only requests",
         ),
         pytest.param((edge(after={START_TIME: 5.0}),), id="the server restarted"),

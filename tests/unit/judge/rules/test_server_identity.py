@@ -7,7 +7,12 @@ import aiohttp
 import pytest
 from benchrun.api import ServerStatus
 from benchrun.judge.rules.rule import Code, Found, StageFinding
-from benchrun.judge.rules.server_identity import foreign_traffic, server_restarted, wrong_model, wrong_server
+from benchrun.judge.rules.server_identity import (
+    foreign_traffic,
+    server_restarted,
+    wrong_model,
+    wrong_server,
+)
 from benchrun.judge.stage_facts import ExpectedLoad, expected_load
 from benchrun.measure import Window
 from benchrun.measure.metrics_page import Sample
@@ -28,7 +33,9 @@ def _model(**source: Any) -> dict[str, Any]:
 
 def own(**changes: Any) -> ExpectedLoad:
     """Of a run that starts one server."""
-    return open_loop_load(**({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes))
+    return open_loop_load(
+        **({"servers": {ROLE: 1}, "served_name": "tiny", "model": "tiny"} | changes)
+    )
 
 
 def pods(*addresses: str, role: str = ROLE) -> ServerStatus:
@@ -48,11 +55,20 @@ WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL
     ("expected", "measured", "known"),
     [
         pytest.param([], ["10.0.0.1:8000"], ["10.0.0.1"], id="the pod"),
-        pytest.param(UNKNOWN_SERVER, ["10.0.0.1"], ["10.0.0.1"], id="without a port: not what a client writes"),
-        pytest.param([], ["10.0.0.1:8000"], ["10.0.0.7", "10.0.0.1"], id="one that was replaced is known too"),
+        pytest.param(
+            UNKNOWN_SERVER,
+            ["10.0.0.1"],
+            ["10.0.0.1"],
+            id="without a port: not what a client writes",
+        ),
+        pytest.param(
+            [], ["10.0.0.1:8000"], ["10.0.0.7", "10.0.0.1"], id="one that was replaced is known too"
+        ),
         pytest.param([], ["[fd00::1]:8000"], ["fd00:0:0::1"], id="another spelling"),
         pytest.param(WRONG_SERVER, ["10.0.0.9:8000"], ["10.0.0.1"], id="no pod of the run"),
-        pytest.param(WRONG_SERVER, ["10.0.0.1:8000", "10.0.0.9:8000"], ["10.0.0.1"], id="one of two"),
+        pytest.param(
+            WRONG_SERVER, ["10.0.0.1:8000", "10.0.0.9:8000"], ["10.0.0.1"], id="one of two"
+        ),
         pytest.param(UNKNOWN_SERVER, ["10.0.0.1:8000"], [], id="no pod's address is known"),
         pytest.param(UNKNOWN_SERVER, ["10.0.0.1:8000"], ["fd00::1"], id="another family only"),
         pytest.param(UNKNOWN_SERVER, ["host:8000"], ["10.0.0.1"], id="a name"),
@@ -61,7 +77,9 @@ WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL
         pytest.param(UNKNOWN_SERVER, [], ["10.0.0.1"], id="no server in the record"),
     ],
 )
-def test_addresses_are_held_against_the_runs_pods(expected: object, measured: list[str], known: list[str]) -> None:
+def test_addresses_are_held_against_the_runs_pods(
+    expected: object, measured: list[str], known: list[str]
+) -> None:
     servers = tuple(edge(address) for address in measured)
     found = wrong_server(context(load=own(), servers=[pods(*known)])(record(servers=servers)))
     assert codes_of(found) == expected
@@ -71,24 +89,39 @@ def test_pods_count_in_their_own_role_only() -> None:
     split = own(servers={"prefill": 1, "decode": 1})
     swapped = (edge("10.0.0.1:8000", role="decode"), edge("10.0.0.2:8000", role="prefill"))
     known = [pods("10.0.0.1", role="prefill"), pods("10.0.0.2", role="decode")]
-    assert codes_of(wrong_server(context(load=split, servers=known)(record(servers=swapped)))) == WRONG_SERVER
+    assert (
+        codes_of(wrong_server(context(load=split, servers=known)(record(servers=swapped))))
+        == WRONG_SERVER
+    )
 
 
 def test_where_a_replicas_address_was_missed_nothing_is_claimed() -> None:
     found = wrong_server(
-        context(load=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.2:8000"),)))
+        context(load=own(servers={ROLE: 2}), servers=[pods("10.0.0.1")])(
+            record(servers=(edge("10.0.0.2:8000"),))
+        )
     )
     assert codes_of(found) == UNKNOWN_SERVER
 
 
 def test_an_endpoint_has_no_pods_of_the_run() -> None:
-    assert codes_of(wrong_server(context(load=open_loop_load(), servers=[pods("10.0.0.7")])(record()))) == []
+    assert (
+        codes_of(wrong_server(context(load=open_loop_load(), servers=[pods("10.0.0.7")])(record())))
+        == []
+    )
 
 
 def test_the_evidence_names_both_sides() -> None:
-    (found,) = wrong_server(context(load=own(), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.9:8000"),))))
+    (found,) = wrong_server(
+        context(load=own(), servers=[pods("10.0.0.1")])(record(servers=(edge("10.0.0.9:8000"),)))
+    )
     assert isinstance(found, StageFinding)
-    assert found.evidence == {"servers": 1, "server": "10.0.0.9:8000", "role": ROLE, "ownServers": "10.0.0.1"}
+    assert found.evidence == {
+        "servers": 1,
+        "server": "10.0.0.9:8000",
+        "role": ROLE,
+        "ownServers": "10.0.0.1",
+    }
 
 
 def serving(served: ServedModel | None, **changes: Any) -> ServerEdge:
@@ -108,8 +141,12 @@ def card(root: str | None, name: str = "tiny") -> ServedModel:
     [
         pytest.param([], "Qwen/Qwen3-4B", "Qwen/Qwen3-4B", id="as it was told"),
         pytest.param([], "/model/", "/model", id="a slash more"),
-        pytest.param([], "/models/Qwen3-4B", "Qwen/Qwen3-4B", id="a folder that comes with the image"),
-        pytest.param([], "/hub/models--Qwen--Qwen3-4B/snapshots/1a", "Qwen/Qwen3-4B", id="in the hub's cache"),
+        pytest.param(
+            [], "/models/Qwen3-4B", "Qwen/Qwen3-4B", id="a folder that comes with the image"
+        ),
+        pytest.param(
+            [], "/hub/models--Qwen--Qwen3-4B/snapshots/1a", "Qwen/Qwen3-4B", id="in the hub's cache"
+        ),
         pytest.param(WRONG_MODEL, "facebook/opt-125m", "Qwen/Qwen3-4B", id="an image's default"),
         pytest.param(WRONG_MODEL, "other/Qwen3-4B", "Qwen/Qwen3-4B", id="somebody else's"),
         pytest.param(WRONG_MODEL, "Qwen/Qwen3-4B", "/model", id="from the hub, not the mount"),
@@ -121,7 +158,9 @@ def card(root: str | None, name: str = "tiny") -> ServedModel:
         pytest.param(UNKNOWN_MODEL, None, "Qwen/Qwen3-4B", id="not told"),
     ],
 )
-def test_the_model_is_held_against_what_the_server_was_told(expected: object, root: str | None, model: str) -> None:
+def test_the_model_is_held_against_what_the_server_was_told(
+    expected: object, root: str | None, model: str
+) -> None:
     assert wrong_model_of(own(model=model), serving(card(root))) == expected
 
 
@@ -153,9 +192,17 @@ def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
             serving(card("/weights/v7")),
             id="where it lies is the owner's choice",
         ),
-        pytest.param(UNKNOWN_MODEL, open_loop_load(), serving(card("x", name="y")), id="a gateway may know more names"),
         pytest.param(
-            WRONG_MODEL, open_loop_load(through_service=True), serving(card("x", name="y")), id="vLLM's pod may not"
+            UNKNOWN_MODEL,
+            open_loop_load(),
+            serving(card("x", name="y")),
+            id="a gateway may know more names",
+        ),
+        pytest.param(
+            WRONG_MODEL,
+            open_loop_load(through_service=True),
+            serving(card("x", name="y")),
+            id="vLLM's pod may not",
         ),
         pytest.param(
             UNKNOWN_MODEL,
@@ -165,7 +212,9 @@ def test_an_engine_without_api_server_loads_what_our_code_tells_it() -> None:
         ),
     ],
 )
-def test_an_endpoint_is_held_to_its_name_alone(expected: object, load: ExpectedLoad, server: ServerEdge) -> None:
+def test_an_endpoint_is_held_to_its_name_alone(
+    expected: object, load: ExpectedLoad, server: ServerEdge
+) -> None:
     assert wrong_model_of(load, server) == expected
 
 
@@ -174,15 +223,25 @@ def test_an_endpoint_is_held_to_its_name_alone(expected: object, load: ExpectedL
     [
         pytest.param("tiny", {"server": SERVER}, id="the hub"),
         pytest.param(
-            "/model/a", {"server": SERVER, "model": _model(pvc={"claimName": "c", "path": "a"})}, id="a claim"
+            "/model/a",
+            {"server": SERVER, "model": _model(pvc={"claimName": "c", "path": "a"})},
+            id="a claim",
         ),
-        pytest.param("/models/x", {"server": SERVER, "model": _model(path={"path": "/models/x"})}, id="a path"),
+        pytest.param(
+            "/models/x",
+            {"server": SERVER, "model": _model(path={"path": "/models/x"})},
+            id="a path",
+        ),
         pytest.param(None, {"endpoint": {"url": "http://server:8000"}}, id="an endpoint"),
     ],
 )
 def test_what_a_spec_has_its_servers_told(model: str | None, changes: dict[str, Any]) -> None:
     load = expected_load(spec(**({"endpoint": None, "model": _model(hub={})} | changes)), cell())
-    assert (load.served_name, load.model, dict(load.servers)) == ("tiny", model, {} if model is None else {ROLE: 1})
+    assert (load.served_name, load.model, dict(load.servers)) == (
+        "tiny",
+        model,
+        {} if model is None else {ROLE: 1},
+    )
 
 
 async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_from() -> None:
@@ -192,12 +251,18 @@ async def test_a_command_that_starts_another_model_is_found_by_where_it_comes_fr
     flags = started_command(run)[-1].removeprefix("exec vllm serve ").split()
     with running(*flags) as process:
         async with aiohttp.ClientSession() as session:
-            identity = await identify(session, f"{process.url}/metrics", role="server", model="tiny")
+            identity = await identify(
+                session, f"{process.url}/metrics", role="server", model="tiny"
+            )
     assert wrong_model_of(expected_load(run, cell()), serving(identity.served)) == WRONG_MODEL
 
 
-@pytest.mark.parametrize(("expected", "flags"), [([], []), (WRONG_MODEL, ["--sim-root=facebook/opt-125m"])])
-async def test_a_server_that_serves_another_model_under_the_asked_name(expected: object, flags: Sequence[str]) -> None:
+@pytest.mark.parametrize(
+    ("expected", "flags"), [([], []), (WRONG_MODEL, ["--sim-root=facebook/opt-125m"])]
+)
+async def test_a_server_that_serves_another_model_under_the_asked_name(
+    expected: object, flags: Sequence[str]
+) -> None:
     with running("org/model", "--served-model-name=tiny", "--tokenizer=tiny", *flags) as server:
         async with aiohttp.ClientSession() as session:
             identity = await identify(session, f"{server.url}/metrics", role="server", model="tiny")
@@ -218,8 +283,12 @@ def seen(*samples: Sample) -> Profiled:
     ("code", "servers"),
     [
         pytest.param(None, (edge(),), id="a steady server"),
-        pytest.param(Code.SERVER_RESTARTED, (edge(after={START_TIME: 5.0}),), id="another start time"),
-        pytest.param(Code.SERVER_RESTARTED, (edge(), edge("b", after={START_TIME: 5.0})), id="one of two"),
+        pytest.param(
+            Code.SERVER_RESTARTED, (edge(after={START_TIME: 5.0}),), id="another start time"
+        ),
+        pytest.param(
+            Code.SERVER_RESTARTED, (edge(), edge("b", after={START_TIME: 5.0})), id="one of two"
+        ),
         pytest.param(
             Code.COUNTERS_RESET,
             (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0}),),
@@ -227,12 +296,19 @@ def seen(*samples: Sample) -> Profiled:
         ),
         pytest.param(
             Code.SERVER_RESTARTED,
-            (edge(before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0, START_TIME: 5.0}),),
+            (
+                edge(
+                    before={"prompt_tokens_total": 9.0},
+                    after={"prompt_tokens_total": 8.0, START_TIME: 5.0},
+                ),
+            ),
             id="both are one finding",
         ),
     ],
 )
-def test_a_restart_is_found_in_the_edges(code: Code | None, servers: tuple[ServerEdge, ...]) -> None:
+def test_a_restart_is_found_in_the_edges(
+    code: Code | None, servers: tuple[ServerEdge, ...]
+) -> None:
     found = findings(server_restarted(QUIET(record(servers=servers))))
     assert [(f.code, f.severity) for f in found] == ([(code, "Invalid")] if code else [])
 
@@ -241,20 +317,28 @@ def test_a_restart_is_found_in_the_edges(code: Code | None, servers: tuple[Serve
     ("found", "samples"),
     [
         pytest.param(False, (sample(1.0), sample(2.0)), id="one start time"),
-        pytest.param(True, (sample(1.0), sample(2.0, start_time=1999.0)), id="two start times of one pod"),
-        pytest.param(False, (sample(1.0), sample(2.0, start_time=None)), id="a reading that does not tell"),
-        pytest.param(False, (sample(1.0), sample(2.0, pod="other", start_time=1999.0)), id="two pods"),
+        pytest.param(
+            True, (sample(1.0), sample(2.0, start_time=1999.0)), id="two start times of one pod"
+        ),
+        pytest.param(
+            False, (sample(1.0), sample(2.0, start_time=None)), id="a reading that does not tell"
+        ),
+        pytest.param(
+            False, (sample(1.0), sample(2.0, pod="other", start_time=1999.0)), id="two pods"
+        ),
     ],
 )
 def test_samples_replace_a_missing_closing_edge(found: bool, samples: tuple[Sample, ...]) -> None:
     assert bool(server_restarted(seen(*samples)(record(servers=(UNREAD,))))) == found
 
 
-@pytest.mark.parametrize("servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")])
+@pytest.mark.parametrize(
+    "servers", [pytest.param((), id="no edges"), pytest.param((UNREAD,), id="an unread edge")]
+)
 def test_a_restart_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge, ...]) -> None:
-    assert [missed.code for missed in unchecked(server_restarted(QUIET(record(servers=servers))))] == [
-        Code.SERVER_RESTARTED
-    ]
+    assert [
+        missed.code for missed in unchecked(server_restarted(QUIET(record(servers=servers))))
+    ] == [Code.SERVER_RESTARTED]
     assert list(server_restarted(seen(sample(1.0), sample(2.0))(record(servers=servers)))) == []
 
 
@@ -262,19 +346,31 @@ def test_a_restart_that_cannot_be_checked_is_reported(servers: tuple[ServerEdge,
     ("found", "tokens", "pods"),
     [
         pytest.param(False, (1.0, 2.0, 3.0), "aaa", id="counters rise"),
-        pytest.param(True, (1.0, 3.0, 2.0), "aaa", id="one falls and rises past where it was by the closing edge"),
+        pytest.param(
+            True,
+            (1.0, 3.0, 2.0),
+            "aaa",
+            id="one falls and rises past where it was by the closing edge",
+        ),
         pytest.param(False, (1.0, 3.0, 2.0), "aab", id="two servers"),
         pytest.param(True, (1.0, None, 0.5), "aaa", id="a reading without it in between"),
     ],
 )
-def test_counters_that_fell_between_samples(found: bool, tokens: tuple[float | None, ...], pods: str) -> None:
-    samples = [sample(n, pod=pod, generation_tokens=t) for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))]
+def test_counters_that_fell_between_samples(
+    found: bool, tokens: tuple[float | None, ...], pods: str
+) -> None:
+    samples = [
+        sample(n, pod=pod, generation_tokens=t)
+        for n, (t, pod) in enumerate(zip(tokens, pods, strict=True))
+    ]
     codes = [f.code for f in findings(server_restarted(seen(*samples)(record())))]
     assert codes == ([Code.COUNTERS_RESET] if found else [])
 
 
 def test_evidence_names_server_and_counter() -> None:
-    fallen = edge("10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0})
+    fallen = edge(
+        "10.0.0.9:8000", before={"prompt_tokens_total": 9.0}, after={"prompt_tokens_total": 8.0}
+    )
     assert server_restarted(QUIET(record(servers=(edge(), fallen)))) == one_finding(
         Code.COUNTERS_RESET,
         "Invalid",
@@ -302,13 +398,17 @@ def test_evidence_of_a_fall_between_samples() -> None:
     [
         pytest.param(
             "10.0.0.9:8000",
-            server_restarted(QUIET(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)))),
+            server_restarted(
+                QUIET(record(servers=(edge("10.0.0.9:8000", after={START_TIME: 1342.0}),)))
+            ),
             id="at the edges",
         ),
         pytest.param(
             "pod",
             server_restarted(
-                seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))(record(servers=(UNREAD,)))
+                seen(sample(1.0, pod="pod"), sample(2.0, pod="pod", start_time=1342.0))(
+                    record(servers=(UNREAD,))
+                )
             ),
             id="by readings",
         ),
@@ -316,13 +416,20 @@ def test_evidence_of_a_fall_between_samples() -> None:
 )
 def test_evidence_of_a_restart_has_both_start_times(server: str, found: Found) -> None:
     (finding,) = findings(found)
-    assert finding.evidence == {"servers": 1, "server": server, "startedBefore": 1000.0, "startedAfter": 1342.0}
+    assert finding.evidence == {
+        "servers": 1,
+        "server": server,
+        "startedBefore": 1000.0,
+        "startedAfter": 1342.0,
+    }
 
 
 FINISHED, PROMPTED = "request_success_total", "prompt_tokens_total"
 
 
-def sent(n: int, *servers: ServerEdge, prompt: int = 100, failed: int = 0, **columns: Any) -> StageRecord:
+def sent(
+    n: int, *servers: ServerEdge, prompt: int = 100, failed: int = 0, **columns: Any
+) -> StageRecord:
     """Requests with prompts of 100 tokens; the last few failed."""
     return record(
         requests=requests(
@@ -350,12 +457,22 @@ def served(finished: float, prompted: float = 0.0, address: str = "a") -> Server
         pytest.param(False, sent(1000, served(1010)), id="1 % more"),
         pytest.param(True, sent(1000, served(1011)), id="more than 1 % more"),
         pytest.param(False, sent(16, served(9), served(7, address="b")), id="servers are summed"),
-        pytest.param(True, sent(16, served(9), served(8, address="b")), id="one more over two servers"),
-        pytest.param(False, sent(16, served(12), failed=4), id="failed requests that never finished"),
-        pytest.param(False, sent(16, served(16), failed=4), id="failed requests that finished at the server"),
+        pytest.param(
+            True, sent(16, served(9), served(8, address="b")), id="one more over two servers"
+        ),
+        pytest.param(
+            False, sent(16, served(12), failed=4), id="failed requests that never finished"
+        ),
+        pytest.param(
+            False, sent(16, served(16), failed=4), id="failed requests that finished at the server"
+        ),
         pytest.param(True, sent(16, served(17), failed=4), id="more than all that were sent"),
         pytest.param(False, sent(4, served(0), failed=4), id="all failed"),
-        pytest.param(False, sent(16, served(0)), id="fewer: answered by an unread server, another rule's matter"),
+        pytest.param(
+            False,
+            sent(16, served(0)),
+            id="fewer: answered by an unread server, another rule's matter",
+        ),
     ],
 )
 def test_requests(foreign: bool, stage: StageRecord) -> None:
@@ -370,9 +487,17 @@ def test_requests(foreign: bool, stage: StageRecord) -> None:
         pytest.param(False, sent(10, served(10, 1010)), id="a token that begins each sequence"),
         pytest.param(False, sent(10, served(10, 1020)), id="and 1 % more"),
         pytest.param(True, sent(10, served(10, 1021)), id="more than 1 % more"),
-        pytest.param(True, sent(10, served(10, 9000)), id="a long prompt of somebody, unfinished as yet"),
-        pytest.param(False, sent(10, served(9, 900), failed=1), id="a failed request that was never read"),
-        pytest.param(False, sent(10, served(9, 1120), failed=1), id="whose prompt the server may see as twice as long"),
+        pytest.param(
+            True, sent(10, served(10, 9000)), id="a long prompt of somebody, unfinished as yet"
+        ),
+        pytest.param(
+            False, sent(10, served(9, 900), failed=1), id="a failed request that was never read"
+        ),
+        pytest.param(
+            False,
+            sent(10, served(9, 1120), failed=1),
+            id="whose prompt the server may see as twice as long",
+        ),
         pytest.param(True, sent(10, served(9, 1121), failed=1), id="but no more"),
         pytest.param(False, sent(10, served(10), prompt=0), id="no prompt tokens are known"),
     ],

@@ -1,4 +1,5 @@
-"""An engine that compiles while it is measured, and first requests that are slow for no other reason than being first."""
+"""An engine that compiles while it is measured, and first requests that are slow for no other
+reason than being first."""
 
 from collections.abc import Sequence
 from random import Random
@@ -6,16 +7,30 @@ from typing import Any
 
 import pytest
 from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding
-from benchrun.judge.rules.warm_up import batch_not_warmed_up, cold_start, compilation_in_window, warmup_incomplete
+from benchrun.judge.rules.warm_up import (
+    batch_not_warmed_up,
+    cold_start,
+    compilation_in_window,
+    warmup_incomplete,
+)
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
 from benchrun_client.contract import StageRecord, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
-from unit.judge.stages import OPEN_LOOP, context, findings, one_finding, open_loop_load, unchecked, users
+from unit.judge.stages import (
+    OPEN_LOOP,
+    context,
+    findings,
+    one_finding,
+    open_loop_load,
+    unchecked,
+    users,
+)
 from unit.measure.records import cell, edge, record, requests, sample
 
-# ---- compilation ----------------------------------------------------------------------------------------------------
+# ---- compilation
+# ----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -44,7 +59,8 @@ def test_evidence_of_compiling() -> None:
     )
 
 
-# ---- cold start -----------------------------------------------------------------------------------------------------
+# ---- cold start
+# -----------------------------------------------------------------------------------------------------
 
 OPEN = open_loop_load(rate=10.0)
 
@@ -74,10 +90,20 @@ def is_cold(measured: StageRecord, load: ExpectedLoad = OPEN) -> bool:
         pytest.param(False, [1500] * 3 + [500] * 97, id="three times the usual"),
         pytest.param(True, [1501] * 3 + [500] * 97, id="more than that"),
         pytest.param(False, [20] + [900] * 3 + [20] * 96, id="not from the first on: a queue"),
-        pytest.param(False, [900] + [20] * 98 + [301], id="a single one, and another a third as slow"),
-        pytest.param(True, [900] + [20] * 98 + [299], id="a single one, thrice as slow as any other"),
-        pytest.param(False, [900] * 2 + [20, 900] * 20 + [20] * 58, id="slow ones everywhere: chance sets two first"),
-        pytest.param(True, [900] * 7 + [20, 900] * 20 + [20] * 53, id="chance does not set seven first"),
+        pytest.param(
+            False, [900] + [20] * 98 + [301], id="a single one, and another a third as slow"
+        ),
+        pytest.param(
+            True, [900] + [20] * 98 + [299], id="a single one, thrice as slow as any other"
+        ),
+        pytest.param(
+            False,
+            [900] * 2 + [20, 900] * 20 + [20] * 58,
+            id="slow ones everywhere: chance sets two first",
+        ),
+        pytest.param(
+            True, [900] * 7 + [20, 900] * 20 + [20] * 53, id="chance does not set seven first"
+        ),
         pytest.param(False, [900] * 2 + [20] * 98, id="two of 100: once in 5,000 orders"),
         pytest.param(True, [900] * 2 + [20] * 99, id="two of 101: less often"),
         pytest.param(False, [900] * 3 + [20] * 16, id="too few to know what is usual"),
@@ -94,7 +120,8 @@ def test_failed_requests_are_not_the_first() -> None:
 
 @pytest.mark.parametrize(("cold", "tokens"), [(True, 100), (True, 400), (False, 1000)])
 def test_a_long_first_prompt_may_take_its_time(cold: bool, tokens: int) -> None:
-    """What counts as slow, 120 ms, is stretched as the longest prompt among them is: to 120, 480 and 1200 ms."""
+    """What counts as slow, 120 ms, is stretched as the longest prompt among them is: to 120, 480
+    and 1200 ms."""
     assert is_cold(stage([900] * 3 + [20] * 97, input_tokens=[tokens] + [100] * 99)) == cold
 
 
@@ -105,10 +132,19 @@ def test_a_load_sent_all_at_once_has_no_first_requests() -> None:
 @pytest.mark.parametrize(
     ("cold", "ttft_ms", "later_ms"),
     [
-        pytest.param(True, [900] * 8 + [20] * 92, 880, id="all of the first wave, and they end as much later"),
+        pytest.param(
+            True, [900] * 8 + [20] * 92, 880, id="all of the first wave, and they end as much later"
+        ),
         pytest.param(True, [900] * 8 + [20] * 92, 440, id="half as much"),
-        pytest.param(False, [900] * 8 + [20] * 92, 439, id="less: prompts and tokens share the engine"),
-        pytest.param(False, [20] + [900] * 7 + [20] * 92, 880, id="one was served at once: they waited for each other"),
+        pytest.param(
+            False, [900] * 8 + [20] * 92, 439, id="less: prompts and tokens share the engine"
+        ),
+        pytest.param(
+            False,
+            [20] + [900] * 7 + [20] * 92,
+            880,
+            id="one was served at once: they waited for each other",
+        ),
         pytest.param(False, [900] * 7 + [20] * 93, 880, id="the last of the wave was not slow"),
     ],
 )
@@ -161,11 +197,17 @@ def test_evidence_of_a_cold_start() -> None:
 
 def after(answered: int, failed: int = 0) -> StageRecord:
     """The first stage of a workload whose warm-up was to send 16 requests."""
-    return record(warmup=WarmupOutcome(requests=16, answered=answered, failed=failed, took_us=60_010_000))
+    return record(
+        warmup=WarmupOutcome(requests=16, answered=answered, failed=failed, took_us=60_010_000)
+    )
 
 
 @pytest.mark.parametrize(
-    "measured", [pytest.param(after(16), id="all answered"), pytest.param(record(), id="a later stage, or no warm-up")]
+    "measured",
+    [
+        pytest.param(after(16), id="all answered"),
+        pytest.param(record(), id="a later stage, or no warm-up"),
+    ],
 )
 def test_a_warm_stage_has_no_finding(measured: StageRecord) -> None:
     assert warmup_incomplete(context()(measured)) == []
@@ -179,7 +221,9 @@ def test_a_warm_stage_has_no_finding(measured: StageRecord) -> None:
         pytest.param(2, 7, after(7, failed=2), id="both"),
     ],
 )
-def test_what_is_missing_is_distinguished(failed: int, cut_short: int, measured: StageRecord) -> None:
+def test_what_is_missing_is_distinguished(
+    failed: int, cut_short: int, measured: StageRecord
+) -> None:
     (found,) = warmup_incomplete(context()(measured))
     assert isinstance(found, StageFinding)
     assert (found.evidence["failed"], found.evidence["cutShort"]) == (failed, cut_short)
@@ -187,7 +231,14 @@ def test_what_is_missing_is_distinguished(failed: int, cut_short: int, measured:
 
 def test_evidence() -> None:
     assert warmup_incomplete(context()(after(12, failed=1))) == one_finding(
-        Code.WARMUP_INCOMPLETE, "Note", 0.25, requests=16, answered=12, failed=1, cutShort=3, seconds=60.01
+        Code.WARMUP_INCOMPLETE,
+        "Note",
+        0.25,
+        requests=16,
+        answered=12,
+        failed=1,
+        cutShort=3,
+        seconds=60.01,
     )
 
 
@@ -197,29 +248,44 @@ POD = "chat-0"
 
 
 def found(*running: float, warmed_up: int | None = 8, requests: int = 16) -> list[StageFinding]:
-    """What is found of stages in order of time, each a cell of its own with so many running at most; the first has the warm-up."""
+    """What is found of stages in order of time, each a cell of its own with so many running at
+    most; the first has the warm-up."""
     cells = {}
     for place, most in enumerate(running):
         planned = cell(value=str(place + 1))
-        outcome = WarmupOutcome(requests=requests, concurrency=warmed_up, answered=16, failed=0, took_us=1)
+        outcome = WarmupOutcome(
+            requests=requests, concurrency=warmed_up, answered=16, failed=0, took_us=1
+        )
         measured = record(planned.stage_ids[0], sequence=place, warmup=None if place else outcome)
-        samples = tuple(sample(1001.0 + n, pod=POD, running=each) for n, each in enumerate((1.0, most, most / 2)))
+        samples = tuple(
+            sample(1001.0 + n, pod=POD, running=each)
+            for n, each in enumerate((1.0, most, most / 2))
+        )
         profile = context(windows=(Window("server", samples, (edge(),), expected=3.0),))(measured)
-        cells[planned.id] = CellContext(planned, Thresholds(), OPEN_LOOP, ("50",), (profile,)).summary()
+        cells[planned.id] = CellContext(
+            planned, Thresholds(), OPEN_LOOP, ("50",), (profile,)
+        ).summary()
     # Cells are listed as planned, and measured in another order.
     return findings(batch_not_warmed_up(RunContext(Thresholds(), dict(reversed(cells.items())))))
 
 
 @pytest.mark.parametrize(
-    ("warmed_up", "most", "is_beyond"), [(8, 19, False), (8, 20, True), (64, 128, False), (64, 129, True)]
+    ("warmed_up", "most", "is_beyond"),
+    [(8, 19, False), (8, 20, True), (64, 128, False), (64, 129, True)],
 )
-def test_twice_the_warm_up_and_more_than_a_burst(warmed_up: int, most: int, is_beyond: bool) -> None:
+def test_twice_the_warm_up_and_more_than_a_burst(
+    warmed_up: int, most: int, is_beyond: bool
+) -> None:
     assert bool(found(most, warmed_up=warmed_up, requests=2 * warmed_up)) == is_beyond
 
 
 def test_the_first_stage_that_goes_beyond_is_named_and_later_ones_find_a_warm_engine() -> None:
     (finding,) = found(8, 100, 120, 100)
-    assert (finding.code, finding.severity, finding.stage_id) == (Code.WARMUP_INCOMPLETE, "Note", "chat/rate=2")
+    assert (finding.code, finding.severity, finding.stage_id) == (
+        Code.WARMUP_INCOMPLETE,
+        "Note",
+        "chat/rate=2",
+    )
     assert (finding.evidence["running"], finding.evidence["warmedUp"]) == (100.0, 8.0)
 
 
@@ -234,7 +300,8 @@ def test_an_unknown_warm_up_says_nothing(warmed_up: int | None) -> None:
 
 @pytest.mark.parametrize("mean", [8, 32, 256])
 def test_bursts_of_a_rate_that_the_warm_up_was_made_for_are_none(mean: int) -> None:
-    """The most of 300 samples in each of 200 stages, with as many in flight on average as the warm-up had."""
+    """The most of 300 samples in each of 200 stages, with as many in flight on average as the
+    warm-up had."""
     chance = Random(mean)
     most = [max(round(chance.gauss(mean, mean**0.5)) for _ in range(300)) for _ in range(200)]
     assert sum(bool(found(each, warmed_up=mean, requests=2 * mean)) for each in most) <= 2

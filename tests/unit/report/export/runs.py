@@ -1,7 +1,8 @@
-"""A finished run whose stages vLLM's own client has measured: its figures and the requests behind them are both there.
+"""A finished run whose stages vLLM's own client has measured: its figures and the requests behind
+them are both there.
 
-`measured.json` is what `vllm bench serve` 0.32 gave against a server of known timing, in the columns of a record.
-"""
+`measured.json` is what `vllm bench serve` 0.32 gave against a server of known timing, in the
+columns of a record."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -32,7 +33,9 @@ PERCENTILES = ("50", "90", "99")
 ARGS = ["--tensor-parallel-size=2", "--max-model-len", "4096", "--enforce-eager"]
 BEGAN_US = 1_800_000_000_250_000
 GPU = "NVIDIA-H100-80GB-HBM3"
-_MEASURED: dict[str, Any] = json.loads(Path(__file__).with_name("measured.json").read_text(encoding="utf-8"))
+_MEASURED: dict[str, Any] = json.loads(
+    Path(__file__).with_name("measured.json").read_text(encoding="utf-8")
+)
 
 
 def measured(stage_id: str, **changes: Any) -> StageRecord:
@@ -48,7 +51,9 @@ def measured(stage_id: str, **changes: Any) -> StageRecord:
         "gaps": GapCounts.model_validate(found["gaps"]),
         "first_send_unix_us": began,
         "last_receive_unix_us": began + 2_500_000,
-        "servers": (edge(before={"generation_tokens_total": 1000.0 * sequence}, rises=served(columns)),),
+        "servers": (
+            edge(before={"generation_tokens_total": 1000.0 * sequence}, rises=served(columns)),
+        ),
     }
     return record(stage_id, **(values | changes))
 
@@ -60,7 +65,11 @@ def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = No
     ok = tuple(int(place < count - failed) for place in range(count))
     gone = {} if failed < count else {"gaps": GapCounts()}
     return whole.model_copy(
-        update={"requests": whole.requests.model_copy(update={"ok": ok}), "errors": dict(errors or {}), **gone}
+        update={
+            "requests": whole.requests.model_copy(update={"ok": ok}),
+            "errors": dict(errors or {}),
+            **gone,
+        }
     )
 
 
@@ -69,15 +78,27 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
     body = spec_body(
         workloads=[
             workload("chat", dataset=random, load=concurrencies(4), requests=24),
-            workload("capped", dataset=random, load={"requestRates": ["40"], "maxConcurrency": 2}, requests=24),
             workload(
-                "first", dataset={"random": {"inputTokens": 64, "outputTokens": 1}}, load=concurrencies(2), requests=8
+                "capped",
+                dataset=random,
+                load={"requestRates": ["40"], "maxConcurrency": 2},
+                requests=24,
+            ),
+            workload(
+                "first",
+                dataset={"random": {"inputTokens": 64, "outputTokens": 1}},
+                load=concurrencies(2),
+                requests=8,
             ),
         ],
         repeats=2,
         measurement={"percentiles": list(PERCENTILES)},
     )
-    server: Json = {"image": "vllm/vllm-openai:v0.32.0", "args": ARGS, "env": [{"name": "VLLM_USE_V1", "value": "1"}]}
+    server: Json = {
+        "image": "vllm/vllm-openai:v0.32.0",
+        "args": ARGS,
+        "env": [{"name": "VLLM_USE_V1", "value": "1"}],
+    }
     return BenchmarkRunSpec.model_validate({**body, "server": server} | changes)
 
 
@@ -109,7 +130,11 @@ def run(
 ) -> ExportedRun:
     """The run with these records, or with all."""
     kept = records or [measured(stage_id) for stage_id in STAGES]
-    return exported(Reported(Run(NAMESPACE, NAME, UID, 1), of_spec or spec(), of_status or status(), kept, samples))
+    return exported(
+        Reported(
+            Run(NAMESPACE, NAME, UID, 1), of_spec or spec(), of_status or status(), kept, samples
+        )
+    )
 
 
 def stage(stage_id: str) -> ExportedStage:
@@ -119,14 +144,20 @@ def stage(stage_id: str) -> ExportedStage:
 def server_sample(stage_id: str, **figures: Any) -> Sample:
     """What a server said a second after the stage began, by the tokens that it had generated."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
-    return sample(measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures)
+    return sample(
+        measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures
+    )
 
 
 def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> list[Sample]:
-    """Three samples of `read`, a second after each other, in which the GPUs' energy counter was renewed and 5 tokens were written."""
+    """Three samples of `read`, a second after each other, in which the GPUs' energy counter was
+    renewed and 5 tokens were written."""
     first = read(**figures)
     tokens = first.generation_tokens or 0.0
-    return [replace(first, at=first.at + t, gpu_joules=watts * t, generation_tokens=tokens + 5 * t) for t in range(3)]
+    return [
+        replace(first, at=first.at + t, gpu_joules=watts * t, generation_tokens=tokens + 5 * t)
+        for t in range(3)
+    ]
 
 
 def endpoint_spec() -> BenchmarkRunSpec:

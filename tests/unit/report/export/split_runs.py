@@ -27,9 +27,14 @@ def _edge(role: str, **rises: float) -> ServerEdge:
 
 PREFILL = _edge("prefill", external_prefix_cache_hits_total=0.0)
 SECOND_PREFILL = edge(
-    "10.0.0.2:8007", role="prefill", before={START_TIME: 1500.0, "generation_tokens_total": 0.0}, rises={}
+    "10.0.0.2:8007",
+    role="prefill",
+    before={START_TIME: 1500.0, "generation_tokens_total": 0.0},
+    rises={},
 )
-DECODE = _edge("decode", external_prefix_cache_hits_total=PROMPTS / 2, nixl_num_failed_transfers_total=3.0)
+DECODE = _edge(
+    "decode", external_prefix_cache_hits_total=PROMPTS / 2, nixl_num_failed_transfers_total=3.0
+)
 PROXY = ServerEdge(
     address="10.0.0.9:8000",
     role="proxy",
@@ -85,4 +90,9 @@ def split_run(
     samples: Sequence[Sample] = (),
 ) -> ExportedRun:
     """The run with this stage alone."""
-    return run(split_record(), of_spec=of_spec or split_spec(), of_status=of_status or split_status(), samples=samples)
+    return run(
+        split_record(),
+        of_spec=of_spec or split_spec(),
+        of_status=of_status or split_status(),
+        samples=samples,
+    )

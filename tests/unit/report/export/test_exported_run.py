@@ -45,7 +45,8 @@ def test_a_stage_tells_its_place_its_load_and_its_time() -> None:
 
 
 @pytest.mark.parametrize(
-    ("verdict", "kept"), [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)]
+    ("verdict", "kept"),
+    [("Valid", True), ("Suspect", True), ("Invalid", False), ("Unknown", False)],
 )
 def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
     rows = [row(CELLS[0], verdict), row(CELLS[1]), row(CELLS[2])]  # type: ignore[arg-type]
@@ -57,7 +58,10 @@ def test_untrusted_figures_are_left_out(verdict: str, kept: bool) -> None:
 def test_the_reason_of_what_is_left_out_names_its_findings() -> None:
     rows = [row(CELLS[0], "Invalid", ["PrefixCacheContaminated", "TooFewSamples"]), row(CELLS[1])]
     kept, left_out = trusted(run(of_status=status(rows)))
-    assert left_out == {CELLS[0]: "Invalid (PrefixCacheContaminated, TooFewSamples)", CELLS[2]: "not judged"}
+    assert left_out == {
+        CELLS[0]: "Invalid (PrefixCacheContaminated, TooFewSamples)",
+        CELLS[2]: "not judged",
+    }
     assert [each.id for each in kept.stages] == [CAPPED]
 
 
@@ -85,14 +89,25 @@ def test_a_stage_of_a_search_belongs_to_the_load_that_was_tried() -> None:
     search = {"search": {"axis": "Concurrency", "from": "1", "to": "64"}}
     limits = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 500}]
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
-    body |= {"workloads": [{**body["workloads"][0], "load": search}], "objectives": limits, "repeats": 1}
+    body |= {
+        "workloads": [{**body["workloads"][0], "load": search}],
+        "objectives": limits,
+        "repeats": 1,
+    }
     tried = [
         measured(CHAT).model_copy(
-            update={"stage_id": f"chat/search-01/r{repeat}", "probe": Probe(value="4", ends_search=repeat == 2)}
+            update={
+                "stage_id": f"chat/search-01/r{repeat}",
+                "probe": Probe(value="4", ends_search=repeat == 2),
+            }
         )
         for repeat in (1, 2)
     ]
-    whole = run(*tried, of_spec=BenchmarkRunSpec.model_validate(body), of_status=status([row(CELLS[0], "Suspect")]))
+    whole = run(
+        *tried,
+        of_spec=BenchmarkRunSpec.model_validate(body),
+        of_status=status([row(CELLS[0], "Suspect")]),
+    )
     assert [(each.id, each.cell, each.repeat, each.verdict) for each in whole.stages] == [
         ("chat/search-01/r1", "chat/concurrency=4", 1, "Suspect"),
         ("chat/search-01/r2", "chat/concurrency=4", 2, "Suspect"),
@@ -139,7 +154,9 @@ def test_a_cell_stands_where_its_first_stage_does_whatever_comes_between() -> No
 
 
 def test_a_stage_without_a_limit_says_none() -> None:
-    scalars = {name: value for name, value in measured(CHAT).scalars.items() if name != "max_concurrency"}
+    scalars = {
+        name: value for name, value in measured(CHAT).scalars.items() if name != "max_concurrency"
+    }
     (free,) = run(measured(CHAT, scalars=scalars)).stages
     assert (free.max_concurrency, free.request_rate) == (None, None)
     assert type(stage(CHAT).max_concurrency) is int, "the engine says 4.0"
@@ -147,7 +164,11 @@ def test_a_stage_without_a_limit_says_none() -> None:
 
 def test_an_instant_keeps_its_microseconds() -> None:
     (odd,) = run(
-        measured(CHAT, first_send_unix_us=1_800_000_000_000_001, last_receive_unix_us=1_800_000_001_999_999)
+        measured(
+            CHAT,
+            first_send_unix_us=1_800_000_000_000_001,
+            last_receive_unix_us=1_800_000_001_999_999,
+        )
     ).stages
     assert (odd.began.microsecond, odd.ended.microsecond) == (1, 999_999)
 
@@ -163,7 +184,11 @@ def test_the_engines_zeros_for_what_was_not_measured_are_not_passed_on() -> None
 def test_gaps_between_multi_token_chunks_are_dropped() -> None:
     rows = [row(CELLS[0], "Suspect", ["ChunksAreNotTokens"])]
     (chunked,) = run(measured(CHAT), of_status=status(rows)).stages
-    hidden = {name for name, value in engine_figures(chunked).items() if value is None and name.endswith("_ms")}
+    hidden = {
+        name
+        for name, value in engine_figures(chunked).items()
+        if value is None and name.endswith("_ms")
+    }
     assert hidden == {name for name in measured(CHAT).scalars if name.endswith("_itl_ms")}
 
 

@@ -7,7 +7,12 @@ from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
 import pytest
-from benchrun.report.export.csv_parquet import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.csv_parquet import (
+    replica_table,
+    request_table,
+    server_table,
+    stage_table,
+)
 from benchrun.report.export.encoders import (
     Column,
     Table,
@@ -37,14 +42,29 @@ def test_json_is_indented_and_ends_its_last_line() -> None:
 
 
 def test_what_is_unknown_is_left_out_at_every_depth_and_nothing_else_is() -> None:
-    value = {"a": None, "b": {"c": None, "d": 0}, "e": {"f": None}, "g": "", "h": [None], "i": False}
+    value = {
+        "a": None,
+        "b": {"c": None, "d": 0},
+        "e": {"f": None},
+        "g": "",
+        "h": [None],
+        "i": False,
+    }
     assert without_unknown(value) == {"b": {"d": 0}, "e": {}, "g": "", "h": [None], "i": False}
     assert value["b"] == {"c": None, "d": 0}, "what was given is as it was"
 
 
 @pytest.mark.parametrize(
     ("microseconds", "expected"),
-    [(0, 0.0), (1, 1e-6), (1_234_567, 1.234567), (0.5, 5e-7), (0.0004, 0.0), (1e6 / 3, 0.333333333), (-1500, -0.0015)],
+    [
+        (0, 0.0),
+        (1, 1e-6),
+        (1_234_567, 1.234567),
+        (0.5, 5e-7),
+        (0.0004, 0.0),
+        (1e6 / 3, 0.333333333),
+        (-1500, -0.0015),
+    ],
 )
 def test_seconds_without_noise(microseconds: float, expected: float) -> None:
     assert seconds(microseconds) == expected
@@ -52,7 +72,9 @@ def test_seconds_without_noise(microseconds: float, expected: float) -> None:
 
 def line(value: Value) -> str:
     """The field of one value, as a reader of CSV gets it."""
-    text = as_csv(Table((Column("x", "text", str), Column("y", "text", str)), [(value, "end")])).decode()
+    text = as_csv(
+        Table((Column("x", "text", str), Column("y", "text", str)), [(value, "end")])
+    ).decode()
     (_, row) = csv.reader(io.StringIO(text, newline=""))
     assert row[1] == "end"
     return row[0]
@@ -95,7 +117,8 @@ def test_csv_lines_end_with_crlf() -> None:
     assert as_csv(Table((Column("x", "integer", str),), [(1,), (2,)])) == b"x\r\n1\r\n2\r\n"
 
 
-# ---- formats ---------------------------------------------------------------------------------------------------------
+# ---- formats
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_formats_that_there_are() -> None:
@@ -106,7 +129,12 @@ def test_the_formats_that_there_are() -> None:
 
 @pytest.mark.parametrize(
     ("name", "table"),
-    [("stages", stage_table), ("servers", server_table), ("replicas", replica_table), ("requests", request_table)],
+    [
+        ("stages", stage_table),
+        ("servers", server_table),
+        ("replicas", replica_table),
+        ("requests", request_table),
+    ],
 )
 def test_one_file_holds_the_table_requested_and_a_folder_all(name: Any, table: Any) -> None:
     assert FORMATS["csv"].document(run(), name) == as_csv(table(run()))

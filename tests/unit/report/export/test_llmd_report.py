@@ -45,7 +45,9 @@ from unit.report.export.runs import (
 from unit.report.export.split_runs import split_run, split_sample
 
 SCHEMA = json.loads(
-    (Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json").read_text(encoding="utf-8")
+    (Path(__file__).parent / "schemas" / "llm-d_benchmark_report_v0.2.json").read_text(
+        encoding="utf-8"
+    )
 )
 VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
@@ -80,7 +82,9 @@ def test_every_report_fits_the_schema(stage_id: str, within: ExportedRun) -> Non
 
 
 def test_one_of_a_server_that_is_split_fits_it_too() -> None:
-    split = split_run(samples=[split_sample("prefill", running=1.0), split_sample("decode", running=3.0)])
+    split = split_run(
+        samples=[split_sample("prefill", running=1.0), split_sample("decode", running=3.0)]
+    )
     stack = stage_report(CHAT, split)["scenario"]["stack"]
     assert [component["standardized"]["role"] for component in stack] == ["prefill", "decode"]
 
@@ -96,7 +100,10 @@ def test_one_whose_requests_all_failed_fits_it_too() -> None:
     [
         pytest.param(lambda r: r["results"].update(verdict="Valid"), id="unknown-field"),
         pytest.param(lambda r: r["run"].pop("uid"), id="no-uid"),
-        pytest.param(lambda r: aggregate(r)["latency"]["time_to_first_token"].update(units="furlongs"), id="units"),
+        pytest.param(
+            lambda r: aggregate(r)["latency"]["time_to_first_token"].update(units="furlongs"),
+            id="units",
+        ),
     ],
 )
 def test_the_schema_would_notice(spoil: Any) -> None:
@@ -118,7 +125,9 @@ def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: st
     found, vllms = aggregate(stage_report(CHAT))["latency"][field], measured(CHAT).scalars
     assert found["units"] == units
     for name, key in (("mean", "mean"), ("stddev", "std")):
-        assert found[name] == pytest.approx((vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6), name
+        assert found[name] == pytest.approx((vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6), (
+            name
+        )
     assert found["min"] <= found["mean"] <= found["max"]
 
 
@@ -133,11 +142,15 @@ def test_throughputs_are_vllms_own() -> None:
     tokens, seconds = vllms["total_input_tokens"], vllms["duration"]
     assert tokens is not None
     assert seconds is not None
-    assert found["input_token_rate"] == {"units": "tokens/s", "mean": pytest.approx(tokens / seconds, rel=1e-4)}
+    assert found["input_token_rate"] == {
+        "units": "tokens/s",
+        "mean": pytest.approx(tokens / seconds, rel=1e-4),
+    }
 
 
 def test_a_percentile_that_few_requests_cannot_bound_is_left_out() -> None:
-    """Six rounds of four users are too short a stage for any, of gaps too, though there are eleven a request."""
+    """Six rounds of four users are too short a stage for any, of gaps too, though there are eleven
+    a request."""
     for found in aggregate(stage_report(CHAT))["latency"].values():
         assert set(found) == {"units", "mean", "stddev", "min", "max"}
     assert aggregate(stage_report(CHAT))["requests"]["input_length"]["p99p9"] == 64
@@ -147,25 +160,37 @@ def test_requests_of_one_queue_bound_fewer_percentiles_than_independent_ones() -
     """A thousand TTFTs that rise and fall together are worth too few for a p99."""
 
     def statistics(ttft_us: list[int]) -> dict[str, float]:
-        times = {"ttft_us": ttft_us, "e2el_us": [ttft + 5000 for ttft in ttft_us], "output_tokens": [11] * 1000}
+        times = {
+            "ttft_us": ttft_us,
+            "e2el_us": [ttft + 5000 for ttft in ttft_us],
+            "output_tokens": [11] * 1000,
+        }
         stage = record(requests=columns(start_us=[250_000 * i for i in range(1000)], **times))
         samples = latency_samples([stage], users=None, failed=False)
         found: dict[str, float] = latency(pools_of([stage]), samples)["time_to_first_token"]
         return found
 
     alone = statistics([20_000 + i * 619 % 1000 for i in range(1000)])
-    waves = statistics([round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)])
+    waves = statistics(
+        [round(100_000 + 90_000 * math.sin(i / 20)) + i * 619 % 1000 for i in range(1000)]
+    )
     assert [alone["p50"], alone["p99"]] == pytest.approx([0.0205, 0.02099], abs=1e-5)
     assert "p50" in waves
     assert "p99" not in waves
 
 
 def test_an_unmeasured_value_is_absent() -> None:
-    assert set(aggregate(stage_report(FIRST))["latency"]) == {"time_to_first_token", "request_latency"}
+    assert set(aggregate(stage_report(FIRST))["latency"]) == {
+        "time_to_first_token",
+        "request_latency",
+    }
 
 
 def test_server_and_load_in_standard_words_and_in_their_own() -> None:
-    (server,), load = stage_report(CAPPED)["scenario"]["stack"], stage_report(CAPPED)["scenario"]["load"]
+    (server,), load = (
+        stage_report(CAPPED)["scenario"]["stack"],
+        stage_report(CAPPED)["scenario"]["load"],
+    )
     assert server["standardized"] == {
         "kind": "inference_engine",
         "tool": "vllm",
@@ -173,7 +198,11 @@ def test_server_and_load_in_standard_words_and_in_their_own() -> None:
         "role": "replica",
         "replicas": 1,
         "model": {"name": "Qwen/Qwen3-4B"},
-        "accelerator": {"model": GPU, "count": 2, "parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1}},
+        "accelerator": {
+            "model": GPU,
+            "count": 2,
+            "parallelism": {"tp": 2, "pp": 1, "dp": 1, "ep": 1},
+        },
     }
     assert server["native"]["args"] == {
         "--served-model-name": "qwen",
@@ -209,7 +238,10 @@ def test_the_hardware_of_an_endpoint_is_unknown() -> None:
 
 
 def test_equal_configurations_have_equal_ids() -> None:
-    ids = {stage_id: stage_report(stage_id)["scenario"]["load"]["metadata"]["cfg_id"] for stage_id in STAGES}
+    ids = {
+        stage_id: stage_report(stage_id)["scenario"]["load"]["metadata"]["cfg_id"]
+        for stage_id in STAGES
+    }
     assert ids[STAGES[0]] == ids[STAGES[3]]
     assert len(set(ids.values())) == 3
 
@@ -229,15 +261,23 @@ def test_verdict_and_findings_are_in_description_and_keywords() -> None:
     judged = run(measured(CHAT), of_status=status([row(CELLS[0], "Suspect", ["Drift"])]))
     found = stage_report(CHAT, judged)["run"]
     assert found["keywords"] == ["benchrun", "verdict=Suspect", "finding=Drift"]
-    assert found["description"] == "Qwen/Qwen3-4B chat/concurrency=4/r1 [lab/nightly]: Suspect (Drift)"
+    assert (
+        found["description"] == "Qwen/Qwen3-4B chat/concurrency=4/r1 [lab/nightly]: Suspect (Drift)"
+    )
 
 
 def test_what_the_server_said_is_there_and_nothing_else() -> None:
-    found = stage_report(CHAT, run(samples=[server_sample(CHAT, running=3.0, waiting=None, kv_cache=0.25)]))["results"]
+    found = stage_report(
+        CHAT, run(samples=[server_sample(CHAT, running=3.0, waiting=None, kv_cache=0.25)])
+    )["results"]
     (component,) = found["observability"]["components"]
     assert component["component_label"] == "server"
     assert component["aggregate"]["running_requests"] == {"units": "count", "mean": 3.0, "max": 3.0}
-    assert component["aggregate"]["kv_cache_usage"] == {"units": "percent", "mean": 25.0, "max": 25.0}
+    assert component["aggregate"]["kv_cache_usage"] == {
+        "units": "percent",
+        "mean": 25.0,
+        "max": 25.0,
+    }
     assert "waiting_requests" not in component["aggregate"]
 
 
@@ -262,23 +302,39 @@ def figures(**known: float) -> RoleFigures:
             {"kv_cache_mean_percent": 25.0, "kv_cache_max_percent": 31.0},
         ),
         ("cache_hit_rate", {"units": "percent", "mean": 0.0}, {"prefix_hit_percent": 0.0}),
-        ("running_requests", {"units": "count", "mean": 3.0, "max": 4.0}, {"running_mean": 3.0, "running_max": 4.0}),
-        ("waiting_requests", {"units": "count", "mean": 1.0, "max": 2.0}, {"waiting_mean": 1.0, "waiting_max": 2.0}),
+        (
+            "running_requests",
+            {"units": "count", "mean": 3.0, "max": 4.0},
+            {"running_mean": 3.0, "running_max": 4.0},
+        ),
+        (
+            "waiting_requests",
+            {"units": "count", "mean": 1.0, "max": 2.0},
+            {"waiting_mean": 1.0, "waiting_max": 2.0},
+        ),
         ("preemptions", {"units": "count", "mean": 7.0}, {"preemptions": 7.0}),
     ],
 )
-def test_what_a_metrics_page_said_has_its_field_and_unit(field: str, value: Any, known: dict[str, float]) -> None:
+def test_what_a_metrics_page_said_has_its_field_and_unit(
+    field: str, value: Any, known: dict[str, float]
+) -> None:
     assert resources(figures(**known)) == {field: value}
 
 
-@pytest.mark.parametrize("known", [{}, {"kv_cache_max_percent": 31.0}, {"running_max": 4.0}, {"waiting_max": 2.0}])
+@pytest.mark.parametrize(
+    "known", [{}, {"kv_cache_max_percent": 31.0}, {"running_max": 4.0}, {"waiting_max": 2.0}]
+)
 def test_without_a_mean_there_is_no_figure(known: dict[str, float]) -> None:
     assert resources(figures(**known)) == {}
 
 
 def test_lengths_are_those_of_answered_requests() -> None:
     mixed = columns(
-        ttft_us=(1, 1, 1), e2el_us=(2, 2, 2), output_tokens=(10, 20, 99), input_tokens=(5, 7, 99), ok=(1, 1, 0)
+        ttft_us=(1, 1, 1),
+        e2el_us=(2, 2, 2),
+        output_tokens=(10, 20, 99),
+        input_tokens=(5, 7, 99),
+        ok=(1, 1, 0),
     )
     section = requests(record(requests=mixed))
     assert (section["total"], section["failures"]) == (3, 1)
@@ -286,7 +342,10 @@ def test_lengths_are_those_of_answered_requests() -> None:
         name: [section[name][key] for key in ("mean", "min", "p50", "max", "units")]
         for name in ("input_length", "output_length")
     }
-    assert shown == {"input_length": [6.0, 5.0, 6.0, 7.0, "count"], "output_length": [15.0, 10.0, 15.0, 20.0, "count"]}
+    assert shown == {
+        "input_length": [6.0, 5.0, 6.0, 7.0, "count"],
+        "output_length": [15.0, 10.0, 15.0, 20.0, "count"],
+    }
     assert set(section["input_length"]) == {
         *("units", "mean", "stddev", "min", "max"),
         *("p0p1", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99", "p99p9"),
@@ -314,22 +373,35 @@ def load(exported: Any) -> dict[str, Any]:
 def test_lengths_that_vary_are_reported_by_mean_and_range() -> None:
     whole = measured(CHAT)
     varied = whole.model_copy(
-        update={"requests": whole.requests.model_copy(update={"input_tokens": tuple(range(10, 34))})}
+        update={
+            "requests": whole.requests.model_copy(update={"input_tokens": tuple(range(10, 34))})
+        }
     )
     section = load(run(varied))
-    assert section["input_seq_len"] == {"distribution": "other", "value": 21.5, "min": 10, "max": 33}
+    assert section["input_seq_len"] == {
+        "distribution": "other",
+        "value": 21.5,
+        "min": 10,
+        "max": 33,
+    }
     assert section["output_seq_len"] == {"distribution": "fixed", "value": 12}
 
 
 def test_answers_that_may_end_early_have_no_length_that_was_requested() -> None:
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     body["workloads"][0]["ignoreEOS"] = False
-    assert "output_seq_len" not in load(run(measured(CHAT), of_spec=type(spec()).model_validate(body)))
+    assert "output_seq_len" not in load(
+        run(measured(CHAT), of_spec=type(spec()).model_validate(body))
+    )
 
 
 @pytest.mark.parametrize(
     ("model", "server"),
-    [("none", {"gpu": None, "gpus": 0}), ("unknown", {"gpu": None, "gpus": 2}), ("H100", {"gpu": "H100", "gpus": 2})],
+    [
+        ("none", {"gpu": None, "gpus": 0}),
+        ("unknown", {"gpu": None, "gpus": 2}),
+        ("H100", {"gpu": "H100", "gpus": 2}),
+    ],
 )
 def test_an_accelerator_is_named_unknown_or_none(model: str, server: dict[str, Any]) -> None:
     exported = run(measured(CHAT), of_status=status(**server))
@@ -360,13 +432,19 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
             role,
             replicas,
         )
-        assert (standardized["accelerator"]["count"], standardized["accelerator"]["parallelism"]) == (2, parallelism)
+        assert (
+            standardized["accelerator"]["count"],
+            standardized["accelerator"]["parallelism"],
+        ) == (2, parallelism)
     assert "--enforce-eager" in prefill["native"]["args"]
     assert prefill["metadata"]["cfg_id"] != decode["metadata"]["cfg_id"]
     labels = ["prefill", "decode"]
     results = found["results"]
     assert [each["component_label"] for each in results["component_health"]] == labels
-    components = {each["component_label"]: each["aggregate"] for each in results["observability"]["components"]}
+    components = {
+        each["component_label"]: each["aggregate"]
+        for each in results["observability"]["components"]
+    }
     assert sorted(components) == sorted(labels)
     assert components["decode"]["running_requests"]["mean"] == 3
 
@@ -374,7 +452,9 @@ def test_a_server_that_is_split_is_two_components_with_gpus_and_figures_of_their
 def test_without_a_version_the_image_stands_for_it_and_at_an_endpoint_nothing() -> None:
     silent = (edge().model_copy(update={"version": None}),)
     ours = run(measured(CHAT, servers=silent), of_status=status(version=None))
-    theirs = run(measured(CHAT, servers=silent), of_status=status(version=None), of_spec=endpoint_spec())
+    theirs = run(
+        measured(CHAT, servers=silent), of_status=status(version=None), of_spec=endpoint_spec()
+    )
     versions = [
         scenario(exported, exported.stages[0])["stack"][0]["standardized"]["tool_version"]
         for exported in (ours, theirs)
@@ -395,4 +475,7 @@ def test_a_verdict_without_findings_stands_alone() -> None:
     exported = run(measured(CHAT), of_status=status([row(CELLS[0], "Valid")]))
     section = report(exported, exported.stages[0])["run"]
     assert section["description"].endswith("]: Valid")
-    assert (section["keywords"], section["uid"]) == (["benchrun", "verdict=Valid"], f"{exported.uid}/{CHAT}")
+    assert (section["keywords"], section["uid"]) == (
+        ["benchrun", "verdict=Valid"],
+        f"{exported.uid}/{CHAT}",
+    )

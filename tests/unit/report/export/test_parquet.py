@@ -8,7 +8,12 @@ from typing import Any
 import pyarrow
 import pyarrow.parquet
 import pytest
-from benchrun.report.export.csv_parquet import replica_table, request_table, server_table, stage_table
+from benchrun.report.export.csv_parquet import (
+    replica_table,
+    request_table,
+    server_table,
+    stage_table,
+)
 from benchrun.report.export.encoders import RUN_KEY, NotExportable, Table, as_parquet
 from unit.report.export.runs import CELLS, CHAT, FIRST, UID, failing, measured, row, run, status
 
@@ -30,8 +35,13 @@ def test_values_come_back_as_they_were(make: Any) -> None:
 
 
 def test_a_column_has_its_type_even_where_all_is_unknown() -> None:
-    types = {field.name: str(field.type) for field in back(stage_table(run(failing(CHAT, failed=24)))).schema}
-    assert {name: types[name] for name in ("mean_ttft_ms", "completed", "findings", "began", "stage")} == {
+    types = {
+        field.name: str(field.type)
+        for field in back(stage_table(run(failing(CHAT, failed=24)))).schema
+    }
+    assert {
+        name: types[name] for name in ("mean_ttft_ms", "completed", "findings", "began", "stage")
+    } == {
         "mean_ttft_ms": "double",
         "completed": "int64",
         "findings": "list<element: string>",

@@ -6,7 +6,17 @@ from benchrun.report.export.encoders import Value
 from benchrun.report.export.formats import ExportedRun
 from benchrun_client.contract import START_TIME, ServerEdge
 from unit.measure.records import edge
-from unit.report.export.runs import CHAT, STAGES, UID, measured, rows, run, server_sample, spec, status
+from unit.report.export.runs import (
+    CHAT,
+    STAGES,
+    UID,
+    measured,
+    rows,
+    run,
+    server_sample,
+    spec,
+    status,
+)
 from unit.report.export.split_runs import split_run, split_sample
 
 A, B = "10.0.0.1:8000", "10.0.0.2:8000"
@@ -44,13 +54,21 @@ def replica_samples(*, started: tuple[float, float] = (1000.0, 2000.0)) -> list[
     """Two of the pod that began first, one of the other, in no order of the addresses."""
     first, second = started
     return [
-        server_sample(CHAT, pod="server-b", start_time=second, running=1.0, waiting=0.0, kv_cache=0.125),
-        server_sample(CHAT, pod="server-a", start_time=first, running=3.0, waiting=4.0, kv_cache=0.5),
-        server_sample(CHAT, pod="server-a", start_time=first, running=5.0, waiting=0.0, kv_cache=0.25),
+        server_sample(
+            CHAT, pod="server-b", start_time=second, running=1.0, waiting=0.0, kv_cache=0.125
+        ),
+        server_sample(
+            CHAT, pod="server-a", start_time=first, running=3.0, waiting=4.0, kv_cache=0.5
+        ),
+        server_sample(
+            CHAT, pod="server-a", start_time=first, running=5.0, waiting=0.0, kv_cache=0.25
+        ),
     ]
 
 
-def two(*, servers: tuple[ServerEdge, ...] | None = None, samples: list[Sample] | None = None) -> ExportedRun:
+def two(
+    *, servers: tuple[ServerEdge, ...] | None = None, samples: list[Sample] | None = None
+) -> ExportedRun:
     return run(
         measured(CHAT, servers=edges() if servers is None else servers),
         of_spec=spec(server={"image": "vllm/vllm-openai:v0.32.0", "replicas": 2}),
@@ -64,7 +82,10 @@ def by_address(exported: ExportedRun) -> dict[str, dict[str, Value]]:
 
 
 def values_of(exported: ExportedRun, *names: str) -> dict[str, tuple[Value, ...]]:
-    return {address: tuple(each[name] for name in names) for address, each in by_address(exported).items()}
+    return {
+        address: tuple(each[name] for name in names)
+        for address, each in by_address(exported).items()
+    }
 
 
 def test_every_server_tells_its_own_counts_and_means() -> None:
@@ -99,7 +120,15 @@ def test_what_a_server_did_not_say_is_unknown_and_never_zero() -> None:
 
 def test_a_server_without_a_request_has_counts_of_zero_and_no_mean() -> None:
     idle = edge(B, before={START_TIME: 2000.0}, rises={})
-    assert values_of(two(servers=(edges()[0], idle)), *COUNTS, *MEANS)[B] == (0, 0, 0, None, None, None, 0.0)
+    assert values_of(two(servers=(edges()[0], idle)), *COUNTS, *MEANS)[B] == (
+        0,
+        0,
+        0,
+        None,
+        None,
+        None,
+        0.0,
+    )
 
 
 def test_a_restarted_server_has_no_counter_difference() -> None:

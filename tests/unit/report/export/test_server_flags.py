@@ -15,9 +15,15 @@ from unit.report.export.split_runs import split_run, split_status
         pytest.param(["/models/m", "--port=8000"], {"--port": "8000"}, id="equals"),
         pytest.param(["--max-model-len", "4096"], {"--max-model-len": "4096"}, id="next-word"),
         pytest.param(
-            ["--enforce-eager", "--seed", "-1"], {"--enforce-eager": None, "--seed": "-1"}, id="switch-and-number"
+            ["--enforce-eager", "--seed", "-1"],
+            {"--enforce-eager": None, "--seed": "-1"},
+            id="switch-and-number",
         ),
-        pytest.param(["--max_model_len=1", "--max-model-len=2"], {"--max-model-len": "2"}, id="the-last-holds"),
+        pytest.param(
+            ["--max_model_len=1", "--max-model-len=2"],
+            {"--max-model-len": "2"},
+            id="the-last-holds",
+        ),
         pytest.param(["-tp", "4"], {"--tensor-parallel-size": "4"}, id="short"),
         pytest.param(["--port=8000", "stray"], {"--port": "8000"}, id="stray-word"),
     ],
@@ -52,7 +58,11 @@ def test_parallelism(args: list[str], expected: tuple[int, ...]) -> None:
         pytest.param(["--a=1", "-5"], {"--a": "1"}, id="a-number-of-no-flag"),
         pytest.param(["--a=1", "--a"], {"--a": None}, id="a-switch-after-a-value"),
         pytest.param(["--a_b_c", "d_e"], {"--a-b-c": "d_e"}, id="values-keep-their-underscores"),
-        pytest.param(["-pp=2", "-dp", "3"], {"--pipeline-parallel-size": "2", "--data-parallel-size": "3"}, id="short"),
+        pytest.param(
+            ["-pp=2", "-dp", "3"],
+            {"--pipeline-parallel-size": "2", "--data-parallel-size": "3"},
+            id="short",
+        ),
         pytest.param(["-tpx=2"], {"--tpx": "2"}, id="nearly-short"),
     ],
 )
@@ -60,7 +70,11 @@ def test_words_become_flags(args: list[str], expected: dict[str, str | None]) ->
     assert parsed(args) == expected
 
 
-@given(st.dictionaries(st.from_regex(r"--[a-z][a-z0-9-]{0,12}", fullmatch=True), st.text(max_size=8), max_size=6))
+@given(
+    st.dictionaries(
+        st.from_regex(r"--[a-z][a-z0-9-]{0,12}", fullmatch=True), st.text(max_size=8), max_size=6
+    )
+)
 def test_what_is_written_with_equals_is_read_back(flags: dict[str, str]) -> None:
     assert parsed([f"{name}={value}" for name, value in flags.items()]) == flags
 
@@ -77,9 +91,15 @@ def test_a_size_that_is_no_number_counts_as_not_given(value: str | None) -> None
 
 @pytest.mark.parametrize(
     ("args", "expert"),
-    [(["-tp=4"], 1), (["-tp=4", "--enable-expert-parallel"], 4), (["-dp=2", "--enable-expert-parallel"], 2)],
+    [
+        (["-tp=4"], 1),
+        (["-tp=4", "--enable-expert-parallel"], 4),
+        (["-dp=2", "--enable-expert-parallel"], 2),
+    ],
 )
-def test_experts_are_spread_over_tensor_and_data_ranks_where_requested(args: list[str], expert: int) -> None:
+def test_experts_are_spread_over_tensor_and_data_ranks_where_requested(
+    args: list[str], expert: int
+) -> None:
     assert parallelism_of(parsed(args))["ep"] == expert
 
 

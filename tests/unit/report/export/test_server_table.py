@@ -60,19 +60,31 @@ def test_every_role_of_a_stage_has_a_row_with_its_own_figures() -> None:
         "decode": 500.0,
         "proxy": None,
     }
-    assert (found["prefill"]["gpu_memory_max_mib"], found["decode"]["sm_clock_mean_mhz"]) == (70_000.0, 1_500.0)
+    assert (found["prefill"]["gpu_memory_max_mib"], found["decode"]["sm_clock_mean_mhz"]) == (
+        70_000.0,
+        1_500.0,
+    )
 
 
 def test_what_decode_fetched_and_what_failed_on_the_way() -> None:
     decode = roles(split_run())["decode"]
-    assert (decode["fetched_tokens"], decode["fetched_percent"], decode["transfer_failures"]) == (768.0, 50.0, 3.0)
+    assert (decode["fetched_tokens"], decode["fetched_percent"], decode["transfer_failures"]) == (
+        768.0,
+        50.0,
+        3.0,
+    )
 
 
 def test_the_proxy_row_has_its_added_latency_only() -> None:
     found = roles(split_run(samples=READ))
-    assert (found["proxy"]["proxy_added_mean_ms"], found["decode"]["proxy_added_mean_ms"]) == (2.0, None)
+    assert (found["proxy"]["proxy_added_mean_ms"], found["decode"]["proxy_added_mean_ms"]) == (
+        2.0,
+        None,
+    )
     assert found["proxy"]["proxy_cpu_cores"] == 0.0
-    assert [found["proxy"][name] for name in ("preemptions", "coverage_percent", "kv_cache_tokens")] == [None] * 3
+    assert [
+        found["proxy"][name] for name in ("preemptions", "coverage_percent", "kv_cache_tokens")
+    ] == [None] * 3
 
 
 def test_each_role_has_its_hardware_and_version() -> None:
@@ -111,6 +123,8 @@ def test_of_an_endpoint_only_what_it_says_itself_is_known() -> None:
 
 
 def test_a_role_that_the_status_does_not_have_has_a_row() -> None:
-    whole = run(measured(CHAT), of_status=BenchmarkRunStatus(), samples=[server_sample(CHAT, running=3.0)])
+    whole = run(
+        measured(CHAT), of_status=BenchmarkRunStatus(), samples=[server_sample(CHAT, running=3.0)]
+    )
     (row,) = rows(server_table(whole))
     assert (row["role"], row["running_mean"], row["replicas"]) == ("server", 3.0, None)

@@ -44,7 +44,8 @@ def read(content: bytes) -> list[dict[str, str]]:
     return list(csv.DictReader(io.StringIO(content.decode(), newline="")))
 
 
-# ---- stages ----------------------------------------------------------------------------------------------------------
+# ---- stages
+# ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("stage_id", [CHAT, CAPPED])
@@ -69,7 +70,9 @@ def test_under_a_cap_the_wait_in_the_client_has_columns_of_its_own() -> None:
     ours, columns = stages()[CAPPED], measured(CAPPED).requests
     for latency, column in (("ttft", columns.ttft_us), ("e2el", columns.e2el_us)):
         since_due = mean(map(add, column, columns.queue_us)) / 1000
-        assert ours[f"mean_{latency}_including_client_queue_ms"] == pytest.approx(since_due, rel=6e-5)
+        assert ours[f"mean_{latency}_including_client_queue_ms"] == pytest.approx(
+            since_due, rel=6e-5
+        )
         assert since_due > mean(column) / 1000 + 10
     assert stages()[CHAT]["mean_e2el_including_client_queue_ms"] is None
 
@@ -84,7 +87,8 @@ def test_what_was_not_measured_is_none_where_vllm_says_0() -> None:
 def test_a_row_tells_what_was_measured_and_where() -> None:
     chat = stages()[CHAT]
     assert {
-        name: chat[name] for name in ("namespace", "run", "load_point", "repeat", "gpu", "gpus", "max_concurrency")
+        name: chat[name]
+        for name in ("namespace", "run", "load_point", "repeat", "gpu", "gpus", "max_concurrency")
     } == {
         "namespace": "lab",
         "run": "nightly",
@@ -115,7 +119,9 @@ def test_what_the_servers_said_meanwhile() -> None:
 
 
 def test_what_the_gpus_did_and_what_their_energy_brought() -> None:
-    samples = renewed(partial(server_sample, CHAT), watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0)
+    samples = renewed(
+        partial(server_sample, CHAT), watts=400.0, gpu_memory_mib=71_000.0, sm_clock_mhz=1_755.0
+    )
     row = stages(run(samples=samples))
     chat = row[CHAT]
     assert [chat[name] for name in GPU_FIGURES] == [400.0, 71_000.0, 1_755.0]
@@ -126,7 +132,9 @@ def test_what_the_gpus_did_and_what_their_energy_brought() -> None:
 def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> None:
     exported = partial(renewed, split_sample)
     prefill = exported(watts=300.0, role="prefill", gpu_memory_mib=70_000.0, sm_clock_mhz=2_000.0)
-    decode = exported(watts=500.0, role="decode", running=4.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0)
+    decode = exported(
+        watts=500.0, role="decode", running=4.0, gpu_memory_mib=60_000.0, sm_clock_mhz=1_500.0
+    )
     both = stages(split_run(samples=[*prefill, *decode]))[CHAT]
     assert [both[name] for name in GPU_FIGURES] == [800.0, 70_000.0, 1_750.0]
     assert both["output_tokens_per_joule"] == 5 / 800
@@ -143,7 +151,10 @@ def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
         stage = found[stage_id]
         assert (stage["currency"], stage["cost_per_hour"]) == ("EUR", 3600.0)
         for tokens, rate in (("output", "output"), ("total", "total_token")):
-            cost, a_second = stage[f"cost_per_million_{tokens}_tokens"], stage[throughput.format(rate)]
+            cost, a_second = (
+                stage[f"cost_per_million_{tokens}_tokens"],
+                stage[throughput.format(rate)],
+            )
             assert cost == pytest.approx(1e6 / float(str(a_second)), rel=1e-4)
 
 
@@ -163,12 +174,18 @@ def test_a_stage_whose_requests_all_failed_has_counts_and_no_latency() -> None:
     assert [gone[f"mean_{latency}_ms"] for latency in LATENCIES] == [None] * 4
 
 
-# ---- requests --------------------------------------------------------------------------------------------------------
+# ---- requests
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_a_row_a_request_gives_the_figures_of_its_stage() -> None:
     table = rows(request_table(run()))
-    assert [sum(each["stage"] == stage_id for each in table) for stage_id in STAGES] == [24, 24, 8, 24]
+    assert [sum(each["stage"] == stage_id for each in table) for stage_id in STAGES] == [
+        24,
+        24,
+        8,
+        24,
+    ]
     chat, vllms = [each for each in table if each["stage"] == CHAT], measured(CHAT).scalars
     for latency in ("ttft", "tpot", "e2el"):
         values = [each[f"{latency}_ms"] for each in chat]
@@ -190,7 +207,8 @@ def test_one_token_has_no_time_between_tokens() -> None:
     assert {each["output_tokens"] for each in first} == {1}
 
 
-# ---- CSV -------------------------------------------------------------------------------------------------------------
+# ---- CSV
+# -------------------------------------------------------------------------------------------------------------
 
 
 def test_csv_is_read_back_value_for_value() -> None:
@@ -206,7 +224,10 @@ def test_csv_is_read_back_value_for_value() -> None:
                 assert float(text) == value
             elif column.kind == "text":
                 assert text == value
-    assert (back[0]["findings"], back[0]["began"]) == ("Drift;TooFewSamples", "2027-01-15T08:00:00.250000Z")
+    assert (back[0]["findings"], back[0]["began"]) == (
+        "Drift;TooFewSamples",
+        "2027-01-15T08:00:00.250000Z",
+    )
     assert list(back[0]) == [column.name for column in table.columns]
 
 
@@ -217,7 +238,8 @@ def test_flags_are_words_and_unknown_ones_are_empty() -> None:
 
 def test_a_table_without_rows_still_has_its_head() -> None:
     none = ExportedRun(
-        **{name: getattr(run(), name) for name in ("namespace", "name", "uid", "spec", "status")}, stages=()
+        **{name: getattr(run(), name) for name in ("namespace", "name", "uid", "spec", "status")},
+        stages=(),
     )
     assert read(as_csv(stage_table(none))) == []
     assert as_csv(stage_table(none)).startswith(b"namespace,run,run_uid,stage,")

@@ -1,4 +1,5 @@
-"""The files of `vllm bench serve`: vLLM's own figures, the requests behind them, and the mark of the judge."""
+"""The files of `vllm bench serve`: vLLM's own figures, the requests behind them, and the mark of
+the judge."""
 
 import json
 from statistics import mean, median
@@ -44,8 +45,18 @@ def test_the_summary_is_the_list_of_runs_without_their_requests() -> None:
     summaries = json.loads(files["chat-concurrency=4/summary.json"])
     whole = [json.loads(files[f"chat-concurrency=4/run={n}.json"]) for n in (0, 1)]
     lists = {name for name, value in whole[0].items() if isinstance(value, list)}
-    assert lists == {"input_lens", "output_lens", "ttfts", "latencies", "start_times", "queue_times", "errors"}
-    assert summaries == [{name: value for name, value in each.items() if name not in lists} for each in whole]
+    assert lists == {
+        "input_lens",
+        "output_lens",
+        "ttfts",
+        "latencies",
+        "start_times",
+        "queue_times",
+        "errors",
+    }
+    assert summaries == [
+        {name: value for name, value in each.items() if name not in lists} for each in whole
+    ]
     assert [each["run_number"] for each in summaries] == [0, 1]
 
 
@@ -79,7 +90,9 @@ def test_starts_are_instants() -> None:
 
 def test_the_summary_has_vllms_text_fields() -> None:
     row = summary(run(), stage(CHAT))
-    assert {name: row[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")} == {
+    assert {
+        name: row[name] for name in ("backend", "endpoint_type", "model_id", "tokenizer_id", "date")
+    } == {
         "backend": "openai",
         "endpoint_type": "openai",
         "model_id": "Qwen/Qwen3-4B",
@@ -117,10 +130,17 @@ def test_verdict_and_findings_travel_along() -> None:
     rows = [row(CELLS[0], "Suspect", ["Drift", "TooFewSamples"])]
     suspect = run(measured(CHAT), of_status=status(rows))
     found = summary(suspect, suspect.stages[0])
-    assert (found["benchrun_verdict"], found["benchrun_findings"]) == ("Suspect", "Drift,TooFewSamples")
+    assert (found["benchrun_verdict"], found["benchrun_findings"]) == (
+        "Suspect",
+        "Drift,TooFewSamples",
+    )
     assert found["benchrun_run"] == "lab/nightly"
     # 24 requests of 4 users are six rounds: too few to bound even the median.
-    assert found["benchrun_uncertain"].split(",")[:3] == ["p50_ttft_ms", "p90_ttft_ms", "p99_ttft_ms"]
+    assert found["benchrun_uncertain"].split(",")[:3] == [
+        "p50_ttft_ms",
+        "p90_ttft_ms",
+        "p99_ttft_ms",
+    ]
 
 
 def test_gpus_of_an_endpoint_are_not_known() -> None:

@@ -6,13 +6,21 @@ from typing import Any
 
 from benchrun.api import BenchmarkRunSpec, Bottleneck, Finding, ServerStatus, Waiting
 from benchrun.observe import Run
-from benchrun.report.html import Chart, Charts, ChartSpec, Element, Fold, Prose, Reported, Section, Table
+from benchrun.report.html import (
+    Chart,
+    Charts,
+    ChartSpec,
+    Element,
+    Fold,
+    Prose,
+    Reported,
+    Section,
+    Table,
+)
 from benchrun.report.html.page import page
 from report_kit.simulated_run import SimulatedRun, held_against, simulated_run
 
-HOSTILE = (
-    """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> {{ 7*7 }} {% raw %} "'&amp; javascript:"""
-)
+HOSTILE = """</pre></style><script>alert("x")</script><img src=x onerror=alert(1)> {{ 7*7 }} {% raw %} "'&amp; javascript:"""
 RATES = ("2", "8", "12", "16", "20", "inf")
 
 
@@ -20,14 +28,20 @@ RATES = ("2", "8", "12", "16", "20", "inf")
 def measured() -> SimulatedRun:
     """Six load points from a tenth of the capacity to more than there is, twice each."""
     return simulated_run(
-        "measured", rates=RATES, repeats=2, requests=200, objectives=[{"metric": "TTFT", "maxMilliseconds": 200}]
+        "measured",
+        rates=RATES,
+        repeats=2,
+        requests=200,
+        objectives=[{"metric": "TTFT", "maxMilliseconds": 200}],
     )
 
 
 @cache
 def compared() -> SimulatedRun:
     """The same held against a slower server."""
-    return held_against(measured(), simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2))
+    return held_against(
+        measured(), simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2)
+    )
 
 
 def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
@@ -65,10 +79,19 @@ def hostile() -> Reported:
         for row in run.status.results
     ]
     server = ServerStatus(
-        role="server", image=HOSTILE, node=HOSTILE, args=[HOSTILE], reported={HOSTILE: HOSTILE}, version=HOSTILE[:100]
+        role="server",
+        image=HOSTILE,
+        node=HOSTILE,
+        args=[HOSTILE],
+        reported={HOSTILE: HOSTILE},
+        version=HOSTILE[:100],
     )
-    run = with_status(run, findings=[finding], results=rows, servers=[server], message=HOSTILE, log_tail=HOSTILE)
-    declared = replace(run.declared, name=HOSTILE, namespace=HOSTILE, spec={"model": {"name": HOSTILE}})
+    run = with_status(
+        run, findings=[finding], results=rows, servers=[server], message=HOSTILE, log_tail=HOSTILE
+    )
+    declared = replace(
+        run.declared, name=HOSTILE, namespace=HOSTILE, spec={"model": {"name": HOSTILE}}
+    )
     return replace(run, declared=declared, spec=spec, notes=(HOSTILE,))
 
 
@@ -103,7 +126,11 @@ def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
     while stack:
         each = stack.pop()
         if isinstance(each, dict):
-            found += each.get("values", []) if isinstance(each.get("values"), list) and _is_data(each) else []
+            found += (
+                each.get("values", [])
+                if isinstance(each.get("values"), list) and _is_data(each)
+                else []
+            )
             stack += each.values()
         elif isinstance(each, list | tuple):
             stack += each
@@ -116,7 +143,9 @@ def _is_data(each: dict[str, Any]) -> bool:
 
 def _flat(blocks: tuple[Element, ...]) -> list[Element]:
     return [
-        each for block in blocks for each in ([block, *_flat(block.elements)] if isinstance(block, Fold) else [block])
+        each
+        for block in blocks
+        for each in ([block, *_flat(block.elements)] if isinstance(block, Fold) else [block])
     ]
 
 

@@ -14,23 +14,40 @@ _TEXTS = ("name", "reason", "run", "message")
 OBJECTIVES = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500}]
 
 
-def _measured(speed: float, *, running: float, kv_cache: float, hits: float = 0.0, verdict: str = "Valid") -> Measured:
-    """A variant so many times as fast as another; at 64 users it gives twice the throughput for more latency."""
-    few = {"RequestThroughput": 9.4 * speed, "OutputThroughput": 1200 * speed, "TotalTokenThroughput": 10_800 * speed}
-    slow = {"MeanTTFT": 43 / speed, "MeanTPOT": 11 / speed, "MeanITL": 11.2 / speed, "MeanE2EL": 1440 / speed}
-    many = {name: 2 * value for name, value in few.items()} | {name: 1.6 * value for name, value in slow.items()}
+def _measured(
+    speed: float, *, running: float, kv_cache: float, hits: float = 0.0, verdict: str = "Valid"
+) -> Measured:
+    """A variant so many times as fast as another; at 64 users it gives twice the throughput for
+    more latency."""
+    few = {
+        "RequestThroughput": 9.4 * speed,
+        "OutputThroughput": 1200 * speed,
+        "TotalTokenThroughput": 10_800 * speed,
+    }
+    slow = {
+        "MeanTTFT": 43 / speed,
+        "MeanTPOT": 11 / speed,
+        "MeanITL": 11.2 / speed,
+        "MeanE2EL": 1440 / speed,
+    }
+    many = {name: 2 * value for name, value in few.items()} | {
+        name: 1.6 * value for name, value in slow.items()
+    }
     server = {
         "running_mean": running,
         "waiting_mean": 64 - running,
         "kv_cache_max_percent": kv_cache,
         "prefix_hit_percent": hits,
     }
-    return Measured({**few, **slow}, server, verdict, "Met" if speed >= 1 else "Missed", {CELLS[1]: many})
+    return Measured(
+        {**few, **slow}, server, verdict, "Met" if speed >= 1 else "Missed", {CELLS[1]: many}
+    )
 
 
 @cache
 def several() -> ReportedSweep:
-    """Six variants at two load points on three servers each: faster, slower, alike, doubtful, and one that failed."""
+    """Six variants at two load points on three servers each: faster, slower, alike, doubtful, and
+    one that failed."""
     measured: dict[str, Measured | None] = {
         "baseline": _measured(1.0, running=12, kv_cache=21),
         "prefix-caching": _measured(1.22, running=15, kv_cache=35, hits=46.9),
@@ -51,9 +68,17 @@ def hostile() -> ReportedSweep:
         update={
             "message": HOSTILE,
             "baseline": HOSTILE,
-            "variants": [v.model_copy(update=dict.fromkeys(_TEXTS, HOSTILE)) for v in sweep.status.variants],
-            "results": [r.model_copy(update={"variant": HOSTILE, "reason": HOSTILE}) for r in sweep.status.results],
-            "best": [b.model_copy(update={"variant": HOSTILE, "tied_with": [HOSTILE]}) for b in sweep.status.best],
+            "variants": [
+                v.model_copy(update=dict.fromkeys(_TEXTS, HOSTILE)) for v in sweep.status.variants
+            ],
+            "results": [
+                r.model_copy(update={"variant": HOSTILE, "reason": HOSTILE})
+                for r in sweep.status.results
+            ],
+            "best": [
+                b.model_copy(update={"variant": HOSTILE, "tied_with": [HOSTILE]})
+                for b in sweep.status.best
+            ],
             "front": [p.model_copy(update={"variant": HOSTILE}) for p in sweep.status.front],
         }
     )

@@ -1,4 +1,5 @@
-"""A run whose load was searched, as a page takes it; of what its server did meanwhile nothing was read."""
+"""A run whose load was searched, as a page takes it; of what its server did meanwhile nothing was
+read."""
 
 from dataclasses import replace
 from functools import cache
@@ -20,13 +21,23 @@ OBJECTIVES = [{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 200}]
 def searched() -> Reported:
     """Rates from 4 on, with records that are called by the number of their load."""
     run = simulated_run("searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES)
-    workload = {**run.body["workloads"][0], "load": {"search": {"axis": "RequestRate", "from": "4", "to": "64"}}}
+    workload = {
+        **run.body["workloads"][0],
+        "load": {"search": {"axis": "RequestRate", "from": "4", "to": "64"}},
+    }
     body = {**run.body, "workloads": [workload]}
     answer = SearchResult(
-        workload="chat", axis="rate", outcome="Bracketed", lower="16", upper="18", upper_outcome="Missed",
-        resolution_percent=12.5, probes=len(TRIED), stages=len(TRIED),
+        workload="chat",
+        axis="rate",
+        outcome="Bracketed",
+        lower="16",
+        upper="18",
+        upper_outcome="Missed",
+        resolution_percent=12.5,
+        probes=len(TRIED),
+        stages=len(TRIED),
         sentence="the objectives are met up to 16 requests a second; at 18 they are missed",
-    )  # fmt: skip
+    )
     return replace(
         reported(run),
         declared=Run("lab", run.name, run.uid, 1, body),
@@ -39,7 +50,9 @@ def searched() -> Reported:
 
 def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
     """One after the other as they were tried."""
-    by_rate = {record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records}
+    by_rate = {
+        record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records
+    }
     begin, found = min(record.first_send_unix_us for record in run.records), []
     for number, rate in enumerate(TRIED, start=1):
         record = by_rate[rate]

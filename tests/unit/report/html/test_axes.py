@@ -1,4 +1,5 @@
-"""Axes: linear or logarithmic, with ticks that can be read, and not flattened by one wide interval."""
+"""Axes: linear or logarithmic, with ticks that can be read, and not flattened by one wide
+interval."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -39,7 +40,12 @@ def test_loads_are_logarithmic_where_they_span_much_and_each_has_its_tick() -> N
 
 @pytest.mark.parametrize(
     ("low", "high", "ticks"),
-    [(8, 130, [10, 20, 50, 100]), (1, 100_000, [1, 10, 100, 1_000, 10_000, 100_000]), (30, 40, []), (30, 60, [50])],
+    [
+        (8, 130, [10, 20, 50, 100]),
+        (1, 100_000, [1, 10, 100, 1_000, 10_000, 100_000]),
+        (30, 40, []),
+        (30, 60, [50]),
+    ],
 )
 def test_ticks_of_a_logarithmic_axis_are_round(low: float, high: float, ticks: list[float]) -> None:
     assert log_ticks(low, high) == pytest.approx(ticks)

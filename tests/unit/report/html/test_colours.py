@@ -7,23 +7,44 @@ import pytest
 
 STYLE = (files("benchrun.report.html") / "templates" / "report.css").read_text(encoding="utf-8")
 TEXT = [
-    ("ink", "paper"), ("ink", "card"), ("soft", "paper"), ("soft", "card"), ("link", "paper"), ("link", "card"),
-    ("green", "green-back"), ("amber", "amber-back"), ("red", "red-back"), ("cyan", "cyan-back"), ("soft", "grey-back"),
-    ("ink", "green-back"), ("ink", "amber-back"), ("ink", "red-back"), ("ink", "grey-back"),
-]  # fmt: skip
-DRAWN = [(name, "card") for name in ("blue", "amber", "green", "red", "grey", *(f"ramp-{step}" for step in range(8)))]
+    ("ink", "paper"),
+    ("ink", "card"),
+    ("soft", "paper"),
+    ("soft", "card"),
+    ("link", "paper"),
+    ("link", "card"),
+    ("green", "green-back"),
+    ("amber", "amber-back"),
+    ("red", "red-back"),
+    ("cyan", "cyan-back"),
+    ("soft", "grey-back"),
+    ("ink", "green-back"),
+    ("ink", "amber-back"),
+    ("ink", "red-back"),
+    ("ink", "grey-back"),
+]
+DRAWN = [
+    (name, "card")
+    for name in ("blue", "amber", "green", "red", "grey", *(f"ramp-{step}" for step in range(8)))
+]
 
 
 def colours(scheme: str) -> dict[str, str]:
     """By variable; dark ones override those of light."""
     light, _, rest = STYLE.partition("@media (prefers-color-scheme: dark)")
     found = dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", light))
-    return found if scheme == "light" else found | dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", rest))
+    return (
+        found
+        if scheme == "light"
+        else found | dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6})", rest))
+    )
 
 
 def luminance(colour: str) -> float:
     parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    linear = [
+        part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts
+    ]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 

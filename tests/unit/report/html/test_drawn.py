@@ -29,7 +29,9 @@ def largest() -> SimulatedRun:
     rates = tuple(str(rate) for rate in (1, 2, 4, 6, 8, 10, 12, 14, 16, 18))
     workloads = ("chat", "code", "rag", "search", "summary")
     run = simulated_run("largest", rates=rates, workloads=workloads, repeats=4, requests=60)
-    before = simulated_run("before", rates=rates, workloads=workloads, repeats=4, requests=8, slowness=1.1)
+    before = simulated_run(
+        "before", rates=rates, workloads=workloads, repeats=4, requests=8, slowness=1.1
+    )
     return held_against(run, before)
 
 
@@ -51,7 +53,9 @@ def test_colours_are_those_of_the_page_in_both_schemes() -> None:
     for chart in (chart for section in sections for chart in charts_of(_section(section))):
         svg = drawn(chart.spec)
         assert "var(--" in svg
-        assert not any(f'{paint}="#' in svg or f'{paint}="rgb' in svg for paint in ("fill", "stroke"))
+        assert not any(
+            f'{paint}="#' in svg or f'{paint}="rgb' in svg for paint in ("fill", "stroke")
+        )
 
 
 def test_points_and_stages_say_what_they_are() -> None:

@@ -25,7 +25,22 @@ ALLOWED = {
         "article",
         "details",
     ),
-    *("a", "p", "h1", "h2", "h3", "ul", "li", "div", "span", "strong", "pre", "summary", "figure", "figcaption"),
+    *(
+        "a",
+        "p",
+        "h1",
+        "h2",
+        "h3",
+        "ul",
+        "li",
+        "div",
+        "span",
+        "strong",
+        "pre",
+        "summary",
+        "figure",
+        "figcaption",
+    ),
     *("table", "caption", "thead", "tbody", "tr", "th", "td", "dl", "dt", "dd"),
     *("svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clippath"),
 }
@@ -59,8 +74,17 @@ def page() -> str:
 
 def test_sections_come_in_the_order_in_which_they_are_read(page: str) -> None:
     assert re.findall(r'<section id="([a-z]+)"', page) == [
-        "verdict", "limits", "results", "load", "distributions", "timeline", "comparison", "findings", "provenance", "repeat",
-    ]  # fmt: skip
+        "verdict",
+        "limits",
+        "results",
+        "load",
+        "distributions",
+        "timeline",
+        "comparison",
+        "findings",
+        "provenance",
+        "repeat",
+    ]
 
 
 def test_the_list_of_sections_leads_to_each_of_them(page: str) -> None:
@@ -77,10 +101,16 @@ def test_the_same_run_gives_the_same_page(page: str) -> None:
 
 
 def test_nothing_is_fetched_and_nothing_runs(page: str) -> None:
-    assert "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'sha256-" in page
+    assert (
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src '
+        "'sha256-" in page
+    )
     for tag, attributes in Elements(page).found:
         assert tag in ALLOWED
-        assert not any(name.startswith("on") or name in ("src", "srcset", "style", "action") for name in attributes)
+        assert not any(
+            name.startswith("on") or name in ("src", "srcset", "style", "action")
+            for name in attributes
+        )
         assert (attributes.get("href") or "#").startswith("#")
     assert "@import" not in page
     assert "url(" not in page
@@ -124,9 +154,20 @@ def test_every_table_has_a_caption(page: str) -> None:
 
 def test_a_run_that_measured_nothing_has_a_page() -> None:
     run = with_status(
-        reported(records=(), samples=()), results=[], findings=[], verdict=None, headline=None, log_tail="OOM <x>"
+        reported(records=(), samples=()),
+        results=[],
+        findings=[],
+        verdict=None,
+        headline=None,
+        log_tail="OOM <x>",
     )
     page = page_of(run)
-    assert re.findall(r'<section id="([a-z]+)"', page) == ["verdict", "results", "findings", "provenance", "repeat"]
+    assert re.findall(r'<section id="([a-z]+)"', page) == [
+        "verdict",
+        "results",
+        "findings",
+        "provenance",
+        "repeat",
+    ]
     assert "OOM &lt;x&gt;" in page
     assert "No load point was measured." in page

@@ -23,7 +23,14 @@ def cut(row: Result, **changes: Any) -> Result:
     """As the status of a large run has it."""
     metrics = {name: value for name, value in row.metrics.items() if name in KEPT}
     return row.model_copy(
-        update={"metrics": metrics, "intervals": {}, "independent": {}, "uncertain": [], "objectives": [], **changes}
+        update={
+            "metrics": metrics,
+            "intervals": {},
+            "independent": {},
+            "uncertain": [],
+            "objectives": [],
+            **changes,
+        }
     )
 
 
@@ -33,7 +40,9 @@ def large(**changes: Any) -> Reported:
 
 
 def test_what_was_cut_is_what_was_judged() -> None:
-    for now, judged in zip(restored(large()).status.results, measured().status.results, strict=True):
+    for now, judged in zip(
+        restored(large()).status.results, measured().status.results, strict=True
+    ):
         assert (now.intervals, now.independent, now.uncertain) == (
             judged.intervals,
             judged.independent,
@@ -66,7 +75,9 @@ def test_a_status_that_was_not_cut_is_left_alone() -> None:
 def test_gaps_that_are_none_are_not_restored() -> None:
     rows = [cut(row, findings=["ChunksAreNotTokens"]) for row in measured().status.results]
     now = restored(with_status(reported(), results=rows, truncated=CUT))
-    assert not any("itl" in name for row in now.status.results for name in (*row.metrics, *row.intervals))
+    assert not any(
+        "itl" in name for row in now.status.results for name in (*row.metrics, *row.intervals)
+    )
 
 
 @pytest.mark.parametrize("cap", [None, 4])
@@ -80,8 +91,11 @@ def test_under_a_cap_the_wait_in_the_client_is_restored_too(cap: int | None) -> 
 
 
 @pytest.mark.parametrize(("confirms", "outcome"), [(False, "Met"), (True, "Inconclusive")])
-def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(confirms: bool, outcome: str) -> None:
-    """The limit is just above the interval's end: certain enough for a load that was tried, not for one that is confirmed."""
+def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(
+    confirms: bool, outcome: str
+) -> None:
+    """The limit is just above the interval's end: certain enough for a load that was tried, not for
+    one that is confirmed."""
     run = searched()
     probe = Probe(value="4", ends_search=False, confirms=confirms)
     records = [
@@ -92,6 +106,8 @@ def test_the_objectives_of_a_confirmation_are_restored_with_its_smaller_error(co
     (row,) = (row for row in run.status.results if row.value == probe.value)
     rows = [cut(row, cell=f"{row.cell}/confirmation" if confirms else row.cell)]
     limit = {"metric": "E2EL", "percentile": "50", "max_milliseconds": 460}
-    spec = run.spec.model_copy(update={"objectives": [run.spec.objectives[0].model_copy(update=limit)]})
+    spec = run.spec.model_copy(
+        update={"objectives": [run.spec.objectives[0].model_copy(update=limit)]}
+    )
     changed = replace(with_status(run, results=rows, truncated=CUT), records=records, spec=spec)
     assert [each.outcome for each in restored(changed).status.results[0].objectives] == [outcome]

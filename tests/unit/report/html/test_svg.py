@@ -35,7 +35,9 @@ def test_an_unused_chart_feature_is_rejected(body: str) -> None:
 def test_entities_are_rejected() -> None:
     with pytest.raises(UnsafeSvg):
         inline_svg(
-            '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>', prefix="", label=""
+            '<!DOCTYPE svg [<!ENTITY a "aaaa">]><svg xmlns="http://www.w3.org/2000/svg">&a;</svg>',
+            prefix="",
+            label="",
         )
 
 

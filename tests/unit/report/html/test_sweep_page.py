@@ -33,7 +33,8 @@ def with_status(sweep: ReportedSweep, **changes: Any) -> ReportedSweep:
     return replace(sweep, status=sweep.status.model_copy(update=changes))
 
 
-# ---- the page --------------------------------------------------------------------------------------------------------
+# ---- the page
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_sections_come_in_the_order_in_which_they_are_read() -> None:
@@ -49,7 +50,10 @@ def test_the_same_sweep_gives_the_same_page() -> None:
 def test_nothing_is_fetched_and_nothing_runs() -> None:
     for tag, attributes in Elements(page_of(several(), draw)).found:
         assert tag in ALLOWED
-        assert not any(name.startswith("on") or name in ("src", "srcset", "style", "action") for name in attributes)
+        assert not any(
+            name.startswith("on") or name in ("src", "srcset", "style", "action")
+            for name in attributes
+        )
         assert (attributes.get("href") or "#").startswith("#")
 
 
@@ -63,7 +67,9 @@ def test_strings_of_others_stay_strings() -> None:
 
 
 def test_headings_do_not_leave_out_a_level() -> None:
-    levels = [int(tag[1]) for tag, _ in Elements(page_of(several())).found if re.fullmatch(r"h[1-6]", tag)]
+    levels = [
+        int(tag[1]) for tag, _ in Elements(page_of(several())).found if re.fullmatch(r"h[1-6]", tag)
+    ]
     assert levels[0] == 1
     assert all(below - above <= 1 for above, below in pairwise(levels))
 
@@ -71,19 +77,31 @@ def test_headings_do_not_leave_out_a_level() -> None:
 @pytest.mark.parametrize(
     "sweep",
     [
-        pytest.param(ReportedSweep(Sweep("lab", "s", "u", 1), BenchmarkSweepStatus()), id="nothing is known"),
-        pytest.param(finished_sweep({"base": None, "wide": None}).reported, id="nothing was measured"),
-        pytest.param(finished_sweep({"base": Measured(), "wide": None}).reported, id="one was measured"),
-        pytest.param(finished_sweep({"base": Measured(verdict="Invalid")}).reported, id="what was measured is invalid"),
+        pytest.param(
+            ReportedSweep(Sweep("lab", "s", "u", 1), BenchmarkSweepStatus()), id="nothing is known"
+        ),
+        pytest.param(
+            finished_sweep({"base": None, "wide": None}).reported, id="nothing was measured"
+        ),
+        pytest.param(
+            finished_sweep({"base": Measured(), "wide": None}).reported, id="one was measured"
+        ),
+        pytest.param(
+            finished_sweep({"base": Measured(verdict="Invalid")}).reported,
+            id="what was measured is invalid",
+        ),
     ],
 )
 def test_however_little_there_is_it_makes_a_page(sweep: ReportedSweep) -> None:
     page = page_of(sweep, draw)
-    assert {"verdict", "results", "provenance", "repeat"} <= set(re.findall(r'<section id="([a-z]+)"', page))
+    assert {"verdict", "results", "provenance", "repeat"} <= set(
+        re.findall(r'<section id="([a-z]+)"', page)
+    )
     assert Elements(page).open == []
 
 
-# ---- verdict ---------------------------------------------------------------------------------------------------------
+# ---- verdict
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_the_verdict_comes_first_and_names_the_best() -> None:
@@ -109,9 +127,16 @@ def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
 def test_each_variant_has_a_row_with_its_outcome_and_why_it_failed() -> None:
     [table] = tables_of(sweep_verdict_section(several()))
     rows = {row[0]: row for row in table.rows.rows}
-    assert (rows["baseline"][1], rows["prefix-caching"][1], rows["eager"][1]) == ("baseline", "Better", "Worse")
+    assert (rows["baseline"][1], rows["prefix-caching"][1], rows["eager"][1]) == (
+        "baseline",
+        "Better",
+        "Worse",
+    )
     assert rows["chunked-8192"][1] == "not detected"
-    assert rows["long-context-with-a-long-name"][-1] == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
+    assert (
+        rows["long-context-with-a-long-name"][-1]
+        == "OutOfGPUMemory in seqs-v6-r1: CUDA out of memory"
+    )
 
 
 def test_how_it_ended_comes_before_what_was_measured() -> None:
@@ -120,7 +145,8 @@ def test_how_it_ended_comes_before_what_was_measured() -> None:
     assert first.word == "Cancelled"
 
 
-# ---- front -----------------------------------------------------------------------------------------------------------
+# ---- front
+# -----------------------------------------------------------------------------------------------------------
 
 
 def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
@@ -134,7 +160,9 @@ def test_every_load_point_is_a_point_and_those_of_the_front_stand_out() -> None:
 
 def test_an_invalid_row_is_no_point() -> None:
     fast = Measured({"OutputThroughput": 9e9}, verdict="Invalid")
-    found = finished_sweep({"base": Measured(), "slow": Measured({"MeanTPOT": 20.0}), "wide": fast}).reported
+    found = finished_sweep(
+        {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0}), "wide": fast}
+    ).reported
     [chart] = charts_of(made(front_section(found)))
     assert {row["variant"] for row in data_of(chart.spec) if "text" in row} == {"base", "slow"}
 
@@ -149,10 +177,14 @@ def test_each_workload_has_a_front_of_its_own() -> None:
     template = spec_body(workloads=[workload("chat"), workload("code")])
     measured = {"base": Measured(), "slow": Measured({"MeanTPOT": 20.0})}
     found = finished_sweep(measured, cells=("chat/rate=4", "code/rate=4"), template=template)
-    assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == ["chat", "code"]
+    assert [chart.title for chart in charts_of(made(front_section(found.reported)))] == [
+        "chat",
+        "code",
+    ]
 
 
-# ---- changes ---------------------------------------------------------------------------------------------------------
+# ---- changes
+# ---------------------------------------------------------------------------------------------------------
 
 
 def test_each_load_point_has_bars_with_intervals_a_chart_a_figure() -> None:
@@ -177,7 +209,8 @@ def test_many_load_points_are_thinned_in_charts_and_complete_in_tables() -> None
     assert {row[1] for row in table.rows.rows} == set(cells)
 
 
-# ---- the rest --------------------------------------------------------------------------------------------------------
+# ---- the rest
+# --------------------------------------------------------------------------------------------------------
 
 
 def test_the_bottleneck_is_explained_in_sentences() -> None:
@@ -188,7 +221,9 @@ def test_the_bottleneck_is_explained_in_sentences() -> None:
 
 def test_the_table_has_every_figure() -> None:
     [table] = tables_of(sweep_results_section(batches().reported))
-    assert {"texts/s", "total tok/s", "per GPU", "running", "waiting", "KV max", "hits"} <= set(table.rows.headers)
+    assert {"texts/s", "total tok/s", "per GPU", "running", "waiting", "KV max", "hits"} <= set(
+        table.rows.headers
+    )
 
 
 def test_provenance_says_what_each_variant_sets() -> None:

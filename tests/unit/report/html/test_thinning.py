@@ -16,7 +16,11 @@ def distribution(count: int) -> Distribution:
 
 
 def test_a_small_distribution_is_kept_whole() -> None:
-    assert cdf_points(Distribution.of([3.0, 1.0, 2.0, 2.0])) == [(1.0, 0.25), (2.0, 0.75), (3.0, 1.0)]
+    assert cdf_points(Distribution.of([3.0, 1.0, 2.0, 2.0])) == [
+        (1.0, 0.25),
+        (2.0, 0.75),
+        (3.0, 1.0),
+    ]
 
 
 @pytest.mark.parametrize("count", [CDF_POINTS + 1, 1_000, 50_000])
@@ -46,7 +50,9 @@ def test_the_tail_has_points_of_its_own() -> None:
     assert sum(share > 0.999 for share in shares) >= 10
 
 
-def sample(at: float, running: float | None, pod: str = "a", kv_cache: float | None = None) -> Sample:
+def sample(
+    at: float, running: float | None, pod: str = "a", kv_cache: float | None = None
+) -> Sample:
     return Sample(at=at, role="server", pod=pod, running=running, waiting=0.0, kv_cache=kv_cache)
 
 

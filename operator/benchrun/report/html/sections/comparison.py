@@ -16,7 +16,8 @@ MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
 MAX_BARS = 40  # Of one chart; the table has all.
 MAX_DRAWN_CELLS = 8  # Load points of a sweep with charts of their own; the table has all.
 EXPLAINED = (
-    "Bars are the change, the thin line its interval; green is better, red worse, grey within the noise or unknown. An interval "
+    "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
+    "noise or unknown. An interval "
     "without an end at the edge of a chart goes on; the table has all of it."
 )
 
@@ -25,11 +26,17 @@ def comparison_section(run: html.Reported) -> html.Section | None:
     """Where the spec names a baseline."""
     if (found := run.status.comparison) is None:
         return None
-    limit = float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
+    limit = (
+        float(run.spec.baseline.max_regression_percent) if run.spec.baseline is not None else None
+    )
     changes = [(cell.cell, change) for cell in found.cells for change in cell.changes]
     charts = _change_charts(changes, by="load point", limit=limit)
     dashed = f" Dashed: {limit:g} % worse, the most that is allowed." if limit is not None else ""
-    some = f" {MAX_BARS} of {len(found.cells)} load points are drawn." if len(found.cells) > MAX_BARS else ""
+    some = (
+        f" {MAX_BARS} of {len(found.cells)} load points are drawn."
+        if len(found.cells) > MAX_BARS
+        else ""
+    )
     alone = ", ".join(unpaired(found.cells))
     return html.section(
         "comparison",
@@ -51,13 +58,23 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
         return None
     cells = list(dict.fromkeys(row.cell for row in status.results if row.changes))
     lead = (
-        f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were equal, some word of the sweep would be "
+        f"Baseline {status.baseline}, {SCOPES[status.scope]}. {EXPLAINED} If all variants were "
+        "equal, some word of the sweep would be "
         "wrong in at most 5 % of sweeps."
     )
-    some = f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn." if len(cells) > MAX_DRAWN_CELLS else ""
+    some = (
+        f" {MAX_DRAWN_CELLS} of {len(cells)} load points are drawn."
+        if len(cells) > MAX_DRAWN_CELLS
+        else ""
+    )
     drawn: list[html.Element] = []
     for cell in cells[:MAX_DRAWN_CELLS]:
-        changes = [(row.variant, change) for row in status.results if row.cell == cell for change in row.changes]
+        changes = [
+            (row.variant, change)
+            for row in status.results
+            if row.cell == cell
+            for change in row.changes
+        ]
         charts = _change_charts(changes, by="variant", cell=f"{cell}: ")
         drawn += [html.Heading(cell), html.Charts(charts)] if charts else []
     side_by_side = configuration_change_rows(status)
@@ -73,7 +90,9 @@ def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 def _table(rows: Rows) -> html.Table:
     folded = len(rows.rows) > MAX_OPEN_ROWS
-    return html.Table("Changes against the baseline", rows, words=frozenset({"word"}), folded=folded)
+    return html.Table(
+        "Changes against the baseline", rows, words=frozenset({"word"}), folded=folded
+    )
 
 
 def _change_charts(
@@ -85,25 +104,40 @@ def _change_charts(
         if change.change_percent is not None:
             ends = interval(change)
             known = f", interval {ends} %" if ends != ABSENT else ""
-            text = f"{label}, {change.metric}: {signed(change.change_percent, unit=' %')}{known}; {change.word}"
-            bar = Bar(label, change.change_percent, change.low_percent, change.high_percent, change.word, text)
+            text = (
+                f"{label}, {change.metric}: {signed(change.change_percent, unit=' %')}{known}; "
+                f"{change.word}"
+            )
+            bar = Bar(
+                label,
+                change.change_percent,
+                change.low_percent,
+                change.high_percent,
+                change.word,
+                text,
+            )
             bars[change.metric].append(bar)
     charts = []
     for metric, of_metric in ((metric, found) for metric, found in bars.items() if found):
         rises = metric in HIGHER_IS_BETTER
         better = f"{'higher' if rises else 'lower'} is better"
         description = (
-            f"{cell}change of {metric} in percent of the baseline, by {by}, with intervals; {better}. "
+            f"{cell}change of {metric} in percent of the baseline, by {by}, with intervals; "
+            f"{better}. "
             "The same figures are in the table below."
         )
-        chart = change_chart(of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit)
+        chart = change_chart(
+            of_metric[:MAX_BARS], limit_percent=-limit if limit is not None and rises else limit
+        )
         charts.append(html.Chart(f"{metric} ({better})", chart, description))
     return tuple(charts)
 
 
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH = 150  # Pixels.
-PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"  # How a tick reads (a Vega expression).
+PERCENT = (
+    "datum.value === 0 ? '0' : format(datum.value, '+~r')"  # How a tick reads (a Vega expression).
+)
 LEAST_REACH = 2.0  # Percent: less is not told apart on the axis.
 MARGINS = 58
 _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
@@ -121,10 +155,17 @@ class Bar(NamedTuple):
 
 
 def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
-    """In the order given; `limit_percent`: the change from which on a figure has regressed, with its sign."""
+    """In the order given; `limit_percent`: the change from which on a figure has regressed, with
+    its sign."""
     order = [bar.label for bar in bars]
     room = min(MAX_LABEL_WIDTH, round(theme.CHARACTER_WIDTH * max(map(len, order))))
-    names = {"title": None, "labelLimit": MAX_LABEL_WIDTH, "minExtent": room, "ticks": False, "domain": False}
+    names = {
+        "title": None,
+        "labelLimit": MAX_LABEL_WIDTH,
+        "minExtent": room,
+        "ticks": False,
+        "domain": False,
+    }
     y = {"field": "label", "type": "nominal", "sort": order, "axis": names}
     low, high = reach(bars, limit_percent)
     axis = {"title": "change against the baseline, %", "labelExpr": PERCENT, "tickCount": 5}
@@ -151,26 +192,42 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
             for end in ("low", "high")
         ),
         _line(0.0, stroke=theme.GREY),
-        *([_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])] if limit_percent is not None else []),
+        *(
+            [_line(limit_percent, stroke=theme.SOFT_INK, strokeDash=[4, 3])]
+            if limit_percent is not None
+            else []
+        ),
     ]
-    return theme.card(layers, [bar._asdict() for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars))
+    return theme.card(
+        layers, [bar._asdict() for bar in bars], height=MARGINS + ROW_HEIGHT * len(bars)
+    )
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
-    """Ends of the axis: all changes, and of their intervals so much that one wide one does not flatten all others."""
-    farthest = max(LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), 2 * abs(limit_percent or 0.0))
-    ends = [0.0, *(end for bar in bars for end in (bar.change, bar.low, bar.high) if end is not None)]
+    """Ends of the axis: all changes, and of their intervals so much that one wide one does not
+    flatten all others."""
+    farthest = max(
+        LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), 2 * abs(limit_percent or 0.0)
+    )
+    ends = [
+        0.0,
+        *(end for bar in bars for end in (bar.change, bar.low, bar.high) if end is not None),
+    ]
     marks = [*ends, limit_percent] if limit_percent is not None else ends
     return max(min(marks) - 1, -farthest), min(max(marks) + 1, farthest)
 
 
 def _line(at: float, **mark: object) -> ChartSpec:
-    return theme.layer({"type": "rule", "strokeWidth": 1.2, **mark}, {"x": theme.quantitative("at")}, [{"at": at}])
+    return theme.layer(
+        {"type": "rule", "strokeWidth": 1.2, **mark}, {"x": theme.quantitative("at")}, [{"at": at}]
+    )
 
 
 FRONT = (
-    "Large points are on the front: no other load point of the workload has both more throughput per GPU and a lower TPOT. Up and to "
-    "the left is better; how you weigh the two is up to you. The front is drawn by means; the table says which points are distinct "
+    "Large points are on the front: no other load point of the workload has both more throughput "
+    "per GPU and a lower TPOT. Up and to "
+    "the left is better; how you weigh the two is up to you. The front is drawn by means; the "
+    "table says which points are distinct "
     "from the one before."
 )
 
@@ -181,11 +238,15 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
     if not rows.rows:
         return None
     workloads = list(dict.fromkeys(point.workload for point in sweep.status.front))
-    charts = tuple(chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None)
+    charts = tuple(
+        chart for workload in workloads if (chart := _front_chart(sweep, workload)) is not None
+    )
     many = len(sweep.status.variants) > MAX_COLOURS
     explained = " Blue is the front; the variants are in the table." if many else ""
     lead = html.Prose(FRONT + explained if charts else "")
-    table = html.Table("The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS)
+    table = html.Table(
+        "The front, from the lowest TPOT on", rows, folded=len(rows.rows) > MAX_OPEN_ROWS
+    )
     return html.section("front", "Throughput against TPOT", lead, html.Charts(charts), table)
 
 
@@ -200,7 +261,8 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
         (row.variant, row.cell): (tpot, per_gpu)
         for row in sweep.status.results
         if row.cell.partition("/")[0] == workload and row.verdict in TRUSTED
-        if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None and (per_gpu := sweep.per_gpu(row)) is not None
+        if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None
+        and (per_gpu := sweep.per_gpu(row)) is not None
     } | front
     points = []
     for (variant, cell), (tpot, per_gpu) in places.items():
@@ -209,20 +271,31 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     if len(points) < 2:
         return None
     description = (
-        f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load points. The front is in the table below, "
+        f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load "
+        "points. The front is in the table below, "
         "all of them are in the results."
     )
     return html.Chart(workload, front_chart(points), description)
 
 
-MAX_COLOURS = len(theme.RAMP)  # Variants that can be told apart; of more only the front is coloured.
+MAX_COLOURS = len(
+    theme.RAMP
+)  # Variants that can be told apart; of more only the front is coloured.
 SHAPES = (
-    "circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "triangle-right", "triangle-left"
-)  # fmt: skip
+    "circle",
+    "square",
+    "diamond",
+    "triangle-up",
+    "triangle-down",
+    "cross",
+    "triangle-right",
+    "triangle-left",
+)
 """So that variants can be told apart without colours."""
 LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130  # Pixels.
 MARGIN = 1.1
-FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"  # How a tick of tokens reads (a Vega expression).
+# How a tick of tokens reads (a Vega expression).
+FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 
 
 class Point(NamedTuple):
@@ -236,9 +309,12 @@ class Point(NamedTuple):
 
 
 def front_chart(points: Sequence[Point]) -> ChartSpec:
-    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more throughput was measured."""
+    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more
+    throughput was measured."""
     variants = list(dict.fromkeys(point.variant for point in points))
-    tpots = theme.latency_axis([point.tpot_ms for point in points], from_zero=False, title="mean TPOT")
+    tpots = theme.latency_axis(
+        [point.tpot_ms for point in points], from_zero=False, title="mean TPOT"
+    )
     most = max(point.per_gpu for point in points)
     x = theme.quantitative("tpot_ms", **tpots)
     y = theme.quantitative(
@@ -246,11 +322,16 @@ def front_chart(points: Sequence[Point]) -> ChartSpec:
         scale={"domain": [0, most * MARGIN], "nice": True},
         axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
-    front, others = ([point._asdict() for point in points if point.on_front == on_front] for on_front in (True, False))
+    front, others = (
+        [point._asdict() for point in points if point.on_front == on_front]
+        for on_front in (True, False)
+    )
     encoding = {"x": x, "y": y, **_look(variants), "description": {"field": "text"}}
     mark = {"type": "point", "filled": True, "aria": True}
     layers = [
-        theme.layer({**theme.DASHED, "type": "line", "interpolate": "step-after"}, {"x": x, "y": y}, front),
+        theme.layer(
+            {**theme.DASHED, "type": "line", "interpolate": "step-after"}, {"x": x, "y": y}, front
+        ),
         theme.layer({**mark, "size": 45, "opacity": 0.7}, encoding, others),
         theme.layer({**mark, "size": 130, "opacity": 1}, encoding, front),
     ]
@@ -262,6 +343,14 @@ def _look(variants: Sequence[str]) -> ChartSpec:
     """A colour and a shape a variant; of too many, only the front has a colour."""
     if len(variants) > MAX_COLOURS:
         return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
-    legend = {"title": None, "columns": LEGEND_COLUMNS, "labelLimit": LABEL_WIDTH, "symbolOpacity": 1}
+    legend = {
+        "title": None,
+        "columns": LEGEND_COLUMNS,
+        "labelLimit": LABEL_WIDTH,
+        "symbolOpacity": 1,
+    }
     looks = {"color": theme.ramp(len(variants)), "shape": SHAPES}
-    return {name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend) for name, of in looks.items()}
+    return {
+        name: theme.nominal("variant", dict(zip(variants, of, strict=False)), legend)
+        for name, of in looks.items()
+    }

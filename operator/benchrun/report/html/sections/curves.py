@@ -21,8 +21,10 @@ LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
 LEAST_PROBES = 2  # With one there is no course.
 FORMULA = (
-    "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, 1979): up to it one percent more "
-    "throughput costs less than one percent more latency, beyond it more. Only load points that were measured count, and "
+    "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, "
+    "1979): up to it one percent more "
+    "throughput costs less than one percent more latency, beyond it more. Only load points that "
+    "were measured count, and "
     "Invalid ones do not."
 )
 
@@ -33,7 +35,8 @@ def load_curves_section(run: Reported) -> html.Section | None:
     if not groups:
         return None
     lead = html.Prose(
-        "Median and highest requested percentile; the bar through a point is its 95 % interval. Points in red or amber belong to "
+        "Median and highest requested percentile; the bar through a point is its 95 % interval. "
+        "Points in red or amber belong to "
         f"load points whose numbers are Invalid or Suspect. {FORMULA}"
     )
     return html.section("load", "Latency against load", lead, *groups)
@@ -43,26 +46,41 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
     finite = [row for row in curve.results if math.isfinite(float(row.value))]
     if len(finite) < 2:
         return []
-    found = knee([point for row in finite if (point := _point(run, row)) is not None], unit=AXIS_UNITS[curve.axis])
-    made = (*(_latency(curve, finite, latency, found) for latency in LATENCIES), _throughput(curve, finite, found))
+    found = knee(
+        [point for row in finite if (point := _point(run, row)) is not None],
+        unit=AXIS_UNITS[curve.axis],
+    )
+    made = (
+        *(_latency(curve, finite, latency, found) for latency in LATENCIES),
+        _throughput(curve, finite, found),
+    )
     charts = tuple(chart for chart in made if chart is not None)
     absent = "Requests sent all at once have no place on this axis; see the results."
     remark = html.Prose(absent if len(finite) < len(curve.results) else "")
-    return [html.Heading(curve.workload), html.Prose(found.sentence), html.Charts(charts), remark] if charts else []
+    return (
+        [html.Heading(curve.workload), html.Prose(found.sentence), html.Charts(charts), remark]
+        if charts
+        else []
+    )
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
-    """Of a load point whose numbers are not Invalid. Under a rate with a cap, a response begins when the request was due."""
+    """Of a load point whose numbers are not Invalid. Under a rate with a cap, a response begins
+    when the request was due."""
     queued = f"mean_{QUEUED_E2EL}_ms" in row.metrics
     mean_ms = row.metrics.get(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
     throughput = row.figure("request_throughput")
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
     repeats = [_of_stage(run, row, record, queued=queued) for record in run.records_of(row.cell)]
-    return CurvePoint(float(row.value), throughput, mean_ms / 1000, tuple(r for r in repeats if r is not None))
+    return CurvePoint(
+        float(row.value), throughput, mean_ms / 1000, tuple(r for r in repeats if r is not None)
+    )
 
 
-def _of_stage(run: Reported, row: Result, record: StageRecord, *, queued: bool) -> tuple[float, float] | None:
+def _of_stage(
+    run: Reported, row: Result, record: StageRecord, *, queued: bool
+) -> tuple[float, float] | None:
     answered = list(compress(record.requests.e2el_us, record.requests.ok))
     pool = latencies([record], QUEUED_E2EL) if queued else Distribution.of(answered)
     found: Mapping[str, float | None] = totals([record])
@@ -81,17 +99,28 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
     what = f"{name}, {lines}, against {axis}. {found.sentence}"
     chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
-    return html.Chart(name, chart, f"{curve.workload}: {what} The figures are in the results table.")
+    return html.Chart(
+        name, chart, f"{curve.workload}: {what} The figures are in the results table."
+    )
 
 
 def _levels(row: Result, latency: str) -> "list[LoadValue]":
-    """The median and the highest percentile; of a capped rate with the wait in the client's queue, as it counts."""
+    """The median and the highest percentile; of a capped rate with the wait in the client's queue,
+    as it counts."""
     name = latency if f"median_{latency}{_QUEUED}_ms" not in row.metrics else f"{latency}{_QUEUED}"
     suffix = f"_{name}_ms"
-    words = [key[1 : -len(suffix)] for key in row.metrics if key.startswith("p") and key.endswith(suffix)]
-    highest = max((word for word in words if word.replace(".", "", 1).isdigit()), key=float, default=None)
+    words = [
+        key[1 : -len(suffix)] for key in row.metrics if key.startswith("p") and key.endswith(suffix)
+    ]
+    highest = max(
+        (word for word in words if word.replace(".", "", 1).isdigit()), key=float, default=None
+    )
     keys = [("median", f"median{suffix}", f"p50{suffix}")]
-    keys += [(f"p{highest}", f"p{highest}{suffix}", f"p{highest}{suffix}")] if highest not in (None, "50") else []
+    keys += (
+        [(f"p{highest}", f"p{highest}{suffix}", f"p{highest}{suffix}")]
+        if highest not in (None, "50")
+        else []
+    )
     return [
         _load_value(row, line, value, row.intervals.get(interval))
         for line, key, interval in keys
@@ -99,7 +128,9 @@ def _levels(row: Result, latency: str) -> "list[LoadValue]":
     ]
 
 
-def _load_value(row: Result, line: str, value: float, interval: Sequence[float] | None) -> "LoadValue":
+def _load_value(
+    row: Result, line: str, value: float, interval: Sequence[float] | None
+) -> "LoadValue":
     between = f", 95 % interval {figure(interval[0])} to {figure(interval[1])}" if interval else ""
     text = f"{row.cell}: {line} {figure(value)} ms{between}; {row.verdict}"
     return LoadValue(float(row.value), line, value, row.verdict, text, *(interval or ()))
@@ -114,7 +145,10 @@ def _throughput(curve: Curve, rows: Sequence[Result], found: Knee) -> html.Chart
     if len(points) < 2:
         return None
     axis = AXIS_TITLES[curve.axis]
-    description = f"{curve.workload}: output tokens a second against {axis}. The figures are in the results table."
+    description = (
+        f"{curve.workload}: output tokens a second against {axis}. The figures are in the results "
+        "table."
+    )
     chart = load_chart(points, milliseconds=False, axis_title=axis, knee=found)
     return html.Chart("Output tokens/s", chart, description)
 
@@ -131,19 +165,31 @@ class LoadValue(NamedTuple):
     high: float | None = None
 
 
-def load_chart(points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee) -> ChartSpec:
+def load_chart(
+    points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee
+) -> ChartSpec:
     """Milliseconds, or a rate from 0, against load."""
     ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
-    rates = {"scale": {"zero": True, "nice": True}, "axis": {"title": None, "format": "~s", "tickCount": 5}}
-    y = theme.quantitative("value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates))
+    rates = {
+        "scale": {"zero": True, "nice": True},
+        "axis": {"title": None, "format": "~s", "tickCount": 5},
+    }
+    y = theme.quantitative(
+        "value", **(theme.latency_axis(ends, from_zero=True) if milliseconds else rates)
+    )
     names = list(dict.fromkeys(point.line for point in points))
     x = theme.quantitative("load", **theme.load_axis([point.load for point in points], axis_title))
     colours = (theme.GREEN,) if len(names) == 1 else (theme.BLUE, theme.AMBER)
     looks = dict(zip(names, cycle(colours), strict=False))
-    colour = theme.nominal("line", looks, {"title": None, **theme.STROKES} if len(names) > 1 else None)
+    colour = theme.nominal(
+        "line", looks, {"title": None, **theme.STROKES} if len(names) > 1 else None
+    )
     # Points whose numbers can't be relied on have the colour of their verdict.
     colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
-    doubtful = [{"test": f"datum.verdict === '{word}'", "value": value} for word, value in colours_of.items()]
+    doubtful = [
+        {"test": f"datum.verdict === '{word}'", "value": value}
+        for word, value in colours_of.items()
+    ]
     point_colour = {"condition": doubtful, "value": theme.INK, **colour}
     layers = [
         *_knee_layers(knee, [point.load for point in points]),
@@ -165,14 +211,28 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
     if knee.load is None:
         return []
     # To the left of the line, where a latency is still low; unless that is the edge.
-    side = {"align": "right", "dx": -4} if knee.load > sorted(loads)[len(loads) // 3] else {"align": "left", "dx": 4}
-    word = {"type": "text", **side, "baseline": "top", "y": 2, "text": "knee", "fill": theme.SOFT_INK}
+    side = (
+        {"align": "right", "dx": -4}
+        if knee.load > sorted(loads)[len(loads) // 3]
+        else {"align": "left", "dx": 4}
+    )
+    word = {
+        "type": "text",
+        **side,
+        "baseline": "top",
+        "y": 2,
+        "text": "knee",
+        "fill": theme.SOFT_INK,
+    }
     x = theme.quantitative("load")
     marks = [theme.layer(mark, {"x": x}, [{"load": knee.load}]) for mark in (theme.DASHED, word)]
     if knee.low == knee.high:
         return marks
     shade = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.12}
-    return [theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]), *marks]
+    return [
+        theme.layer(shade, {"x": x, "x2": {"field": "to"}}, [{"load": knee.low, "to": knee.high}]),
+        *marks,
+    ]
 
 
 def searches_section(run: Reported) -> html.Section | None:
@@ -184,7 +244,9 @@ def searches_section(run: Reported) -> html.Section | None:
 def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     numbers = _numbers(run, search.workload)
     rows = [row for row in run.status.results if row.workload == search.workload]
-    ordered = sorted(rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value)))
+    ordered = sorted(
+        rows, key=lambda row: (numbers.get(row.cell, len(numbers) + 1), float(row.value))
+    )
     if not ordered:
         return []
     answer = html.Prose(f"{search.outcome}: {search.sentence}.")
@@ -197,13 +259,21 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
     if len(probes) >= LEAST_PROBES:
         lower = float(search.lower) if search.lower is not None else None
         chart = course_chart(probes, axis_title=AXIS_TITLES[ordered[0].axis], lower=lower)
-        described = "the loads that were tried, in order, each with its outcome. The table below has them."
+        described = (
+            "the loads that were tried, in order, each with its outcome. The table below has them."
+        )
         drawn = html.Chart("Load after load", chart, f"{search.workload}: {described}")
-        dashed = " Dashed: the highest load that was confirmed to meet every objective." if lower is not None else ""
+        dashed = (
+            " Dashed: the highest load that was confirmed to meet every objective."
+            if lower is not None
+            else ""
+        )
         lead = f"Each load follows from the outcomes before it.{dashed}"
         elements += [html.Prose(lead), html.Charts((drawn,))]
     if len(probes) < len(ordered):
-        elements.append(html.Prose("Not all records were kept: the order of loads without a number is unknown."))
+        elements.append(
+            html.Prose("Not all records were kept: the order of loads without a number is unknown.")
+        )
     words = frozenset({"outcome", "verdict"})
     return [*elements, html.Table("Loads that were tried", _rows(ordered, numbers), words=words)]
 
@@ -219,7 +289,9 @@ def _numbers(run: Reported, workload: str) -> dict[str, int]:
 
 
 def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
-    objectives = dict.fromkeys(f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives)
+    objectives = dict.fromkeys(
+        f"{each.metric} p{each.percentile}" for row in rows for each in row.objectives
+    )
     columns: list[Column[Result]] = [
         Column("tried", lambda row: str(numbers.get(row.cell, ABSENT))),
         Column("load", lambda row: row.value),
@@ -236,7 +308,10 @@ def _measured(objective: str) -> Column[Result]:
     """The measured latency of an objective such as `TTFT p95`."""
 
     def cell(row: Result) -> str:
-        found = {f"{each.metric} p{each.percentile}": each.measured_milliseconds for each in row.objectives}
+        found = {
+            f"{each.metric} p{each.percentile}": each.measured_milliseconds
+            for each in row.objectives
+        }
         return figure(found.get(objective), digits=4)
 
     return Column(f"{objective} (ms)", cell)
@@ -265,17 +340,26 @@ def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | Non
     loads = [probe.load for probe in probes]
     low, high = min(loads) / MARGIN, max(loads) * MARGIN
     wide = high / low >= theme.LOG_FROM_RATIO
-    ticks: Mapping[str, object] = {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
+    ticks: Mapping[str, object] = (
+        {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}
+    )
     scale = {"domain": [low, high], "nice": False, **({"type": "log"} if wide else {})}
     y = theme.quantitative("load", scale=scale, axis={"title": axis_title, "format": "~r", **ticks})
     last = max(probe.number for probe in probes)
     x = theme.quantitative(
         "number",
         scale={"domain": [0.5, last + 0.5], "nice": False},
-        axis={"title": "loads in the order in which they were tried", "format": "d", "tickMinStep": 1, "grid": False},
+        axis={
+            "title": "loads in the order in which they were tried",
+            "format": "d",
+            "tickMinStep": 1,
+            "grid": False,
+        },
     )
     legend = {"title": None, "symbolOpacity": 1}
-    looks = (dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True))
+    looks = (
+        dict(zip(OUTCOMES, look, strict=True)) for look in zip(*OUTCOMES.values(), strict=True)
+    )
     colour, shape = (theme.nominal("outcome", each, legend) for each in looks)
     layers = [
         *([theme.layer(theme.DASHED, {"y": y}, [{"load": lower}])] if lower is not None else []),

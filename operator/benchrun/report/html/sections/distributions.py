@@ -22,18 +22,29 @@ PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def distributions_section(run: Reported) -> html.Section | None:
-    """How latencies are distributed, one chart a workload and latency; a load point whose records were not kept has no line."""
+    """How latencies are distributed, one chart a workload and latency; a load point whose records
+    were not kept has no line."""
     if not run.status.results:
         return None
     drawn = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     lead = (
-        "Each line is a load point, its repeats pooled: the share of answered requests that took at most so long. "
-        f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. Dashed: the median and the "
+        "Each line is a load point, its repeats pooled: the share of answered requests that took "
+        "at most so long. "
+        f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. "
+        "Dashed: the median and the "
         "99th percentile."
     )
     kept = {row.cell: (len(run.records_of(row.cell)), row.repeats) for row in run.status.results}
-    lost = [f"{cell}: {count} of {repeats}" for cell, (count, repeats) in kept.items() if count < repeats]
-    some = f"Not all records were kept; the lines show those that were. {'; '.join(lost)}." if lost else ""
+    lost = [
+        f"{cell}: {count} of {repeats}"
+        for cell, (count, repeats) in kept.items()
+        if count < repeats
+    ]
+    some = (
+        f"Not all records were kept; the lines show those that were. {'; '.join(lost)}."
+        if lost
+        else ""
+    )
     shown = (html.Prose(lead), html.Prose(some), *drawn)
     none = html.Prose("No records of requests were kept.")
     return html.section("distributions", "Latency distributions", *(shown if drawn else (none,)))
@@ -53,15 +64,22 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
     if not charts:
         return []
     count = len(curve.results)
-    some = f"{MAX_LINES} of {count} load points are drawn; the tables have all of them." if count > MAX_LINES else ""
+    some = (
+        f"{MAX_LINES} of {count} load points are drawn; the tables have all of them."
+        if count > MAX_LINES
+        else ""
+    )
     folded = html.fold(f"Percentiles of {curve.workload}", *tables)
     return [html.Heading(curve.workload), html.Charts(charts), html.Prose(some), folded]
 
 
 def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribution]:
-    """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between tokens."""
+    """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between
+    tokens."""
     found = {
-        row.value if row.value != "inf" else "all at once": latencies(run.records_of(row.cell), latency)
+        row.value if row.value != "inf" else "all at once": latencies(
+            run.records_of(row.cell), latency
+        )
         for row in curve.results
         if latency != "itl" or Code.CHUNKS_ARE_NOT_TOKENS not in row.findings
     }
@@ -70,10 +88,15 @@ def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribut
 
 def _chart(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) -> html.Chart:
     shown = evenly(list(pools.items()), MAX_LINES)
-    lines = {load: [(us / 1000, share) for us, share in theme.cdf_points(pool)] for load, pool in shown}
+    lines = {
+        load: [(us / 1000, share) for us, share in theme.cdf_points(pool)] for load, pool in shown
+    }
     title = TITLES[latency]
     loads = f"{', '.join(lines)} {AXIS_UNITS[curve.axis]}"
-    description = f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the table below."
+    description = (
+        f"{curve.workload}, {title}: cumulative distribution at {loads}. Percentiles are in the "
+        "table below."
+    )
     return html.Chart(title, cdf_chart(lines, legend=AXIS_UNITS[curve.axis]), description)
 
 
@@ -83,27 +106,45 @@ def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) ->
     rows = []
     for load, pool in pools.items():
         levels = (pool.percentile(percent) for percent in (*PERCENTILES, 100.0))
-        rows.append((load, str(pool.count), *(figure(milliseconds(level), digits=4) for level in levels)))
+        rows.append(
+            (load, str(pool.count), *(figure(milliseconds(level), digits=4) for level in levels))
+        )
     return html.Table(f"{TITLES[latency]}, milliseconds", Rows(headers, tuple(rows)))
 
 
 def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str) -> ChartSpec:
-    """Points by load, lowest load first: milliseconds, and the share of all that is at most as long. `legend`: of the loads."""
-    axis = theme.latency_axis([ms for points in lines.values() for ms, _ in points], from_zero=False)
+    """Points by load, lowest load first: milliseconds, and the share of all that is at most as
+    long. `legend`: of the loads."""
+    axis = theme.latency_axis(
+        [ms for points in lines.values() for ms, _ in points], from_zero=False
+    )
     rows = [
-        {"load": load, "ms": rounded(max(ms, theme.LEAST_MS)), "share": rounded(share), "order": order}
+        {
+            "load": load,
+            "ms": rounded(max(ms, theme.LEAST_MS)),
+            "share": rounded(share),
+            "order": order,
+        }
         for load, points in lines.items()
         for order, (ms, share) in enumerate(points)
     ]
     looks = dict(zip(lines, theme.ramp(len(lines)), strict=True))
-    share = {"format": ".0%", "values": [0, 0.25, 0.5, 0.75, 0.99], "title": "requests at most this long"}
+    share = {
+        "format": ".0%",
+        "values": [0, 0.25, 0.5, 0.75, 0.99],
+        "title": "requests at most this long",
+    }
     encoding = {
         "x": theme.quantitative("ms", **axis),
         "y": theme.quantitative("share", scale={"domain": [0, 1]}, axis=share),
         "color": theme.nominal("load", looks, {"title": legend, **theme.STROKES, "columns": 4}),
         "order": {"field": "order"},
     }
-    drawn = theme.layer({"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"}, encoding, rows)
+    drawn = theme.layer(
+        {"type": "line", "strokeWidth": 1.8, "interpolate": "step-after"}, encoding, rows
+    )
     dotted = {"type": "rule", "strokeDash": [3, 3], "stroke": theme.GREY, "strokeWidth": 1}
-    marked = theme.layer(dotted, {"y": theme.quantitative("share")}, [{"share": share} for share in MARKED_SHARES])
+    marked = theme.layer(
+        dotted, {"y": theme.quantitative("share")}, [{"share": share} for share in MARKED_SHARES]
+    )
     return theme.card([marked, drawn])

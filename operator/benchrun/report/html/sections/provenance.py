@@ -23,8 +23,12 @@ _OF_THAT_OBJECT = ("suspend", "cancel")  # Switches of a single object.
 def provenance_section(run: Reported) -> html.Section:
     """The run, its servers, the client, the judge, and the digests of traffic and records."""
     status = run.status
-    settings = html.Table("Settings of the server and of the client", settings_rows(run.declared.spec, status))
-    digests = Rows(("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records))
+    settings = html.Table(
+        "Settings of the server and of the client", settings_rows(run.declared.spec, status)
+    )
+    digests = Rows(
+        ("stage", "prompts (SHA-256)"), tuple((r.stage_id, r.prompts_digest) for r in run.records)
+    )
     return html.section(
         "provenance",
         "Provenance",
@@ -74,7 +78,10 @@ def _server(server: ServerStatus) -> Iterator[html.Element]:
         ("Servers", str(server.replicas) if server.replicas > 1 else None),
         ("GPUs", str(server.gpus)),
         ("KV cache", kv_cache_text(server).removeprefix("KV cache ")),
-        ("Seconds to ready", None if server.seconds_to_ready is None else figure(server.seconds_to_ready)),
+        (
+            "Seconds to ready",
+            None if server.seconds_to_ready is None else figure(server.seconds_to_ready),
+        ),
         ("Start", startup_text(server)),
         ("Restarts", str(server.restarts)),
     )
@@ -99,7 +106,9 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
 
 def _judge(judge: Judge) -> html.Facts:
     rules, overrides = ("Rules", f"version {judge.version}"), ", ".join(judge.overrides)
-    return html.facts("Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides))
+    return html.facts(
+        "Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides)
+    )
 
 
 _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
@@ -109,27 +118,34 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
     Column("rows used", lambda data: str(data.rows_used)),
     Column(
         "left out",
-        lambda data: ", ".join(f"{count} {reason}" for reason, count in data.rows_dropped.items()) or ABSENT,
+        lambda data: (
+            ", ".join(f"{count} {reason}" for reason, count in data.rows_dropped.items()) or ABSENT
+        ),
     ),
     Column("SHA-256", lambda data: data.sha256),
 )
 
 
 def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
-    """What was varied. Image digests, nodes and settings that servers report are on the page of each run."""
+    """What was varied. Image digests, nodes and settings that servers report are on the page of
+    each run."""
     declared, spec = sweep.declared, sweep.spec
     template = spec.template if spec is not None else None
     made: tuple[Variant, ...] = ()
     # None where the matrix does not fit its template: the sweep was refused for it.
     with suppress(ValueError):
         made = planned_variants(spec) if spec is not None else ()
-    rows = tuple((str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made)
+    rows = tuple(
+        (str(variant.number), variant.name, _set_by(variant.spec, template)) for variant in made
+    )
     settings = Rows(("number", "variant", "beyond the template"), rows)
     varied = html.Table("What each variant sets", settings, stacked=True)
     where = f" -n {declared.namespace}" if declared.namespace else ""
     lead = (
-        "Each run has a report of its own, with the images that ran by digest, nodes, distributions, timeline and findings: "
-        f"benchrun report {declared.name}-v1-r1{where} --html FILE. v1 is the number of the variant, r1 that of the replication."
+        "Each run has a report of its own, with the images that ran by digest, nodes, "
+        "distributions, timeline and findings: "
+        f"benchrun report {declared.name}-v1-r1{where} --html FILE. v1 is the number of the "
+        "variant, r1 that of the replication."
     )
     return html.section("provenance", "Provenance", _sweep(sweep), varied, html.Prose(lead))
 
@@ -160,10 +176,18 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
     limits = after.resources.limits
     parts = [
         *after.args[len(before.args) :],
-        *(f"{each.name}={each.value or 'from elsewhere'}" for each in after.env if known.get(each.name) != each),
+        *(
+            f"{each.name}={each.value or 'from elsewhere'}"
+            for each in after.env
+            if known.get(each.name) != each
+        ),
         *([f"image {after.image}"] if after.image != before.image else []),
         *([f"model {spec.model.name}"] if spec.model != template.model else []),
-        *(f"{key}: {amount}" for key, amount in limits.items() if before.resources.limits.get(key) != amount),
+        *(
+            f"{key}: {amount}"
+            for key, amount in limits.items()
+            if before.resources.limits.get(key) != amount
+        ),
     ]
     return " ".join(parts) or "nothing"
 
@@ -180,7 +204,8 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
         kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
         ran = "what ran is in the reports of its runs"
     lead = (
-        f"Save it and {give}. It is the spec of this {kind} under another name, since a finished {kind} never starts again. Image "
+        f"Save it and {give}. It is the spec of this {kind} under another name, since a finished "
+        f"{kind} never starts again. Image "
         f"tags may point to other images by now; {ran}."
     )
     repeated = html.CodeBlock("Manifest", manifest(of.declared))
@@ -189,21 +214,34 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
 
 def manifest(of: Run | Sweep) -> str:
     """YAML of the same spec under another name."""
-    fields, longest = (_RUN_FIELDS, MAX_RUN_NAME) if isinstance(of, Run) else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
+    fields, longest = (
+        (_RUN_FIELDS, MAX_RUN_NAME) if isinstance(of, Run) else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
+    )
     spec = _ordered(of.spec, fields)
     if isinstance(of, Sweep) and "template" in spec:
         spec["template"] = _ordered(raw.mapping(spec["template"]), _RUN_FIELDS)
     name = of.name[: longest - len(REPEAT_SUFFIX)].rstrip("-.") + REPEAT_SUFFIX
     metadata = {"name": name, **({"namespace": of.namespace} if of.namespace else {})}
-    body: Mapping[str, object] = {"apiVersion": API_VERSION, "kind": of.kind, "metadata": metadata, "spec": spec}
+    body: Mapping[str, object] = {
+        "apiVersion": API_VERSION,
+        "kind": of.kind,
+        "metadata": metadata,
+        "spec": spec,
+    }
     text: str = yaml.dump(body, Dumper=_Plain, sort_keys=False, allow_unicode=True, width=100)
     return text
 
 
 def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
-    """In the order of the reference, since the API server sorts by name; without what concerns only that object."""
+    """In the order of the reference, since the API server sorts by name; without what concerns only
+    that object."""
     kept = (name for name in spec if name not in _OF_THAT_OBJECT)
-    return {n: spec[n] for n in sorted(kept, key=lambda name: fields.index(name) if name in fields else len(fields))}
+    return {
+        n: spec[n]
+        for n in sorted(
+            kept, key=lambda name: fields.index(name) if name in fields else len(fields)
+        )
+    }
 
 
 class _Plain(yaml.SafeDumper):

@@ -16,15 +16,19 @@ def results_section(run: html.Reported) -> html.Section:
         return html.section("results", "Results", html.Prose("No load point was measured."))
     texts = tables.texts_per_prompt(run.declared.spec)
     rows = tables.result_rows(status, texts_per_prompt=texts, wide=True)
-    intervals = html.Table("95 % intervals, and the figure of the steady state", tables.interval_rows(status))
+    intervals = html.Table(
+        "95 % intervals, and the figure of the steady state", tables.interval_rows(status)
+    )
     parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated)
     return html.section(
         "results",
         "Results",
         html.Table("Load points, their repeats pooled", rows, words=VERDICT),
         html.Prose(
-            "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and hits are what the servers report; "
-            "running and waiting are means over the stages, of all servers. A dash is what was not measured."
+            "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and "
+            "hits are what the servers report; "
+            "running and waiting are means over the stages, of all servers. A dash is what was "
+            "not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
         html.Prose(f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""),
@@ -44,7 +48,10 @@ def limits_section(run: html.Reported) -> html.Section | None:
             explained.setdefault(cell, {})[what] = f"{word}. {sentence}"
         elif what != "profile":
             answers.append((cell, what, f"{word}. {sentence}"))
-    limits = tuple((cell, why.get("waiting", ABSENT), why.get("limit", ABSENT)) for cell, why in explained.items())
+    limits = tuple(
+        (cell, why.get("waiting", ABSENT), why.get("limit", ABSENT))
+        for cell, why in explained.items()
+    )
     headers = ("load point", "why requests waited", "bottleneck")
     quiet = [row.cell for row in results if row.cell not in explained]
     where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
@@ -64,30 +71,51 @@ def limits_section(run: html.Reported) -> html.Section | None:
 def profile_section(run: html.Reported) -> html.Section | None:
     if (profile := run.status.profile) is None:
         return None
-    lead = "After everything was measured, some seconds of load ran under vLLM's own profiler; no other figure is from them."
+    lead = (
+        "After everything was measured, some seconds of load ran under vLLM's own profiler; no "
+        "other figure is from them."
+    )
     kernels = html.Table("Kernels with the most time", tables.kernel_rows(run.status))
-    return html.section("profile", "Profile", html.Prose(profile.sentence), kernels, html.Prose(lead))
+    return html.section(
+        "profile", "Profile", html.Prose(profile.sentence), kernels, html.Prose(lead)
+    )
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Bottlenecks by a variant and the baseline together, and what could not be compared or differs besides."""
+    """Bottlenecks by a variant and the baseline together, and what could not be compared or differs
+    besides."""
     results = sweep.status.results
-    limited = tuple((row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None)
-    reasons = tuple((row.variant, row.cell, row.reason) for row in results if row.runs and row.reason)
+    limited = tuple(
+        (row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None
+    )
+    reasons = tuple(
+        (row.variant, row.cell, row.reason) for row in results if row.runs and row.reason
+    )
     at = ("variant", "load point")
     made = html.section(
         "limits",
         "Bottlenecks, and what is missing",
-        html.Table("By the variant and the baseline together", Rows((*at, "bottleneck"), limited), stacked=True),
-        html.Table("What else differs, or why rows are not compared", Rows((*at, "reason"), reasons), stacked=True),
+        html.Table(
+            "By the variant and the baseline together",
+            Rows((*at, "bottleneck"), limited),
+            stacked=True,
+        ),
+        html.Table(
+            "What else differs, or why rows are not compared",
+            Rows((*at, "reason"), reasons),
+            stacked=True,
+        ),
         *(html.Prose(f"{sentence}.") for sentence in left_out(sweep.status)),
     )
     return made if made.elements else None
 
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
-    """The figures of every variant at every load point: the table of the terminal, as wide as it goes."""
-    rows = variant_rows(sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True)
+    """The figures of every variant at every load point: the table of the terminal, as wide as it
+    goes."""
+    rows = variant_rows(
+        sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True
+    )
     if not rows.rows:
         return html.section("results", "Results", html.Prose("No variant was measured."))
     return html.section(

@@ -1,4 +1,5 @@
-"""A run or the variants of a sweep over time: stages, what the servers ran, what waited, and how full their KV cache was."""
+"""A run or the variants of a sweep over time: stages, what the servers ran, what waited, and how
+full their KV cache was."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -15,7 +16,13 @@ AXIS_WIDTH = 46  # Of the labels on the left: equal in all panels, so that they 
 MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
 PIXELS_A_TICK = 90
-LINES = (theme.BLUE, theme.AMBER, theme.GREEN, theme.RED, theme.GREY)  # As many runs as one figure can hold.
+LINES = (
+    theme.BLUE,
+    theme.AMBER,
+    theme.GREEN,
+    theme.RED,
+    theme.GREY,
+)  # As many runs as one figure can hold.
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
 MANY_STAGES = 40  # From here on a second drawing scrolls, with room for each stage.
@@ -23,20 +30,31 @@ PIXELS_A_STAGE, MAX_WIDTH = 26, 5200
 
 
 def timeline_section(run: Reported) -> html.Section | None:
-    """The run over time: stages by the client's clock, samples by the operator's; they may differ by some milliseconds."""
+    """The run over time: stages by the client's clock, samples by the operator's; they may differ
+    by some milliseconds."""
     if not run.records and not run.samples:
         return None
     origin = run.records[0].first_send_unix_us / 1e6 if run.records else run.samples[0].at
     known = {row.cell: row for row in run.status.results}
     named = len({row.workload for row in run.status.results}) > 1
-    stages = [_bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records]
+    stages = [
+        _bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records
+    ]
     kept, measured = len(run.records), sum(row.repeats for row in run.status.results)
-    some = f"Records of {kept} of {measured} stages were kept; the others have no mark." if kept < measured else ""
+    some = (
+        f"Records of {kept} of {measured} stages were kept; the others have no mark."
+        if kept < measured
+        else ""
+    )
     width = max(theme.WIDE_WIDTH, min(MAX_WIDTH, PIXELS_A_STAGE * len(stages)))
-    whole = _timeline(run, stages, origin, "The run over time", at_most=theme.SPANS, width=theme.WIDE_WIDTH)
+    whole = _timeline(
+        run, stages, origin, "The run over time", at_most=theme.SPANS, width=theme.WIDE_WIDTH
+    )
     fine = []
     if len(stages) > MANY_STAGES:
-        fine.append(_timeline(run, stages, origin, "Every stage", at_most=theme.FINE_SPANS, width=width))
+        fine.append(
+            _timeline(run, stages, origin, "Every stage", at_most=theme.FINE_SPANS, width=width)
+        )
     return html.section(
         "timeline",
         "Timeline",
@@ -44,12 +62,15 @@ def timeline_section(run: Reported) -> html.Section | None:
         html.Prose(some),
         whole,
         html.fold("The same, with room for every stage", *fine),
-        html.fold("The stages", html.Table("Stages in order of measurement", _stage_rows(run, origin))),
+        html.fold(
+            "The stages", html.Table("Stages in order of measurement", _stage_rows(run, origin))
+        ),
     )
 
 
 def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Running, waiting and KV cache usage of the first run of each variant over time, in one figure."""
+    """Running, waiting and KV cache usage of the first run of each variant over time, in one
+    figure."""
     series = {
         name: theme.spans(samples, origin=samples[0].at, at_most=theme.SPANS)
         for name, samples in list(sweep.series.items())[: len(LINES)]
@@ -58,24 +79,47 @@ def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
     if not series:
         return None
     lead = (
-        f"Samples of the servers of {', '.join(series)}, each from the first sample of the variant's first run: lines are means, and the "
+        f"Samples of the servers of {', '.join(series)}, each from the first sample of the "
+        "variant's first run: lines are means, and the "
         "shade reaches from the least to the greatest sample."
     )
-    described = "Running and waiting requests and KV cache usage over time, a line a variant. Means are in the table of results."
+    described = (
+        "Running and waiting requests and KV cache usage over time, a line a variant. Means are "
+        "in the table of results."
+    )
     last = max(span.end for spans in series.values() for span in spans)
     unit, seconds = time_unit(last)
     frame = _Frame(unit, seconds, 0.0, last / seconds, theme.WIDE_WIDTH - MARGINS)
     colours = dict(zip(series, LINES, strict=False))
     panels = []
-    for title, line in (("running", "running"), ("waiting", "waiting"), ("KV cache, %", "KV cache")):
-        rows = [{**_row(span, line, frame), "line": name} for name, spans in series.items() for span in spans]
+    for title, line in (
+        ("running", "running"),
+        ("waiting", "waiting"),
+        ("KV cache, %", "KV cache"),
+    ):
+        rows = [
+            {**_row(span, line, frame), "line": name}
+            for name, spans in series.items()
+            for span in spans
+        ]
         panels.append((PANEL_HEIGHT, list(_sample_layers(rows, colours, title))))
-    chart = html.Chart("Variants over time", _panels(panels, frame, "each run's first sample"), described, wide=True)
+    chart = html.Chart(
+        "Variants over time",
+        _panels(panels, frame, "each run's first sample"),
+        described,
+        wide=True,
+    )
     return html.section("timeline", "Variants over time", html.Prose(lead), chart)
 
 
 def _timeline(
-    run: Reported, stages: "Sequence[StageBar]", origin: float, title: str, *, at_most: int, width: int
+    run: Reported,
+    stages: "Sequence[StageBar]",
+    origin: float,
+    title: str,
+    *,
+    at_most: int,
+    width: int,
 ) -> html.Chart:
     """Panels of one time axis."""
     spans = theme.spans(run.samples, origin=origin, at_most=at_most)
@@ -83,7 +127,9 @@ def _timeline(
     first, last = min(each.start for each in whole), max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
     frame = _Frame(unit, seconds, first / seconds, last / seconds, width - MARGINS)
-    panels: list[tuple[int, Sequence[_Layer]]] = [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
+    panels: list[tuple[int, Sequence[_Layer]]] = (
+        [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
+    )
     if spans:
         # Every stage, faintly, behind the curves: what lies between was not measured.
         shades = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
@@ -94,7 +140,8 @@ def _timeline(
             rows = [_row(span, line, frame) for line in colours for span in spans]
             panels.append((PANEL_HEIGHT, [shade, *_sample_layers(rows, colours, panel)]))
     described = (
-        f"{len(stages)} stages over time, and under them the requests that the servers had running and waiting and how full "
+        f"{len(stages)} stages over time, and under them the requests that the servers had "
+        "running and waiting and how full "
         "their KV cache was. The stages are in the table below."
     )
     since = "the first request" if run.records else "the first sample"
@@ -105,16 +152,25 @@ def _lead(run: Reported) -> str:
     if not run.samples:
         return "The stages in order of measurement. No samples of the servers were kept."
     servers = len({(sample.role, sample.pod) for sample in run.samples})
-    of = "the server" if servers == 1 else f"{servers} servers (requests are summed; the KV cache is their mean)"
+    of = (
+        "the server"
+        if servers == 1
+        else f"{servers} servers (requests are summed; the KV cache is their mean)"
+    )
     return (
-        f"Stages are marked with their load. Below them, samples of {of}: lines are means of up to {theme.SPANS} equal spans of time, "
-        "and the shade around them reaches from the least to the greatest sample. A gap is where there was no sample."
+        f"Stages are marked with their load. Below them, samples of {of}: lines are means of up "
+        f"to {theme.SPANS} equal spans of time, "
+        "and the shade around them reaches from the least to the greatest sample. A gap is where "
+        "there was no sample."
     )
 
 
 def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> "StageBar":
     """Labelled by its load, and by its workload where there are several."""
-    start, end = record.first_send_unix_us / 1e6 - origin, record.last_receive_unix_us / 1e6 - origin
+    start, end = (
+        record.first_send_unix_us / 1e6 - origin,
+        record.last_receive_unix_us / 1e6 - origin,
+    )
     label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
     verdict = row.verdict if row is not None else "Unknown"
     text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"
@@ -171,7 +227,9 @@ def time_unit(seconds: float) -> tuple[str, float]:
 def _panels(panels: Sequence[tuple[int, Sequence[_Layer]]], frame: _Frame, since: str) -> ChartSpec:
     titles = [*[None] * (len(panels) - 1), f"{frame.unit} since {since}"]
     drawn = [_panel(*panel, frame, title) for panel, title in zip(panels, titles, strict=True)]
-    return theme.chart({"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}})
+    return theme.chart(
+        {"vconcat": drawn, "spacing": 8, "resolve": {"scale": {"color": "independent"}}}
+    )
 
 
 def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
@@ -185,16 +243,33 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
         rows.append({**row, "text": stage.text, "verdict": stage.verdict})
     doubtful = {word: theme.OF_WORDS[word] for word in ("Suspect", "Invalid", "Unknown")}
     colour = theme.nominal("verdict", {"Valid": theme.BLUE, **doubtful})
-    mark = {"type": "rect", "fillOpacity": 0.3, "stroke": theme.CARD, "strokeWidth": 1, "aria": True}
-    bars = _Layer(mark, "at", {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}}, rows)
+    mark = {
+        "type": "rect",
+        "fillOpacity": 0.3,
+        "stroke": theme.CARD,
+        "strokeWidth": 1,
+        "aria": True,
+    }
+    bars = _Layer(
+        mark, "at", {"x2": {"field": "to"}, "color": colour, "description": {"field": "text"}}, rows
+    )
     return [bars, _Layer({"type": "text"}, "middle", {"text": {"field": "label"}}, rows)]
 
 
 def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> Iterable[_Layer]:
     """Means as lines, and a band from the least to the greatest sample."""
-    legend = {"title": None, "symbolType": "stroke", "symbolStrokeWidth": 3, "symbolOpacity": 1, "offset": 0}
+    legend = {
+        "title": None,
+        "symbolType": "stroke",
+        "symbolStrokeWidth": 3,
+        "symbolOpacity": 1,
+        "offset": 0,
+    }
     shown = theme.nominal("line", colours, legend if len(colours) > 1 else None)
-    ticks = {"tickCount": 4, "format": "~r" if title.endswith("%") else "~s"}  # no thousandths of a percent
+    ticks = {
+        "tickCount": 4,
+        "format": "~r" if title.endswith("%") else "~s",
+    }  # no thousandths of a percent
     axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, **ticks}
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
     band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
@@ -203,10 +278,16 @@ def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> 
     yield _Layer({"type": "line", "strokeWidth": 1.4}, "at", mean, rows)
 
 
-def _panel(height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None) -> ChartSpec:
+def _panel(
+    height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None
+) -> ChartSpec:
     """Only the last panel has a title: its axis is that of all."""
     ticks = frame.width // PIXELS_A_TICK
-    axis = {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False} if time_title else None
+    axis = (
+        {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False}
+        if time_title
+        else None
+    )
     scale = {"domain": [frame.first, frame.last], "nice": False}
     drawn = [
         theme.layer(mark, {"x": theme.quantitative(x, scale=scale, axis=axis), **encoding}, rows)
@@ -216,6 +297,11 @@ def _panel(height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str
 
 
 def _row(span: theme.Span, line: str, frame: _Frame) -> ChartSpec:
-    band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[line]
-    ends = {name: float(f"{getattr(band, name):.4g}") if band else None for name in ("mean", "low", "high")}
+    band = {"running": span.running, "waiting": span.waiting, "KV cache": span.kv_cache_percent}[
+        line
+    ]
+    ends = {
+        name: float(f"{getattr(band, name):.4g}") if band else None
+        for name in ("mean", "low", "high")
+    }
     return {"at": frame.at((span.start + span.end) / 2), "line": line, **ends}

@@ -1,4 +1,5 @@
-"""The first sections: whether the numbers of a run or sweep can be trusted, findings, and which variant is best."""
+"""The first sections: whether the numbers of a run or sweep can be trusted, findings, and which
+variant is best."""
 
 from collections import Counter
 
@@ -16,7 +17,10 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows,
 MEANINGS = {
     "Valid": "The rules looked for the mistakes they know and found none.",
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
-    "Invalid": "Some numbers are wrong, or answer another question. The other load points are not affected.",
+    "Invalid": (
+        "Some numbers are wrong, or answer another question. The other load points are not "
+        "affected."
+    ),
     "Failed": "It ended before everything was measured. What it measured is below.",
     "Cancelled": "It was cancelled. What it measured is below.",
     "Unknown": "There is no verdict; the line above says why.",
@@ -25,9 +29,13 @@ ANOTHER_START = " Another start of the same server may still differ."
 HOLES = " Not every run was measured: the table has holes, and the variants below say why."
 _OBJECTIVES = {"True": "all met", "False": "missed", "Unknown": "not certain whether all are met"}
 _SWEEP_RUNS = {
-    "completed": "measured", "failed": "failed", "cancelled": "cancelled", "skipped": "skipped", "waiting": "never started",
+    "completed": "measured",
+    "failed": "failed",
+    "cancelled": "cancelled",
+    "skipped": "skipped",
+    "waiting": "never started",
     "lost": "lost and measured anew",
-}  # fmt: skip
+}
 
 
 def verdict_section(run: html.Reported) -> html.Section:
@@ -41,7 +49,10 @@ def verdict_section(run: html.Reported) -> html.Section:
         "Verdict",
         html.Verdict(word, status.message or "", meaning),
         _facts(status),
-        html.Table("Highest load that meets the objectives", Rows(("workload", "search", "answer"), answers)),
+        html.Table(
+            "Highest load that meets the objectives",
+            Rows(("workload", "search", "answer"), answers),
+        ),
         html.Table("Objectives", objective_rows(status), words=frozenset({"outcome"})),
         html.CodeBlock("Last lines of the server's log", status.log_tail or ""),
     )
@@ -65,10 +76,17 @@ def _facts(status: BenchmarkRunStatus) -> html.Facts:
 
 
 def findings_section(run: html.Reported) -> html.Section:
-    """What was found wrong with the measurement, the worst first: its sentence and what to do; the evidence can be opened."""
+    """What was found wrong with the measurement, the worst first: its sentence and what to do; the
+    evidence can be opened."""
     ordered = sorted(run.status.findings, key=lambda each: -SEVERITIES.index(each.severity))
-    none = "No rule found anything." if run.status.results else "Nothing was measured that could be judged."
-    return html.section("findings", "Findings", *map(_card, ordered), html.Prose("" if ordered else none))
+    none = (
+        "No rule found anything."
+        if run.status.results
+        else "Nothing was measured that could be judged."
+    )
+    return html.section(
+        "findings", "Findings", *map(_card, ordered), html.Prose("" if ordered else none)
+    )
 
 
 def _card(found: Finding) -> html.FindingCard:
@@ -77,7 +95,9 @@ def _card(found: Finding) -> html.FindingCard:
     where = f"{stages}, worst in {found.worst_stage}{changed}"
     sentence = evidence_sentence(found.code, found.evidence)
     evidence = [(name, evidence_text(value)) for name, value in found.evidence.items()]
-    return html.FindingCard(found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence)
+    return html.FindingCard(
+        found.code, found.severity, where, found.meaning, found.remedy, sentence, evidence
+    )
 
 
 def evidence_text(value: float | str | None) -> str:
@@ -97,30 +117,50 @@ def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
         "Verdict",
         html.Verdict(word, status.message or "", MEANINGS.get(word, "") + holes),
         _sweep_facts(status),
-        html.Table("The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})),
+        html.Table(
+            "The variants", _variants(status), words=frozenset({"verdict", "against the baseline"})
+        ),
         html.Prose(f"Compared {compared_text(status)}." if status.scope is not None else ""),
     )
 
 
 def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
-    best = [(best.workload, f"{best.variant} at {best.cell}") for best in status.best if best.objective == THROUGHPUT]
-    several, best = len(best) > 1, best if len(best) <= 4 else []  # of more workloads they stand in the table below
+    best = [
+        (best.workload, f"{best.variant} at {best.cell}")
+        for best in status.best
+        if best.objective == THROUGHPUT
+    ]
+    several, best = (
+        len(best) > 1,
+        best if len(best) <= 4 else [],
+    )  # of more workloads they stand in the table below
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
         "At a glance",
         ("Ended because", exit_codes.failure_reason(status.conditions)),
-        *((f"Most throughput per GPU{f', {workload}' if several else ''}", variant) for workload, variant in best),
+        *(
+            (f"Most throughput per GPU{f', {workload}' if several else ''}", variant)
+            for workload, variant in best
+        ),
         ("Baseline", status.baseline),
-        ("Runs", ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count)),
+        (
+            "Runs",
+            ", ".join(f"{count} {_SWEEP_RUNS[name]}" for name, count in counts.items() if count),
+        ),
         ("GPU seconds held", figure(status.gpu_seconds, digits=4) if status.gpu_seconds else None),
     )
 
 
 def _variants(status: BenchmarkSweepStatus) -> Rows:
     failed = any(variant.reason for variant in status.variants)
-    outcomes = {each.name: WORDS.get(each.outcome or "", each.outcome or ABSENT) for each in status.variants}
+    outcomes = {
+        each.name: WORDS.get(each.outcome or "", each.outcome or ABSENT) for each in status.variants
+    }
     outcomes |= {status.baseline or "": "baseline"}
-    loads = {each.name: (f"{s.workload}: {', '.join(s.loads)}" for s in each.searches) for each in status.variants}
+    loads = {
+        each.name: (f"{s.workload}: {', '.join(s.loads)}" for s in each.searches)
+        for each in status.variants
+    }
     found = {name: "; ".join(of_workloads) for name, of_workloads in loads.items()}
     columns: tuple[Column[VariantStatus], ...] = (
         Column("variant", lambda variant: variant.name),
@@ -128,9 +168,15 @@ def _variants(status: BenchmarkSweepStatus) -> Rows:
         Column("verdict", lambda variant: variant.verdict or "Unknown"),
         Column("GPUs", lambda variant: str(variant.gpus)),
         Column("runs measured", lambda variant: str(variant.completed)),
-        Column("highest load that meets the objectives", lambda variant: found[variant.name] or ABSENT, optional=True),
+        Column(
+            "highest load that meets the objectives",
+            lambda variant: found[variant.name] or ABSENT,
+            optional=True,
+        ),
         Column("failed", lambda variant: str(variant.failed) if failed else ABSENT, optional=True),
-        Column("reason", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True),
+        Column(
+            "reason", lambda variant: failure(variant) if variant.reason else ABSENT, optional=True
+        ),
     )
     return table_of(columns, status.variants)
 
@@ -140,7 +186,11 @@ def best_section(sweep: html.ReportedSweep) -> html.Section | None:
     if not (best := best_rows(sweep.status)).rows:
         return None
     lead = html.Prose(
-        "The best variant has the most output tokens a second and GPU, among those whose every run met the objective with "
-        "certainty. The objective Throughput has no other condition. Variants that can't be told from the best are tied with it."
+        "The best variant has the most output tokens a second and GPU, among those whose every "
+        "run met the objective with "
+        "certainty. The objective Throughput has no other condition. Variants that can't be told "
+        "from the best are tied with it."
     )
-    return html.section("best", "Best variants", lead, html.Table("Best variant by objective", best))
+    return html.section(
+        "best", "Best variants", lead, html.Table("Best variant by objective", best)
+    )

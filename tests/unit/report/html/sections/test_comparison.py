@@ -19,8 +19,12 @@ def test_each_figure_of_the_comparison_has_its_bars_with_intervals() -> None:
             if x.metric == metric and x.change_percent is not None
         }
         bars = [row for row in data_of(chart.spec) if "label" in row]
-        assert {row["label"]: row["change"] for row in bars} == {cell: x.change_percent for cell, x in changes.items()}
-        assert {row["label"]: row.get("low") for row in bars} == {cell: x.low_percent for cell, x in changes.items()}
+        assert {row["label"]: row["change"] for row in bars} == {
+            cell: x.change_percent for cell, x in changes.items()
+        }
+        assert {row["label"]: row.get("low") for row in bars} == {
+            cell: x.low_percent for cell, x in changes.items()
+        }
 
 
 @pytest.mark.parametrize(("metric", "sign"), [("OutputThroughput", -1), ("MeanTTFT", 1)])

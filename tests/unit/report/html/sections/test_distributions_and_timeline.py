@@ -8,18 +8,35 @@ from itertools import pairwise
 import pytest
 from benchrun.measure import latencies
 from benchrun.report.html.sections.distributions import distributions_section, evenly
-from benchrun.report.html.sections.timeline import MANY_STAGES, side_by_side_section, timeline_section
+from benchrun.report.html.sections.timeline import (
+    MANY_STAGES,
+    side_by_side_section,
+    timeline_section,
+)
 from report_kit.simulated_run import simulated_run
 from unit.golden_messages import golden
 from unit.measure.timelines import gauge_samples
 from unit.report.finished_sweeps import batches
-from unit.report.html.reported_runs import charts_of, data_of, measured, prose_of, reported, tables_of, with_status
+from unit.report.html.reported_runs import (
+    charts_of,
+    data_of,
+    measured,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
 
 
 def test_each_latency_has_its_distribution() -> None:
     section = distributions_section(reported())
     assert section is not None
-    assert [chart.title.partition(":")[0] for chart in charts_of(section)] == ["TTFT", "TPOT", "ITL", "E2EL"]
+    assert [chart.title.partition(":")[0] for chart in charts_of(section)] == [
+        "TTFT",
+        "TPOT",
+        "ITL",
+        "E2EL",
+    ]
 
 
 def test_a_line_is_the_distribution_of_its_load_point() -> None:
@@ -36,7 +53,9 @@ def test_tables_hold_every_load_point_though_not_all_are_drawn() -> None:
     rates = tuple(str(rate) for rate in range(1, 13))
     section = distributions_section(reported(simulated_run(rates=rates, repeats=1, requests=40)))
     assert section is not None
-    assert {row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row} < set(rates)
+    assert {row["load"] for row in data_of(charts_of(section)[0].spec) if "load" in row} < set(
+        rates
+    )
     assert [row[0] for row in tables_of(section)[0].rows.rows] == list(rates)
     golden(prose_of(section))
 
@@ -48,17 +67,28 @@ def test_the_first_and_the_last_are_always_drawn() -> None:
 
 
 def test_gaps_between_chunks_are_not_shown_as_gaps_between_tokens() -> None:
-    rows = [row.model_copy(update={"findings": ["ChunksAreNotTokens"]}) for row in measured().status.results]
+    rows = [
+        row.model_copy(update={"findings": ["ChunksAreNotTokens"]})
+        for row in measured().status.results
+    ]
     section = distributions_section(with_status(reported(), results=rows))
     assert section is not None
     assert not any(chart.title.startswith("ITL") for chart in charts_of(section))
 
 
 def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> None:
-    """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache was."""
-    gauges = {"10000": (33.0, 491.0, 0.094), "80000": (267.0, 436.0, 0.78), "160000": (276.0, 367.0, 0.99)}
+    """Steps of 10,000, 80,000 and 160,000 tokens: what ran, what waited, and how full the KV cache
+    was."""
+    gauges = {
+        "10000": (33.0, 491.0, 0.094),
+        "80000": (267.0, 436.0, 0.78),
+        "160000": (276.0, 367.0, 0.99),
+    }
     series = {
-        name: [replace(each, at=each.at + 1000 * place) for each in gauge_samples([values] * 60, every_seconds=5.0)]
+        name: [
+            replace(each, at=each.at + 1000 * place)
+            for each in gauge_samples([values] * 60, every_seconds=5.0)
+        ]
         for place, (name, values) in enumerate(gauges.items())
     }
     assert side_by_side_section(batches().reported) is None
@@ -68,7 +98,9 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
     rows = [row for row in data_of(chart.spec) if "line" in row]
     means = {(row["line"], row["mean"]) for row in rows if row["mean"] is not None}
     assert means == {
-        (name, mean) for name, (running, waiting, kv) in gauges.items() for mean in (running, waiting, 100 * kv)
+        (name, mean)
+        for name, (running, waiting, kv) in gauges.items()
+        for mean in (running, waiting, 100 * kv)
     }
     assert {row["at"] for row in rows if row["line"] == "10000"} == {
         row["at"] for row in rows if row["line"] == "160000"
@@ -76,7 +108,9 @@ def test_variants_stand_over_time_in_one_figure_each_from_its_own_start() -> Non
 
 
 def test_records_that_are_not_at_hand_are_reported() -> None:
-    left = [record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")]
+    left = [
+        record for record in measured().records if not record.stage_id.startswith("chat/rate=2/")
+    ]
     section = distributions_section(reported(records=left))
     assert section is not None
     golden(prose_of(section))

@@ -12,7 +12,10 @@ from unit.report.html.reported_runs import measured, reported, tables_of, with_s
 
 def test_provenance_names_what_really_ran() -> None:
     pairs = [
-        pair for block in provenance_section(reported()).elements if isinstance(block, Facts) for pair in block.pairs
+        pair
+        for block in provenance_section(reported()).elements
+        if isinstance(block, Facts)
+        for pair in block.pairs
     ]
     server = measured().status.servers[0]
     assert ("Image that ran", server.image_digest) in pairs
@@ -23,7 +26,12 @@ def test_provenance_names_what_really_ran() -> None:
 
 def test_data_that_was_read_is_named_with_what_was_left_out() -> None:
     data = DatasetStatus(
-        name="chat", source="/data/x.json", sha256="d" * 64, rows_read=9, rows_used=5, rows_dropped={"too long": 4}
+        name="chat",
+        source="/data/x.json",
+        sha256="d" * 64,
+        rows_read=9,
+        rows_used=5,
+        rows_dropped={"too long": 4},
     )
     tables = tables_of(provenance_section(with_status(reported(), datasets=[data])))
     assert ("chat", "/data/x.json", "9", "5", "4 too long", "d" * 64) in [
@@ -32,7 +40,12 @@ def test_data_that_was_read_is_named_with_what_was_left_out() -> None:
 
 
 def test_the_digest_of_every_stage_s_traffic_is_there() -> None:
-    digests = {cell for table in tables_of(provenance_section(reported())) for row in table.rows.rows for cell in row}
+    digests = {
+        cell
+        for table in tables_of(provenance_section(reported()))
+        for row in table.rows.rows
+        for cell in row
+    }
     assert {record.prompts_digest for record in measured().records} <= digests
 
 
@@ -45,7 +58,9 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
 
 def test_what_was_said_to_the_one_run_is_left_out() -> None:
     body = yaml.safe_load(
-        manifest(replace(reported().declared, spec={**measured().body, "cancel": True, "suspend": True}))
+        manifest(
+            replace(reported().declared, spec={**measured().body, "cancel": True, "suspend": True})
+        )
     )
     assert {"cancel", "suspend"} & set(body["spec"]) == set()
 

@@ -2,7 +2,14 @@
 
 from benchrun.api import Truncated
 from benchrun.report.html.sections.results import limits_section, results_section
-from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status
+from unit.report.html.reported_runs import (
+    RATES,
+    measured,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
 
 
 def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
@@ -12,7 +19,10 @@ def test_results_have_a_row_a_load_point_and_intervals_behind_a_click() -> None:
 
 
 def test_truncated_lists_are_mentioned() -> None:
-    cuts = [Truncated(field="findings", total=9, included=4), Truncated(field="records", total=9, included=3)]
+    cuts = [
+        Truncated(field="findings", total=9, included=4),
+        Truncated(field="records", total=9, included=3),
+    ]
     text = prose_of(results_section(with_status(reported(), truncated=cuts)))
     assert "4 of 9 findings; 3 of 9 records." in text
 
@@ -21,7 +31,9 @@ def test_limits_are_the_operator_s_own_sentences() -> None:
     section = limits_section(reported())
     assert section is not None
     table, answers, stages = tables_of(section)
-    text = {row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck}
+    text = {
+        row.cell: row.bottleneck.sentence for row in measured().status.results if row.bottleneck
+    }
     assert all(row[3] == text[row[0]] for row in table.rows.rows if row[1] == "limit")
     assert "chat/rate=inf" in {row[0] for row in table.rows.rows}
     assert "chat/rate=2" in prose_of(section)

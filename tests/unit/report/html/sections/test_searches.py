@@ -23,14 +23,18 @@ def test_a_run_without_a_search_has_no_such_section() -> None:
 
 def test_a_stage_of_a_search_belongs_to_the_load_that_it_tried() -> None:
     run = searched()
-    assert [run.cell_of(record) for record in run.records] == [f"chat/rate={rate}" for rate in TRIED]
+    assert [run.cell_of(record) for record in run.records] == [
+        f"chat/rate={rate}" for rate in TRIED
+    ]
     assert [len(run.records_of(row.cell)) for row in run.status.results] == [1] * len(TRIED)
 
 
 def test_the_course_is_drawn_in_the_order_in_which_loads_were_tried() -> None:
     [chart] = charts_of(section())
     course = [(row["number"], row["load"]) for row in data_of(chart.spec) if "number" in row]
-    assert sorted(course)[: len(TRIED)] == [(number, float(rate)) for number, rate in enumerate(TRIED, start=1)]
+    assert sorted(course)[: len(TRIED)] == [
+        (number, float(rate)) for number, rate in enumerate(TRIED, start=1)
+    ]
     outcomes = {row["outcome"] for row in data_of(chart.spec) if "outcome" in row}
     assert {"Met", "Missed"} <= outcomes <= set(OUTCOMES)
 
@@ -43,8 +47,18 @@ def test_the_answer_is_marked() -> None:
 
 def test_the_table_tells_what_decided() -> None:
     [table] = tables_of(section())
-    assert table.rows.headers == ("tried", "load", "stages", "TTFT p95 (ms)", "tok/s", "outcome", "verdict")
-    assert [(row[0], row[1]) for row in table.rows.rows] == [(str(n), rate) for n, rate in enumerate(TRIED, start=1)]
+    assert table.rows.headers == (
+        "tried",
+        "load",
+        "stages",
+        "TTFT p95 (ms)",
+        "tok/s",
+        "outcome",
+        "verdict",
+    )
+    assert [(row[0], row[1]) for row in table.rows.rows] == [
+        (str(n), rate) for n, rate in enumerate(TRIED, start=1)
+    ]
     outcome = {row[1]: row[5] for row in table.rows.rows}
     assert (outcome["8"], outcome["16"], outcome["24"]) == ("Met", "Inconclusive", "Missed")
 
@@ -60,12 +74,18 @@ def test_without_records_the_order_is_not_made_up() -> None:
 
 def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None:
     run = searched()
-    distributions, curves, timeline = distributions_section(run), load_curves_section(run), timeline_section(run)
+    distributions, curves, timeline = (
+        distributions_section(run),
+        load_curves_section(run),
+        timeline_section(run),
+    )
     assert distributions is not None
     assert curves is not None
     assert timeline is not None
     assert "of those that are" not in prose_of(distributions)
-    assert len({row["load"] for row in data_of(charts_of(distributions)[0].spec) if "load" in row}) == len(TRIED)
+    assert len(
+        {row["load"] for row in data_of(charts_of(distributions)[0].spec) if "load" in row}
+    ) == len(TRIED)
     labels = [row["label"] for row in data_of(charts_of(timeline)[0].spec) if "label" in row]
     assert set(labels) - {""} <= set(TRIED)
     assert set(labels) != {""}

@@ -6,7 +6,14 @@ from benchrun.judge.rules.rule import SEVERITIES
 from benchrun.report.html import CodeBlock, Facts, FindingCard, Verdict
 from benchrun.report.html.sections.verdict import findings_section, verdict_section
 from unit.golden_messages import golden
-from unit.report.html.reported_runs import RATES, measured, prose_of, reported, tables_of, with_status
+from unit.report.html.reported_runs import (
+    RATES,
+    measured,
+    prose_of,
+    reported,
+    tables_of,
+    with_status,
+)
 
 
 def condition(type_: str, status: str, reason: str) -> Condition:
@@ -20,9 +27,13 @@ def test_the_verdict_is_the_first_word() -> None:
     golden(first.message)
 
 
-@pytest.mark.parametrize(("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")])
+@pytest.mark.parametrize(
+    ("reason", "word"), [("ServerStartFailed", "Failed"), ("Cancelled", "Cancelled")]
+)
 def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> None:
-    section = verdict_section(with_status(reported(), phase=word, conditions=(condition("Failed", "True", reason),)))
+    section = verdict_section(
+        with_status(reported(), phase=word, conditions=(condition("Failed", "True", reason),))
+    )
     first, glance = section.elements[0], section.elements[1]
     assert isinstance(first, Verdict)
     assert isinstance(glance, Facts)
@@ -38,7 +49,12 @@ def test_objectives_stand_with_the_verdict() -> None:
 
 def test_what_a_search_found_stands_with_the_verdict() -> None:
     found = SearchResult(
-        workload="chat", axis="rate", outcome="Bracketed", probes=5, stages=9, sentence="Between 14 and 15."
+        workload="chat",
+        axis="rate",
+        outcome="Bracketed",
+        probes=5,
+        stages=9,
+        sentence="Between 14 and 15.",
     )
     table, _ = tables_of(verdict_section(with_status(reported(), searches=[found])))
     assert table.rows.rows == (("chat", "Bracketed", "Between 14 and 15."),)
@@ -50,7 +66,9 @@ def test_the_last_words_of_the_server_are_kept_as_they_are() -> None:
 
 
 def test_findings_stand_worst_first_with_evidence_and_remedy() -> None:
-    cards = [block for block in findings_section(reported()).elements if isinstance(block, FindingCard)]
+    cards = [
+        block for block in findings_section(reported()).elements if isinstance(block, FindingCard)
+    ]
     ranks = [SEVERITIES.index(card.severity) for card in cards]
     assert ranks == sorted(ranks, reverse=True)
     assert {card.code for card in cards} == {finding.code for finding in measured().status.findings}
