@@ -8,6 +8,7 @@ makes records."""
 import asyncio
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,6 +20,7 @@ from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import type_and_text
 from benchrun_client.http_session import NETWORK_ERRORS
 from benchrun_client.load.client_cost import CostWatch
+from benchrun_client.load.closed_loop import AnswerTime, answer_time, gap_of, user_start
 from benchrun_client.load.vllm_benchmark import Divided, Load, LoadEngine
 from benchrun_client.run_progress import RunState
 from benchrun_client.search import bisection
@@ -53,6 +55,7 @@ class StageSender:
         prompts: StagePrompts,
         *,
         divided: Divided | None,
+        user_gap_seconds: float | None = None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> RawStage:
         """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage
@@ -67,7 +70,15 @@ class StageSender:
             watch.on_answer()
 
         options = stage.seed, stage.load, stage.api, stage.ignore_eos
-        load = Load(prompts.samples, *options, divided, on_send, on_answer, sampling=stage.sampling)
+        load = Load(
+            prompts.samples,
+            *options,
+            divided,
+            on_send,
+            on_answer,
+            sampling=stage.sampling,
+            user_gap_seconds=user_gap_seconds,
+        )
         own = load.own.samples
         watch = CostWatch(requests=len(own))
         result = await self._engine.run(load, self._servers)
@@ -127,6 +138,8 @@ class Measuring(StageSender):
             str, contract.WarmupOutcome
         ] = {}  # By workload, until a record has it.
         self._round_trips: contract.RoundTrips | None = None
+        # Of closed loops, by workload, in order of measuring; warm-ups first.
+        self._answer_times = defaultdict[str, list[AnswerTime]](list)
 
     async def run(self) -> None:
         """Warm up, measure every stage, hand each over as soon as it is measured."""
@@ -196,6 +209,9 @@ class Measuring(StageSender):
         instants = self._engine.instants
         # A request that had not ended when time was up is neither answered nor failed.
         ok, ended = instants.ok.count(True), sum(map(bool, instants.answered))
+        self._note_answer_time(
+            warmup.workload, answer_time(instants, users=warmup.concurrency, warmup=True)
+        )
         if ended > ok:
             log.warning(
                 "warm-up of %s: %d of %d requests failed",
@@ -211,6 +227,20 @@ class Measuring(StageSender):
         }
         return contract.WarmupOutcome(**counts, took_us=micros(took))
 
+    def _note_answer_time(self, workload: str, found: AnswerTime | None) -> None:
+        if found is not None:
+            self._answer_times[workload].append(found)
+
+    def _user_start(self, stage: contract.Stage) -> contract.UserStart | None:
+        start = user_start(
+            stage.load, requests=stage.requests, known=self._answer_times[stage.workload]
+        )
+        if start is not None and start.mode != stage.load.start == "Spread":
+            log.warning(
+                "%s: users begin together: no answer time of this workload is known", stage.id
+            )
+        return start
+
     async def _reset_caches(self) -> contract.CacheReset:
         """Empty the prefix caches; then take the snapshot that the next stage begins with."""
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
@@ -224,15 +254,28 @@ class Measuring(StageSender):
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
         before = self._snapshots
-        shards = self._shards
-        divided = shards.divided(self._measured, stage) if shards is not None else None
+        shards, start = self._shards, self._user_start(stage)
+        users = min(stage.load.max_concurrency or 0, stage.requests)
+        gap = gap_of(start, users=users)
+        divided = (
+            shards.divided(self._measured, stage, user_gap_seconds=gap)
+            if shards is not None
+            else None
+        )
 
         def on_first_send() -> None:
             self._state.note("first_request_unix_us", micros(time.time()))
 
         raw = await self.send(
-            self._measured, stage, prompts, divided=divided, before_first_send=on_first_send
+            self._measured,
+            stage,
+            prompts,
+            divided=divided,
+            user_gap_seconds=gap,
+            before_first_send=on_first_send,
         )
+        if start is not None:
+            self._note_answer_time(stage.workload, answer_time(raw.instants, users=users))
         others, others_last = (
             (0, 0.0) if shards is None else await shards.others_result(self._measured, stage)
         )
@@ -247,6 +290,7 @@ class Measuring(StageSender):
             shared_prefix_tokens=self._traffic.shared_prefix_tokens.get(stage.api, 0),
             datasets=self._traffic.datasets.get(stage.workload, ()),
             diagnostic=None if succeeded else await self._diagnose(stage, prompts.samples[0], raw),
+            user_start=start,
             servers=tuple(
                 edge.model_copy(update={"before": b and b.counters, "after": a and a.counters})
                 for edge, b, a in zip(self._edges, before, after, strict=True)

@@ -21,8 +21,9 @@ MAX_DIAGNOSTIC_CHARACTERS = 1000
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in order of sending, and
-    how it ended."""
+    """When each request was due, sent and answered (`time.perf_counter`), in the order of the
+    requests, and how it ended. The first request is the first to be sent; others may overtake each
+    other, where users begin spread."""
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -86,6 +87,7 @@ class RawStage:
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
     probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
+    user_start: contract.UserStart | None = None
     round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None
     tokenizer_commit: str | None = None
@@ -102,7 +104,7 @@ _COPIED = (
         "probe",
         "sampling",
     ),
-    *("round_trips", "chat_template", "tokenizer_commit", "servers"),
+    *("round_trips", "chat_template", "tokenizer_commit", "servers", "user_start"),
 )  # Fields that the record takes as they are.
 
 
@@ -163,24 +165,27 @@ def micros(seconds: float) -> int:
 
 
 def request_columns(raw: RawStage) -> contract.RequestColumns:
+    """Build the columns of a record, in order of sending."""
     instants = raw.instants
     first = instants.sent[0]
     decodes = raw.decodes if raw.decodes is not None else map(sum, raw.itls)
-    return contract.RequestColumns(
-        start_us=tuple(micros(sent - first) for sent in instants.sent),
-        queue_us=tuple(
+    columns: dict[str, Sequence[int]] = {
+        "start_us": [micros(sent - first) for sent in instants.sent],
+        "queue_us": [
             micros(sent - due) for sent, due in zip(instants.sent, instants.due, strict=True)
-        ),
-        ttft_us=tuple(map(micros, raw.ttfts)),
+        ],
+        "ttft_us": list(map(micros, raw.ttfts)),
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
-        e2el_us=tuple(
-            micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)
-        ),
-        input_tokens=tuple(raw.input_lens),
-        output_tokens=tuple(raw.output_lens),
-        asked_tokens=tuple(raw.requested_lens),
-        ended=tuple([1 if ended else 0 for ended in instants.ended]),
-        ok=tuple([1 if ok else 0 for ok in instants.ok]),
+        "e2el_us": [micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)],
+        "input_tokens": raw.input_lens,
+        "output_tokens": raw.output_lens,
+        "asked_tokens": raw.requested_lens,
+        "ended": [1 if ended else 0 for ended in instants.ended],
+        "ok": [1 if ok else 0 for ok in instants.ok],
+    }
+    order = sorted(range(len(instants.sent)), key=instants.sent.__getitem__)
+    return contract.RequestColumns.model_validate(
+        {name: tuple([column[i] for i in order]) for name, column in columns.items()}
     )
 
 

@@ -8,7 +8,7 @@ import urllib.request
 from itertools import pairwise
 
 import pytest
-from benchrun_client.load.vllm_patches import USER_GAP_SECONDS
+from benchrun_client.load.closed_loop import USER_GAP_SECONDS
 from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, free_port, simulator
 
 SPREAD = """

@@ -3,9 +3,16 @@ texts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    ValidationError,
+    model_serializer,
+)
 
 # Largest number that a message may hold, above and below zero: sums and products of it still are
 # numbers.
@@ -28,6 +35,19 @@ class Message(BaseModel):
     """Base of everything that operator and client send each other: closed and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
+
+
+class LeavesOut(Message):
+    """A message that leaves out some fields where they are None: older readers refuse fields that
+    they do not know."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset()
+
+    @model_serializer(mode="wrap")
+    def _without_none(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        document: dict[str, Any] = handler(self)
+        missing = {name for name in self.left_out if document.get(name) is None}
+        return {name: value for name, value in document.items() if name not in missing}
 
 
 class Sampling(Message):

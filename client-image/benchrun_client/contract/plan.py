@@ -4,7 +4,7 @@ import hashlib
 import json
 import re
 from decimal import ROUND_CEILING, Decimal
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,7 @@ from benchrun_client.contract.base import (
     Count,
     DecimalText,
     Hex,
+    LeavesOut,
     LongText,
     Message,
     Sampling,
@@ -44,6 +45,16 @@ class Requests(Message):
     sampling: Sampling = Sampling()
 
 
+UserStartMode = Literal["Spread", "Together"]
+
+
+class ThinkTime(Message):
+    """How long a user of a closed loop waits after an answer before it sends its next request."""
+
+    mean_seconds: DecimalText
+    distribution: Literal["Exponential", "Constant"] = "Exponential"
+
+
 class Limit(Message):
     """A latency percentile that a searched load must keep."""
 
@@ -52,10 +63,12 @@ class Limit(Message):
     max_milliseconds: Count = Field(ge=1)
 
 
-class Search(Requests):
+class Search(Requests, LeavesOut):
     """Stages whose load depends on the results before them: the highest load that keeps every limit
     is looked for, then confirmed by stages of its own. Measured after all stages; several searches
     one after the other."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
 
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
@@ -74,6 +87,8 @@ class Search(Requests):
         max_length=MAX_OPEN_STAGES
     )  # Of every stage that there may be, probe by probe.
     ignore_eos: bool = True
+    start: UserStartMode | None = None  # Of users, as in `LoadPoint`.
+    think: ThinkTime | None = None
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
@@ -81,6 +96,8 @@ class Search(Requests):
             raise ValueError(f"{self.most_stages} stages need as many seeds, got {len(self.seeds)}")
         if (self.requests is None) == (self.duration_seconds is None):
             raise ValueError("exactly one of requests and duration_seconds")
+        if self.axis != "concurrency" and (self.start is not None or self.think is not None):
+            raise ValueError("start and think are of users: axis must be concurrency")
         return self
 
     @property
@@ -137,9 +154,11 @@ MAX_REQUESTS_A_STAGE = (
 )
 
 
-class LoadPoint(Message):
+class LoadPoint(LeavesOut):
     """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as
     recorded."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
 
     request_rate: DecimalText = "inf"  # Requests a second, a decimal, or "inf": all at once.
     max_concurrency: Count | None = Field(None, ge=1)
@@ -150,6 +169,22 @@ class LoadPoint(Message):
     batch_size: Count | None = Field(None, ge=1)
     """Without an API server: so many requests a call of the engine, one call after the other; None:
     all in one."""
+    start: UserStartMode | None = None
+    """How the users of a closed loop begin: spread over a round, or one right after the other; None:
+    the latter, or there are no users."""
+    think: ThinkTime | None = None  # Of the users of a closed loop; None: they do not think.
+
+    @model_validator(mode="after")
+    def _has_users(self) -> Self:
+        if (self.start is not None or self.think is not None) and not self.is_closed:
+            raise ValueError("start and think are of users: the load must be a closed loop")
+        return self
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether users send: each answer brings the next request."""
+        endless = self.request_rate == "inf" and self.trace_speed is None
+        return endless and self.max_concurrency is not None
 
 
 class Stage(Requests):

@@ -24,7 +24,7 @@ from benchrun_client.contract.base import (
     in_short,
 )
 from benchrun_client.contract.datasets import DatasetFacts
-from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, open_stage
+from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, UserStartMode, open_stage
 
 PROCESS_CPU = "process_cpu_seconds_total"
 """CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a
@@ -143,6 +143,17 @@ class WarmupOutcome(Message):
     answered: Count
     failed: Count
     took_us: Micros
+
+
+class UserStart(Message):
+    """How the users of a closed loop began."""
+
+    mode: UserStartMode
+    """What was done. Together, although the plan says Spread: no answer time of the workload was
+    known."""
+    seconds: Finite = Field(ge=0)  # From the first user's beginning to the last one's.
+    round_seconds: Finite | None = Field(None, ge=0)
+    """Expected round (mean answer and think time) that the spread was made of; None: not used."""
 
 
 class RoundTrips(Message):
@@ -331,6 +342,9 @@ class StageRecord(Message):
     warmup: WarmupOutcome | None = (
         None  # Of the stage's workload, in the record of its first stage alone.
     )
+    user_start: UserStart | None = (
+        None  # Of a closed loop. None: there are no users, or the record is older than that.
+    )
     probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
     shards: Shards | None = None  # Where several processes sent it; None: one did.
     round_trips: RoundTrips | None = None  # Measured once, in every record; None: not measured.
@@ -347,7 +361,7 @@ class StageRecord(Message):
         return self
 
 
-_NEWER = ("shards", "gap_slices", "profile", "tokenizer_commit")
+_NEWER = ("shards", "gap_slices", "profile", "tokenizer_commit", "user_start")
 
 
 def packed_record(record: StageRecord) -> bytes:

@@ -9,9 +9,10 @@ rest is module globals that `main_async` looks up at call time:
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
     aiohttp              opens sessions as we want them, see `Sessions`
     fetch_..._metrics    read metrics as bounded as ours, and together once
-    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, and to let users begin
-                         one by one (`UserRamp`)
-    get_request          wrapped, to note when a request was due, to replay a trace, and to begin together with other shards
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, to let users begin one
+                         by one (`UserRamp`), and to let them think (`Thinking`)
+    get_request          wrapped, to hand out each request at its own instant (`arrivals_of`, or that of a trace) and note it,
+                         whatever woke late, and to begin together with other shards
 
 With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench
 serve` with that seed."""
@@ -25,20 +26,15 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NamedTuple, NoReturn, Protocol, Self
 
 from benchrun_client.contract import GREEDY, Api, Engine as EngineName, LoadPoint, Sampling
 from benchrun_client.datasets.row_pools import Sample
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
-from benchrun_client.load.vllm_patches import (
-    CONNECTS,
-    Sessions,
-    SharedMetrics,
-    UserRamp,
-    always_ready,
-)
+from benchrun_client.load.closed_loop import Thinking, UserRamp, think_seconds
+from benchrun_client.load.vllm_patches import CONNECTS, Sessions, SharedMetrics, always_ready
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of
@@ -50,15 +46,21 @@ GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or what
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
+class Begun(NamedTuple):
+    """What all shards have agreed on."""
+
+    at: float  # When the stage begins (`time.perf_counter`).
+    user_gap_seconds: float | None  # From one user's beginning to the next; None: the shortest.
+
+
 @dataclass(frozen=True, slots=True)
 class Divided:
     """One shard's part in a load that several send."""
 
     shard: Shard
     share: Share
-    begin: Callable[[], Awaitable[float]]
-    """Wait until all shards are ready for the first request; the instant at which they begin
-    (`time.perf_counter`)."""
+    begin: Callable[[], Awaitable[Begun]]
+    """Wait until all shards are ready for the first request; when and how they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,8 @@ class Load:
     """Called before the first request, on the path of the measurement; `on_answer` after each."""
     on_answer: Callable[[], None] = lambda: None
     sampling: Sampling = GREEDY
+    user_gap_seconds: float | None = None
+    """From one user's beginning to the next, where one process sends; None: the shortest."""
 
     @property
     def own(self) -> Self:
@@ -127,12 +131,17 @@ class VllmEngine:
         self._due_after = (
             [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
         )
-        users = 0
-        if point.max_concurrency is not None and point.request_rate == "inf" and not is_trace:
-            users = min(point.max_concurrency, len(load.samples))
+        self._is_paced = point.request_rate != "inf"
+        users = min(point.max_concurrency or 0, len(load.samples)) if point.is_closed else 0
         self._ramp = UserRamp(
-            users, own=load.divided.share.users if load.divided is not None and users else None
+            users,
+            gap_seconds=load.user_gap_seconds,
+            own=load.divided.share.users if load.divided is not None and users else None,
         )
+        seconds = think_seconds(point.think, seed=load.seed, requests=len(load.samples))
+        if load.divided is not None and seconds:
+            seconds = [seconds[position] for position in load.divided.share.requests]
+        self._thinking = Thinking(seconds)
         own = load.own
         samples = [
             self._serve.SampleRequest(s.prompt, s.input_tokens, s.output_tokens)
@@ -195,8 +204,8 @@ class VllmEngine:
 
     def _noting_due(self, get_request: GetRequest) -> GetRequest:
         async def noted(*args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-            if self._load.divided is not None:
-                async for request in self._shared(get_request, self._load.divided, *args, **kwargs):
+            if self._load.divided is not None or self._is_paced:
+                async for request in self._at_instants(get_request, *args, **kwargs):
                     yield request
                 return
             start = time.perf_counter()
@@ -211,36 +220,42 @@ class VllmEngine:
         return noted
 
     async def _hold(self, due: float) -> None:
-        """Wait until a request is due, and note when that was."""
+        """Wait until a request is due, and note when that was: the intended instant, however late
+        the event loop wakes up for it."""
         if (wait := due - time.perf_counter()) > 0:
             await asyncio.sleep(wait)
         self.instants.due.append(due)
 
-    async def _shared(
-        self,
-        get_request: GetRequest,
-        divided: Divided,
-        own: Sequence[Any],
-        *args: Any,
-        **kwargs: Any,
+    async def _at_instants(
+        self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Our requests, each when it is due among those of all shards."""
-        requests = len(self._load.samples)
+        """Yield our requests, each when it is due among those of all shards."""
+        requests, divided = len(self._load.samples), self._load.divided
         instants, beside = await arrivals_of(
             self._serve, get_request, *args, requests=requests, **kwargs
         )
         instants = self._due_after or instants
-        start = await divided.begin()
-        self._ramp.agree(start, requests=requests)
-        for request, position in zip(own, divided.share.requests, strict=True):
+        if divided is None:
+            start, positions = time.perf_counter(), list(range(requests))
+        else:
+            start, gap_seconds = await divided.begin()
+            self._ramp.agree(start, requests=requests, gap_seconds=gap_seconds)
+            positions = list(divided.share.requests)
+        for request, position in zip(own, positions, strict=True):
             await self._hold(start + instants[position])
             yield request, beside[position]
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
-            instants = self.instants
-            due = await self._ramp.turn()
+            instants, thinking = self.instants, self._thinking
+            # Requests come in order: vLLM's semaphore lets whoever came first in first.
             number = len(instants.sent)
+            instants.sent.append(0.0)
+            instants.answered.append(0.0)
+            instants.ok.append(False)
+            instants.ended.append(False)
+            thinking.enter()
+            due = await self._ramp.turn()
             if due is not None:
                 instants.due[number] = due
             if number == 0:
@@ -252,10 +267,7 @@ class VllmEngine:
             # what is here, over its own.
             request_func_input.extra_body = self._body
             CONNECTS.set(instants.connects)
-            instants.answered.append(0.0)
-            instants.ok.append(False)
-            instants.ended.append(False)
-            instants.sent.append(time.perf_counter())
+            instants.sent[number] = time.perf_counter()
             output = await send(request_func_input, *args, **kwargs)
             instants.answered[number] = time.perf_counter()
             instants.ok[number] = bool(output.success)
@@ -263,6 +275,7 @@ class VllmEngine:
             # makes later, elsewhere.
             instants.ended[number] = bool(output.output_tokens)
             self._load.on_answer()
+            await thinking.after(number)
             return output
 
         return noted

@@ -1,10 +1,9 @@
 """What takes the place of parts of vLLM's benchmark, which trusts every server and every
 environment."""
 
-import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from types import SimpleNamespace
@@ -15,11 +14,6 @@ from benchrun_client.server.counter_snapshots import read_metrics
 CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
 """Where the task of a request, which vLLM makes for each, notes how long its new connection took,
 in seconds."""
-USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
-ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
-HANDING_OUT_SECONDS = 0.000_02
-"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done:
-its instant is agreed."""
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
@@ -103,44 +97,3 @@ def _noting_connects(trace: Any) -> Any:
     trace.on_connection_create_start.append(begin)
     trace.on_connection_create_end.append(end)
     return trace
-
-
-class UserRamp:
-    """Users of a closed loop begin one by one, a moment apart; without users each request goes when
-    it comes. `own`: which of the users are ours, where others send the rest; None: all.
-
-    vLLM hands out all requests at once: one event loop takes the first step of each (and the clock
-    starts), then the second. So every user's clock runs while all of them are being sent: 10 to 30
-    ms for 24 to 48 users, often the p99 of TTFT."""
-
-    def __init__(
-        self,
-        users: int,
-        *,
-        own: Sequence[int] | None = None,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._own, self._clock = range(users) if own is None else own, clock
-        self._gap = min(USER_GAP_SECONDS, ALL_USERS_SECONDS / max(1, users))
-        self._begun = 0
-        self._first: float | None = None
-        self._order = asyncio.Lock()
-
-    def agree(self, start: float, *, requests: int) -> None:
-        """The load of so many requests, in all shards, begins at an instant that all know."""
-        self._first = start + requests * HANDING_OUT_SECONDS
-
-    async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls. When it was due, by the clock, if it
-        is a user's first."""
-        async with self._order:
-            if self._begun == len(self._own):
-                return None
-            if self._first is None:
-                await asyncio.sleep(0)  # by then every other request has been handed out
-                self._first = self._clock()
-            due = self._first + self._own[self._begun] * self._gap
-            self._begun += 1
-            if (wait := due - self._clock()) > 0:
-                await asyncio.sleep(wait)
-            return due

@@ -207,7 +207,7 @@ def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
 
 def stage_at(search: contract.Search, here: Position) -> contract.Stage:
     load = (
-        {"max_concurrency": int(here.value)}
+        {"max_concurrency": int(here.value), "start": search.start, "think": search.think}
         if search.axis == "concurrency"
         else {"request_rate": spelled(here.value)}
     )

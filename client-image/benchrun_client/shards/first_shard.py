@@ -11,7 +11,7 @@ from pathlib import Path
 from benchrun_client.contract import GATE_PORT, Shards, Stage
 from benchrun_client.failures import TERMINATION_LOG_VARIABLE
 from benchrun_client.http_session import BackgroundLoop
-from benchrun_client.load.vllm_benchmark import Divided
+from benchrun_client.load.vllm_benchmark import Begun, Divided
 from benchrun_client.shards.gate_server import GateServer
 from benchrun_client.shards.load_split import Shard, share_of
 from benchrun_client.shards.merging import ShardedStage
@@ -91,15 +91,20 @@ class FirstShard:
         self._sharded: dict[int, ShardedStage] = {}
         self.unix_minus_perf = gate.unix_minus_perf
 
-    def divided(self, sequence: int, stage: Stage) -> Divided:
-        """Our part of a stage, which begins when all shards are ready."""
+    def divided(
+        self, sequence: int, stage: Stage, *, user_gap_seconds: float | None = None
+    ) -> Divided:
+        """Our part of a stage, which begins when all shards are ready, users of a closed loop by
+        this gap over all shards."""
 
-        async def begin() -> float:
-            self._opened = await self._background.call(self._gate.open(sequence, stage.id))
+        async def begin() -> Begun:
+            self._opened = await self._background.call(
+                self._gate.open(sequence, stage.id, user_gap_seconds=user_gap_seconds)
+            )
             start = self._opened.at - self.unix_minus_perf
             await asyncio.sleep(start - time.perf_counter())
             self._late = time.perf_counter() - start
-            return start
+            return Begun(start, user_gap_seconds)
 
         return Divided(
             self._shard, share_of(stage.load, requests=stage.requests, shard=self._shard), begin

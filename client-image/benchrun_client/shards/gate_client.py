@@ -84,8 +84,8 @@ class GateClient:
             offsets.append(await self._offsets.get())
         return min(offsets, key=lambda offset: offset.error)
 
-    async def ready(self, sequence: int, *, error_seconds: float) -> float:
-        """Wait for a stage to begin; the instant, Unix seconds by the gate's clock."""
+    async def ready(self, sequence: int, *, error_seconds: float) -> messages.Go:
+        """Wait for a stage to begin; when, and how."""
         await self.send(messages.Ready(sequence=sequence, error_seconds=error_seconds))
         go = await self._instants.get()
         if go.sequence != sequence:
@@ -93,7 +93,7 @@ class GateClient:
                 "ClientError", f"stage {go.sequence} begins, and this shard is ready for {sequence}"
             )
         self._begun = True
-        return go.at
+        return go
 
     async def report(self, failure: RunFailure) -> None:
         """Why we can't go on; nobody may be there to receive it."""

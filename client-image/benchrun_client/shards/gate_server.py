@@ -74,14 +74,19 @@ class GateServer:
         self._target = messages.Target(urls=servers.urls)
         await self._send_all(self._target)
 
-    async def open(self, sequence: int, stage: str) -> Opened:
-        """Wait until all are ready for the stage, and let them go. When it begins."""
+    async def open(
+        self, sequence: int, stage: str, *, user_gap_seconds: float | None = None
+    ) -> Opened:
+        """Wait until all are ready for the stage, and let them go, users of a closed loop by this
+        gap. Return when it begins."""
         self._measuring = stage
         self._answered.clear()
         ready = await self._from_all(messages.Ready, sequence)
         error = max((each.error_seconds for each in ready.values()), default=0.0)
         at = time.perf_counter() + self.unix_minus_perf + LEAD_SECONDS + 4 * error
-        await self._send_all(messages.Go(sequence=sequence, at=at))
+        await self._send_all(
+            messages.Go(sequence=sequence, at=at, user_gap_seconds=user_gap_seconds)
+        )
         self._begun = True
         return Opened(at=at, error_seconds=error)
 

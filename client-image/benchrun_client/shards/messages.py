@@ -60,6 +60,9 @@ class Go(Message):
     kind: Literal["Go"] = "Go"
     sequence: Count
     at: Finite
+    user_gap_seconds: Finite | None = Field(None, ge=0)
+    """From one user of the closed loop to the next, counted over all shards; None: the
+    shortest."""
 
 
 class Ended(Message):

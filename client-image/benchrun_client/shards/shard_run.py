@@ -13,7 +13,7 @@ from dataclasses import replace
 from benchrun_client.contract import Stage
 from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import tls_context
-from benchrun_client.load.vllm_benchmark import Divided
+from benchrun_client.load.vllm_benchmark import Begun, Divided
 from benchrun_client.measuring import StageSender
 from benchrun_client.record_process import RecordProcess, packed
 from benchrun_client.run import BaseRun, find_all, freeze_heap, read_plan, vllm_engine
@@ -115,14 +115,14 @@ class ShardRun(BaseRun):
         await self._background.call(gate.send(message))
         return raw
 
-    async def _begin(self, gate: GateClient, sequence: int) -> float:
-        """Wait before a stage until all shards are ready; when it begins, by our clock."""
+    async def _begin(self, gate: GateClient, sequence: int) -> Begun:
+        """Wait before a stage until all shards are ready; when it begins, by our clock, and how."""
         self._offset = await self._background.call(gate.offset())
-        at = await self._background.call(gate.ready(sequence, error_seconds=self._offset.error))
-        start = at - self._offset.seconds
+        go = await self._background.call(gate.ready(sequence, error_seconds=self._offset.error))
+        start = go.at - self._offset.seconds
         await asyncio.sleep(start - time.perf_counter())
         self._late = time.perf_counter() - start
-        return start
+        return Begun(start, go.user_gap_seconds)
 
     async def _hand_in(self, gate: GateClient, sequence: int, stage: bytes | None) -> None:
         part = None

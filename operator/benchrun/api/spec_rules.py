@@ -156,9 +156,17 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x7d97c4e5: lambda self: _loads(self) <= 1,
     0x18a88dee: lambda self: self.max_concurrency is None or self.request_rates is not None,
     0x3fa066a6: lambda self: self.burstiness is None or self.request_rates is not None,
+    0xcf8a3520: lambda self: self.start is None or self.concurrencies is not None or (self.search
+        is not None and self.search.axis == 'Concurrency') or (self.request_rates is not None and
+        self.max_concurrency is not None and all(r == 'inf' for r in self.request_rates)),
+    0xba2cbec1: lambda self: self.think_seconds is None or self.concurrencies is not None or
+        (self.search is not None and self.search.axis == 'Concurrency') or (self.request_rates is
+        not None and self.max_concurrency is not None and all(r == 'inf' for r in
+        self.request_rates)),
     0x78472206: lambda self: all(not _number(a) or len([b for b in self if _number(b) and float(a)
         == float(b)]) == 1 for a in self),
     0xd57a2ce7: lambda self: not _number(self) or float(self) > 0.0,
+    0x1fd2fed8: lambda self: not _number(self) or float(self) <= 3600.0,
     0xc8fcd25d: lambda self: self.axis != 'Concurrency' or (re.search('^[0-9]+$', self.from_) and
         re.search('^[0-9]+$', self.to)),
     0x3b2ced31: lambda self: self.axis != 'Concurrency' or not _number(self.to) or float(self.to)

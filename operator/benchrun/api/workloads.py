@@ -157,6 +157,35 @@ Concurrency = Annotated[int, Field(ge=1, le=100_000)]
 LoadPoints = Annotated[list[base.T], Field(min_length=1, max_length=MAX_LOAD_POINTS), base.Unique()]
 
 
+MAX_THINK_SECONDS = 3600
+
+
+class ThinkTime(base.SpecModel):
+    """How long a user waits after an answer before it sends the next request."""
+
+    mean: Annotated[
+        base.PositiveDecimal,
+        base.Rule(
+            cel=f"!self.matches({base.NUMBER}) || double(self) <= {MAX_THINK_SECONDS}.0",
+            message=f"must be at most {MAX_THINK_SECONDS}",
+        ),
+    ] = Field(description="Mean, in seconds.")
+    distribution: Literal["Exponential", "Constant"] = Field(
+        "Exponential", description="Drawn with the stage's seed, or always the mean."
+    )
+
+
+_CLOSED = (
+    "has(self.concurrencies) || (has(self.search) && self.search.axis == 'Concurrency') || "
+    "(has(self.requestRates) && has(self.maxConcurrency) && "
+    "self.requestRates.all(r, r == 'inf'))"
+)
+_SET_USERS = (
+    "needs users: set concurrencies, a search with axis: Concurrency, or "
+    'requestRates: ["inf"] with maxConcurrency; or remove it'
+)
+
+
 class Load(base.SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
     for the highest load, the speeds at which a trace is replayed, or batch sizes (with
@@ -178,6 +207,14 @@ class Load(base.SpecModel):
             cel="!has(self.burstiness) || has(self.requestRates)",
             message="set burstiness only with requestRates",
         ),
+        base.Rule(
+            cel=f"!has(self.start) || {_CLOSED}", message=f"start {_SET_USERS}", path=".start"
+        ),
+        base.Rule(
+            cel=f"!has(self.thinkSeconds) || {_CLOSED}",
+            message=f"thinkSeconds {_SET_USERS}",
+            path=".thinkSeconds",
+        ),
     )
     request_rates: Annotated[LoadPoints[base.Rate], base.DIFFERENT_NUMBERS] | None = None
     """Requests a second, each a load point: decimals above 0, or "inf" for all at once."""
@@ -188,6 +225,11 @@ class Load(base.SpecModel):
     above 1 more even."""
     concurrencies: LoadPoints[Concurrency] | None = None
     """Users that each send the next request when the last was answered; each a load point."""
+    start: Literal["Spread", "Together"] | None = None
+    """How users begin: spread over one expected round (the default), or one right after the
+    other."""
+    think_seconds: ThinkTime | None = None
+    """How long users wait after an answer; left out: they do not."""
     search: Search | None = Field(
         None, description="Looks for the highest load that meets the objectives."
     )
@@ -296,6 +338,12 @@ class Workload(base.SpecModel):
     sampling: Sampling | None = Field(
         None, description="How tokens are chosen; left out: greedily."
     )
+
+    @property
+    def mean_think_seconds(self) -> float:
+        """How long users wait after an answer on average; 0 where they do not."""
+        think = self.load.think_seconds
+        return 0.0 if think is None else float(think.mean)
 
     @property
     def is_measured(self) -> bool:

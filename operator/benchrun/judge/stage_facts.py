@@ -49,6 +49,7 @@ class ExpectedLoad:
     )  # How many of each role the run starts; none at an endpoint.
     cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # The name in the requests.
+    think_seconds: float = 0.0  # A user's, between an answer and its next request, on average.
     model: str | None = (
         None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
     )
@@ -97,6 +98,7 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
         ),
         offline=spec.offline is not None,
         whole_batches=cell.axis == "batch",
+        think_seconds=workload.mean_think_seconds,
         servers=role_replicas(spec),
         cpu_limited=cpu_limits(spec),
         served_name=served_name(spec.model),
@@ -195,6 +197,16 @@ class StageFacts:
         )
 
     @cached_property
+    def expected_in_flight(self) -> float | None:
+        """Requests that users keep in flight on average: all users, but for those that think (by
+        Little's law). Of an open loop its cap; None: no bound."""
+        users, think_seconds = self.expected.concurrency, self.expected.think_seconds
+        if users is None or not think_seconds or not self.e2el_us:
+            return users
+        e2el_seconds = sum(self.e2el_us) / len(self.e2el_us) / 1e6
+        return users * e2el_seconds / (e2el_seconds + think_seconds)
+
+    @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
         """Where the expected load holds."""
         if self.expected.follows_trace:
@@ -205,7 +217,7 @@ class StageFacts:
             self.requests,
             self.flight,
             request_rate=math.inf if self.expected.rate is None else self.expected.rate,
-            max_concurrency=self.expected.concurrency,
+            max_concurrency=self.expected_in_flight,
         )
 
     @cached_property

@@ -84,11 +84,14 @@ class Thresholds:
         90.0  # With a tenth missing, latencies are those of another load point.
     )
     concurrency_suspect_percent: float = 95.0
-    """Of the expected users. The next request leaves within microseconds of an answer: 5 % mean a
-    late client or too few requests."""
-    queue_wait_note_ms: float = (
-        1.0  # Of mean or p99. Below it the client's queue is its own bookkeeping.
-    )
+    """Of the expected users, less those that think. The next request leaves within microseconds of
+    an answer, or when its user has thought: 5 % mean a late client or too few requests."""
+    think_errors: float = 4.0
+    """Standard errors of the mean think time, where it is drawn: by so much less is in flight by
+    chance."""
+    queue_wait_note_ms: float = 5.0
+    """Of mean or p99. The wait counts from when a request was due: below it is how late a virtual
+    machine wakes up, as in `client_lag_suspect_ms`."""
     queue_wait_note_percent: float = 1.0  # Of the mean latency: less does not matter beside it.
     ttft_gap_suspect_ms: float = 5.0
     """Of TTFT at the client beyond the server's: HTTP, vLLM's tokenizer and a turn of an event loop

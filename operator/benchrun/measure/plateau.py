@@ -127,10 +127,15 @@ class Plateau:
 
 
 def find_plateau(
-    requests: RequestColumns, flight: InFlight, *, request_rate: float, max_concurrency: int | None
+    requests: RequestColumns,
+    flight: InFlight,
+    *,
+    request_rate: float,
+    max_concurrency: float | None,
 ) -> Plateau | NoPlateau:
-    """Find it. `request_rate` is infinite where only the cap limits; `flight` counts requests from
-    their sending."""
+    """Find it. `request_rate` is infinite where only the cap limits: of users that think,
+    `max_concurrency` is how many are in flight on average. `flight` counts requests from their
+    sending."""
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
     first, last = min(requests.start_us), max(requests.start_us)

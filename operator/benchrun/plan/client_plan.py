@@ -148,6 +148,7 @@ def _search(
         api=workload.api,
         ignore_eos=workload.ignore_eos,
         sampling=client_sampling(workload),
+        **_users(workload.load, closed=search.axis == "Concurrency"),
     )
 
 
@@ -214,14 +215,32 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
 
 def _load_point(load: Load, value: str) -> contract.LoadPoint:
     if load.concurrencies is not None:
-        return contract.LoadPoint(request_rate="inf", max_concurrency=int(value))
+        return contract.LoadPoint(
+            request_rate="inf", max_concurrency=int(value), **_users(load, closed=True)
+        )
     if load.batch_sizes is not None:
         return contract.LoadPoint(batch_size=int(value))
     if load.trace_speeds is not None:
         return contract.LoadPoint(request_rate="inf", trace_speed=value)
     return contract.LoadPoint(
-        request_rate=value, max_concurrency=load.max_concurrency, burstiness=load.burstiness or "1"
+        request_rate=value,
+        max_concurrency=load.max_concurrency,
+        burstiness=load.burstiness or "1",
+        **_users(load, closed=value == "inf" and load.max_concurrency is not None),
     )
+
+
+def _users(load: Load, *, closed: bool) -> dict[str, Any]:
+    """How the users of a closed loop begin and think; nothing for other loads."""
+    if not closed:
+        return {}
+    think = load.think_seconds
+    drawn = (
+        None
+        if think is None
+        else contract.ThinkTime(mean_seconds=think.mean, distribution=think.distribution)
+    )
+    return {"start": load.start or "Spread", "think": drawn}
 
 
 def _is_written(workload: Workload) -> bool:

@@ -341,6 +341,11 @@ def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
     ]
 
 
+def _think(load: api.Load) -> object:
+    think = load.think_seconds
+    return None if think is None else (float(think.mean), think.distribution)
+
+
 _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ("api", lambda workload: workload.api),
     ("ignoreEOS", lambda workload: workload.ignore_eos),
@@ -353,5 +358,7 @@ _TRAFFIC: tuple[tuple[str, Callable[[api.Workload], object]], ...] = (
     ),
     ("maxConcurrency", lambda workload: workload.load.max_concurrency),
     ("burstiness", lambda workload: float(workload.load.burstiness or "1")),
+    ("start", lambda workload: workload.load.start or "Spread"),
+    ("thinkSeconds", lambda workload: _think(workload.load)),
     ("the number of requests", lambda workload: (workload.requests, workload.duration_seconds)),
 )

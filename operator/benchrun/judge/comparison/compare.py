@@ -227,7 +227,10 @@ def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.
 
 def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
     """What ran on average, tokens a second and the most KV cache in use; None unless every run of
-    the side shows them."""
+    the side shows them, and where users think: these do not keep a server supplied."""
+    workloads = [run.workload(cell.partition("/")[0]) for run in side]
+    if any(workload is not None and workload.mean_think_seconds for workload in workloads):
+        return None
     among = [row for run in both if (row := run.row(cell)) is not None]
     rows = [row for run in side if (row := run.row(cell)) is not None]
     points = [point for row in rows if (point := _of_row(row, among)) is not None]

@@ -94,7 +94,7 @@ def _observed(
         stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
-        always_busy=cell.expected.closed_loop
+        always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
         or cell.expected.all_at_once
         or cell.expected.whole_batches,
         client=max(

@@ -55,8 +55,10 @@ def rate_not_achieved(stage: StageFacts) -> Found:
 
 def concurrency_not_reached(stage: StageFacts) -> Found:
     """Mean requests in flight, from where they first reach the users until the last request is
-    sent."""
-    users, thresholds = stage.expected.concurrency, stage.thresholds
+    sent. Of users that think, only those that do not are in flight; think times that happen to be
+    long make them fewer, by a relative error of 1 / the root of their number (of exponential ones,
+    the widest that there are)."""
+    users, thresholds = stage.expected_in_flight, stage.thresholds
     failed, requests = failed_requests(stage.record), len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
@@ -64,20 +66,21 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
         why = "requests failed; for how long they were in flight is unknown"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
     most, last = stage.flight.maximum(), max(stage.requests.start_us)
-    start = stage.flight.first_reaching(
-        min(thresholds.concurrency_suspect_percent / 100 * users, most)
-    )
+    thinking = 1 - users / (stage.expected.concurrency or users)
+    limit = thresholds.concurrency_suspect_percent
+    limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
+    start = stage.flight.first_reaching(min(limit / 100 * users, most))
     mean = None if start is None else stage.flight.mean(start, last)
     reached = most if mean is None else mean  # without time between: one wave, sent at once
     percent = 100 * reached / users
-    if percent >= thresholds.concurrency_suspect_percent:
+    if percent >= limit:
         return []
     evidence = {
-        "users": users,
+        "users": stage.expected.concurrency,
         "meanInFlight": rounded(reached),
         "reachedPercent": rounded(percent),
         "requests": requests,
-        "suspectPercent": thresholds.concurrency_suspect_percent,
+        "suspectPercent": rounded(limit),
     }
     return [
         StageFinding(
@@ -164,7 +167,7 @@ PARTS_A_ROUND = 10
 def users_in_step(stage: StageFacts) -> Found:
     """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each
     other. Both must hold on the plateau: requests begin within a small share of a round (a round is
-    the mean E2EL), and TTFT differs among them by a factor, as it does between the first and the
+    the mean E2EL and think time), and TTFT differs among them by a factor, as it does between the first and the
     last prompt of a burst."""
     where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
     if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
@@ -197,6 +200,7 @@ def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) ->
     independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of
     the time."""
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
+    round_us += 1e6 * stage.expected.think_seconds
     rounds = where.length_us / round_us if round_us else 0.0
     if rounds < MIN_ROUNDS:
         return None

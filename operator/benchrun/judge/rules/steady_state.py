@@ -186,8 +186,8 @@ def _finding(
 def window_too_short(stage: StageFacts) -> Found:
     """Too few requests for those in flight at a time, or too few seconds. In flight are the users
     of a closed loop, and the measured mean of an open one. A round is the time of a mean answer:
-    where it is long, fewer of them are asked for. A load sent all at once has no rounds, only a
-    duration."""
+    where it is long, fewer of them are asked for. Users that think are not in flight meanwhile, but
+    each of them sends a few requests. A load sent all at once has no rounds, only a duration."""
     expected, thresholds, requests, seconds = (
         stage.expected,
         stage.thresholds,
@@ -196,11 +196,13 @@ def window_too_short(stage: StageFacts) -> Found:
     )
     if not any(stage.requests.ok):
         return []
-    concurrency = float(expected.concurrency or 0) if expected.closed_loop else stage.mean_in_flight
+    users = float(expected.concurrency or 0) if expected.closed_loop else 0.0
+    concurrency = (stage.expected_in_flight or 0.0) if users else stage.mean_in_flight
     round_seconds = sum(stage.e2el_us) / len(stage.e2el_us) / 1e6
     fitting = thresholds.rounds_seconds / round_seconds if round_seconds > 0 else math.inf
     rounds = min(thresholds.requests_a_user, max(thresholds.fewest_requests_a_user, fitting))
-    needed = 0.0 if expected.all_at_once else rounds * concurrency
+    needed = max(rounds * concurrency, thresholds.fewest_requests_a_user * users)
+    needed = 0.0 if expected.all_at_once else needed
     share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
     if share >= 1:
         return []

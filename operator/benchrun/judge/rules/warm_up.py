@@ -68,6 +68,9 @@ def cold_start(stage: StageFacts) -> Found:
     if len(stage.ttft_us) < MIN_REQUESTS:
         return [NotChecked(Code.COLD_START, f"fewer than {MIN_REQUESTS} answers")]
     users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
+    begun = stage.record.user_start
+    if begun is not None and begun.mode == "Spread":
+        users = 1  # There is no first wave.
     beginning = _slow_beginning(stage)
     if beginning.requests < users or not beginning.is_certain:
         return []

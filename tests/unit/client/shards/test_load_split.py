@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun_client.contract import LoadPoint
 from benchrun_client.datasets.row_pools import Sample
-from benchrun_client.load.vllm_benchmark import Divided, Load
+from benchrun_client.load.vllm_benchmark import Begun, Divided, Load
 from benchrun_client.shards.first_shard import IN_THE_POD, shard_setup
 from benchrun_client.shards.load_split import Shard, Share, arrivals_of, share_of
 from hypothesis import given, strategies as st
@@ -158,9 +158,9 @@ SAMPLES = [Sample(prompt=f"p{n}", input_tokens=1, output_tokens=1) for n in rang
 def load(place: Shard | None) -> Load:
     point = LoadPoint(max_concurrency=3)
 
-    async def begin() -> float:
+    async def begin() -> Begun:
         await asyncio.sleep(0)
-        return 0.0
+        return Begun(0.0, None)
 
     divided = None
     if place is not None:

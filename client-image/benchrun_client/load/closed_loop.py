@@ -1,0 +1,167 @@
+"""Users of a closed loop: how they begin, how long they think, and how long a round of them takes.
+
+vLLM's closed loop is a semaphore around its requests: whoever holds a place of it is a user. So a
+user that has not begun yet waits before its first request, and one that thinks keeps its place
+after an answer. Neither is within a latency: these are counted from the sending of a request."""
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from random import Random
+from statistics import fmean
+
+from benchrun_client import contract
+from benchrun_client.stage_record import Instants
+
+USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
+ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
+HANDING_OUT_SECONDS = 0.000_02
+"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done:
+its instant is agreed."""
+MAX_SPREAD_SECONDS = 60.0
+"""Longest time over which users begin, beside what they think: a guess that is far too long must not
+take the stage."""
+SPREAD_SHARE = 0.2  # Of the expected stage, at most: the rest of it has its whole load.
+_THINK_VERSION = "benchrun.think/1"
+
+
+def smallest_gap_seconds(users: int) -> float:
+    """Return the time between the first requests of users that begin together."""
+    return min(USER_GAP_SECONDS, ALL_USERS_SECONDS / max(1, users))
+
+
+class UserRamp:
+    """Users of a closed loop begin one by one, a gap apart; without users each request goes when it
+    comes. `own`: which of the users are ours, where others send the rest; None: all.
+
+    vLLM hands out all requests at once: one event loop takes the first step of each (and the clock
+    starts), then the second. So every user's clock runs while all of them are being sent: 10 to 30
+    ms for 24 to 48 users, often the p99 of TTFT. The gap prevents that. A longer one spreads the
+    users over a round, so that their prompts do not wait for each other either."""
+
+    def __init__(
+        self,
+        users: int,
+        *,
+        gap_seconds: float | None = None,
+        own: Sequence[int] | None = None,
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`gap_seconds`: from one user to the next; None: as short as it can be."""
+        self._own, self._clock = range(users) if own is None else own, clock
+        self._gap = smallest_gap_seconds(users) if gap_seconds is None else gap_seconds
+        self._begun = 0
+        self._first: float | None = None
+
+    def agree(self, start: float, *, requests: int, gap_seconds: float | None) -> None:
+        """Begin the load of so many requests, in all shards, at an instant and with a gap that all
+        know."""
+        self._first = start + requests * HANDING_OUT_SECONDS
+        self._gap = self._gap if gap_seconds is None else gap_seconds
+
+    async def turn(self) -> float | None:
+        """Wait for this request's turn, in the order of calls. Return when it was due, by the clock,
+        if it is a user's first; None for any other, which does not wait."""
+        if self._begun == len(self._own):
+            return None
+        user = self._own[self._begun]
+        self._begun += 1
+        if self._first is None:
+            await asyncio.sleep(0)  # by then every other request has been handed out
+            self._first = self._clock() if self._first is None else self._first
+        due = self._first + user * self._gap
+        if (wait := due - self._clock()) > 0:
+            await asyncio.sleep(wait)
+        return due
+
+
+class Thinking:
+    """Holds a user's place after an answer for as long as it thinks."""
+
+    def __init__(self, seconds: Sequence[float]) -> None:
+        """`seconds`: after each of our requests, in order; empty: nobody thinks."""
+        self._seconds = seconds
+        self._entered = 0
+        self._all_entered = asyncio.Event()
+
+    def enter(self) -> None:
+        """Note that a user has taken one more request. After the last of them nobody thinks: there
+        is no next request to wait for."""
+        self._entered += 1
+        if self._entered >= len(self._seconds):
+            self._all_entered.set()
+
+    async def after(self, number: int) -> None:
+        """Wait after the answer to this request."""
+        if self._all_entered.is_set():
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._seconds[number]):
+                await self._all_entered.wait()
+
+
+def think_seconds(think: contract.ThinkTime | None, *, seed: int, requests: int) -> Sequence[float]:
+    """Draw how long a user thinks after each request of a stage; the same for the same seed. Empty:
+    nobody thinks."""
+    if think is None:
+        return ()
+    mean = float(think.mean_seconds)
+    if think.distribution == "Constant":
+        return [mean] * requests
+    draw = Random(f"{_THINK_VERSION}:{seed}").random
+    return [-mean * math.log(1 - draw()) for _ in range(requests)]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTime:
+    """The mean time from sending a request to the end of its answer, with so many users."""
+
+    users: int
+    seconds: float
+
+
+def answer_time(instants: Instants, *, users: int, warmup: bool = False) -> AnswerTime | None:
+    """Return what a load showed; None where nothing was answered. The first wave of a warm-up met a
+    cold server: it is left out, where half as many requests followed it."""
+    rows = list(zip(instants.sent, instants.answered, instants.ok, strict=True))
+    later = [answered - sent for sent, answered, ok in rows[users:] if ok]
+    all_of_them = [answered - sent for sent, answered, ok in rows if ok]
+    took = later if warmup and len(later) >= users / 2 else all_of_them
+    return AnswerTime(users, fmean(took)) if took else None
+
+
+def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
+    """Return the answer time at the nearest number of users, in ratio, the latest of equals; None
+    where nothing is known."""
+    found = min(reversed(known), key=lambda each: abs(math.log(each.users / users)), default=None)
+    return None if found is None else found.seconds
+
+
+def user_start(
+    point: contract.LoadPoint, *, requests: int, known: Sequence[AnswerTime]
+) -> contract.UserStart | None:
+    """Decide how the users of a load begin: over a round (the answer time and what they think),
+    within bounds; together where no answer time is known. None: the load has no users."""
+    if not point.is_closed or point.max_concurrency is None:
+        return None
+    users = min(point.max_concurrency, requests)
+    gap, found = smallest_gap_seconds(users), nearest(known, users=users)
+    together = contract.UserStart(mode="Together", seconds=gap * (users - 1))
+    if point.start != "Spread" or found is None:
+        return together
+    think = 0.0 if point.think is None else float(point.think.mean_seconds)
+    whole = found + think
+    over = min(whole, MAX_SPREAD_SECONDS + think, SPREAD_SHARE * requests / users * whole)
+    return contract.UserStart(
+        mode="Spread", seconds=max(gap, over / users) * (users - 1), round_seconds=whole
+    )
+
+
+def gap_of(start: contract.UserStart | None, *, users: int) -> float | None:
+    """Return the time from one user to the next; None: the shortest."""
+    if start is None or start.mode == "Together" or users < 2:
+        return None
+    return start.seconds / (users - 1)
