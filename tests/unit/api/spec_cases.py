@@ -321,6 +321,43 @@ REFUSED: dict[str, Refused] = {
         {_LOAD: {"concurrencies": [1], "maxConcurrency": 8}},
         "set maxConcurrency only",
     ),
+    **{
+        f"{field} with {name}": Refused(
+            f"{_AT}.load.{field}", {_LOAD: {**load, field: value}}, f"{field} needs users"
+        )
+        for field, value in (("start", "Spread"), ("thinkSeconds", {"mean": "2"}))
+        for name, load in (
+            ("rates", {"requestRates": ["4"]}),
+            ("everything at once", {"requestRates": ["inf"]}),
+            ("rates under a cap", {"requestRates": ["4", "inf"], "maxConcurrency": 8}),
+        )
+    },
+    "think times with a trace": Refused(
+        f"{_AT}.load.thinkSeconds",
+        {
+            _FILE: {"timedTrace": {"file": FILE}},
+            _LOAD: {"traceSpeeds": ["1"], "thinkSeconds": {"mean": "2"}},
+        },
+        "thinkSeconds needs users",
+    ),
+    "think times with batches": Refused(
+        f"{_AT}.load.thinkSeconds",
+        _offline({"batchSizes": [8], "thinkSeconds": {"mean": "2"}}),
+        "thinkSeconds needs users",
+    ),
+    "think times of more than an hour": Refused(
+        f"{_AT}.load.thinkSeconds.mean",
+        {_LOAD: {"concurrencies": [1], "thinkSeconds": {"mean": "3600.5"}}},
+        "at most 3600",
+    ),
+    "no think time": Refused(
+        f"{_AT}.load.thinkSeconds.mean",
+        {_LOAD: {"concurrencies": [1], "thinkSeconds": {"mean": "0"}}},
+        "above 0",
+    ),
+    "another start": Refused(
+        f"{_AT}.load.start", {_LOAD: {"concurrencies": [1], "start": "together"}}
+    ),
     "burstiness without rates": Refused(
         f"{_AT}.load", {_LOAD: {"concurrencies": [1], "burstiness": "0.5"}}, "set burstiness only"
     ),
@@ -742,6 +779,19 @@ ACCEPTED: dict[str, Spec] = {
     "everything at once": minimal({f"{_LOAD}.requestRates": ["inf"]}),
     "bursts under a cap": minimal({f"{_LOAD}.burstiness": "0.5", f"{_LOAD}.maxConcurrency": 64}),
     "users": minimal({_LOAD: {"concurrencies": [1, 8, 64]}}),
+    "users that begin together": minimal({_LOAD: {"concurrencies": [8], "start": "Together"}}),
+    "users that think": minimal(
+        {_LOAD: {"concurrencies": [8], "thinkSeconds": {"mean": "2.5", "distribution": "Constant"}}}
+    ),
+    "users of a cap that think": minimal(
+        {
+            _LOAD: {
+                "requestRates": ["inf"],
+                "maxConcurrency": 8,
+                "thinkSeconds": {"mean": "3600"},
+            }
+        }
+    ),
     "drawn tokens": minimal(
         {_SAMPLING: {"temperature": "0.7", "topP": "0.9", "topK": 20, "repetitionPenalty": "1.05"}}
     ),

@@ -34,7 +34,7 @@ from benchrun_client.shards import messages
 from benchrun_client.stage_record import record_of
 from hypothesis import given, strategies as st
 from pydantic import BaseModel, ValidationError
-from unit.client.plans import raw_stage
+from unit.client.plans import plan, raw_stage, stage
 from unit.client.records.test_run_progress import sealed
 
 PROGRESS = Progress(version=3, phase="Measuring")
@@ -151,9 +151,54 @@ def test_no_bytes_raise_anything_else(data: bytes) -> None:
 
 
 def test_older_operators_take_a_record_without_what_they_do_not_know() -> None:
-    newer = {"shards", "profile", "tokenizer_commit"}
+    newer = {"shards", "profile", "tokenizer_commit", "user_start"}
     _, body = seal(record_of(raw_stage()))
     assert newer.isdisjoint(json.loads(gzip.decompress(body)))
+
+
+def test_a_record_tells_how_users_began_and_one_without_it_is_still_read() -> None:
+    begun = contract.UserStart(mode="Spread", seconds=4.5, round_seconds=5.0)
+    record = record_of(raw_stage(user_start=begun))
+    opened = open_record(seal(record)[1])
+    assert opened.user_start == begun
+    assert open_record(packed(json.dumps(document()))).user_start is None
+
+
+@pytest.mark.parametrize("begun", [{"mode": "Later", "seconds": 1}, {"mode": "Spread"}])
+def test_another_beginning_of_users_is_refused(begun: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="user_start"):
+        open_record(packed(json.dumps(document(user_start=begun))))
+
+
+def test_a_plan_says_of_users_only_where_there_are_any() -> None:
+    """An older client takes a plan that says nothing new."""
+    think = contract.ThinkTime(mean_seconds="2.5")
+    users = contract.LoadPoint(max_concurrency=2, start="Spread", think=think)
+    plain, spread = plan(stage(load=contract.LoadPoint(max_concurrency=2))), plan(stage(load=users))
+    assert "start" not in plain.to_json()
+    assert "think" not in plain.to_json()
+    assert contract.Plan.model_validate_json(spread.to_json()) == spread
+    load = json.loads(spread.to_json())["stages"][0]["load"]
+    assert load["start"] == "Spread"
+    assert load["think"] == {"mean_seconds": "2.5", "distribution": "Exponential"}
+
+
+@pytest.mark.parametrize(
+    "load",
+    [
+        {"request_rate": "4", "max_concurrency": 2},
+        {"request_rate": "4"},
+        {},
+        {"trace_speed": "1"},
+        {"batch_size": 4},
+    ],
+)
+@pytest.mark.parametrize(
+    "users", [{"start": "Spread"}, {"think": {"mean_seconds": "1"}}], ids=["start", "think"]
+)
+def test_only_users_begin_and_think(load: dict[str, Any], users: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError, match="closed loop"):
+        contract.LoadPoint(**load, **users)
 
 
 def test_an_envelope_says_what_is_in_the_record() -> None:

@@ -69,18 +69,29 @@ def open_loop(
 
 
 def closed_loop(
-    server: Server, *, concurrency: int, count: int, seed: int, stage_id: str = STAGE
+    server: Server,
+    *,
+    concurrency: int,
+    count: int,
+    seed: int,
+    stage_id: str = STAGE,
+    think_seconds: float = 0.0,
+    spread_seconds: float = 0.002,
+    missing: int = 0,
 ) -> StageFacts:
-    """A stage of users who send again as soon as they are answered."""
+    """A stage of users who send again as soon as they are answered, or when they have thought.
+    `missing`: so many users never send."""
     chance = random.Random(seed)
-    ready = [chance.random() * 0.002 for _ in range(min(concurrency, count))]
+    sending = min(concurrency, count) - missing
+    ready = [chance.random() * spread_seconds for _ in range(sending)]
     heapify(ready)
 
     def instants() -> Iterable[float]:
         for _ in range(count):
             yield heappop(ready)
 
-    return _stage(server, instants(), ready, chance, users(concurrency), stage_id)
+    load = users(concurrency, think_seconds=think_seconds)
+    return _stage(server, instants(), ready, chance, load, stage_id)
 
 
 def _stage(
@@ -109,7 +120,9 @@ def _stage(
         answered = last + NETWORK_SECONDS
         rows.append((sent, first + NETWORK_SECONDS - sent, answered - sent, prompt, output))
         if ready is not None:
-            heappush(ready, answered + chance.random() * 0.0005)
+            mean = load.think_seconds
+            thought = chance.expovariate(1 / mean) if mean else 0.0
+            heappush(ready, answered + thought + chance.random() * 0.0005)
     return _measured(rows, load, stage_id)
 
 

@@ -3,7 +3,7 @@
 import pytest
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import plan_of_client
-from benchrun_client.contract import LoadPoint, Plan, Sampling, Target
+from benchrun_client.contract import LoadPoint, Plan, Sampling, Target, ThinkTime
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import (
@@ -43,7 +43,33 @@ def test_what_is_mounted_is_the_plan_itself() -> None:
             id="capped, bursty",
         ),
         pytest.param(
-            LoadPoint(request_rate="inf", max_concurrency=16), concurrencies(16), id="closed loop"
+            LoadPoint(request_rate="inf", max_concurrency=16, start="Spread"),
+            concurrencies(16),
+            id="closed loop",
+        ),
+        pytest.param(
+            LoadPoint(
+                request_rate="inf",
+                max_concurrency=16,
+                start="Together",
+                think=ThinkTime(mean_seconds="2.5", distribution="Constant"),
+            ),
+            concurrencies(16)
+            | {
+                "start": "Together",
+                "thinkSeconds": {"mean": "2.5", "distribution": "Constant"},
+            },
+            id="users that begin together and think",
+        ),
+        pytest.param(
+            LoadPoint(
+                request_rate="inf",
+                max_concurrency=8,
+                start="Spread",
+                think=ThinkTime(mean_seconds="1", distribution="Exponential"),
+            ),
+            rates("inf") | {"maxConcurrency": 8, "thinkSeconds": {"mean": "1"}},
+            id="all at once under a cap",
         ),
         pytest.param(
             LoadPoint(request_rate="inf", trace_speed="2"),

@@ -52,6 +52,33 @@ def test_a_record_holds_every_request_in_microseconds() -> None:
     assert (columns.asked_tokens, columns.ended, columns.ok) == ((4, 4), (1, 0), (1, 0))
 
 
+def test_requests_that_overtook_others_are_in_order_of_sending_with_all_that_is_theirs() -> None:
+    """The third request is an answered user's next one, sent before the second user began."""
+    raw = raw_stage(
+        due=[100.0, 103.0, 100.0],
+        sent=[100.0, 103.0, 101.0],
+        answered=[100.9, 104.0, 102.0],
+        ok=[True, True, True],
+        ended=[True, False, True],
+        ttfts=[0.1, 0.2, 0.3],
+        itls=[[0.01], [0.02], [0.03]],
+        input_lens=[10, 20, 30],
+        expected_lens=[10, 20, 30],
+        output_lens=[2, 3, 4],
+        requested_lens=[5, 6, 7],
+        errors=["", "", ""],
+    )
+    columns = record_of(raw).requests
+    assert columns.start_us == (0, 1_000_000, 3_000_000)
+    assert columns.queue_us == (0, 1_000_000, 0)
+    assert columns.ttft_us == (100_000, 300_000, 200_000)
+    assert columns.e2el_us == (110_000, 330_000, 220_000)
+    assert columns.input_tokens == (10, 30, 20)
+    assert columns.output_tokens == (2, 4, 3)
+    assert columns.asked_tokens == (5, 7, 6)
+    assert columns.ended == (1, 1, 0)
+
+
 def test_the_clients_own_count_is_of_answers_that_the_server_counted() -> None:
     both = {"ok": [True, True], "ended": [True, True]}
     assert (

@@ -6,7 +6,15 @@ from concurrent.futures import Future
 from decimal import Decimal
 
 import pytest
-from benchrun_client.contract import CachePolicy, LoadPoint, Outcome, Plan, RandomData, Stage
+from benchrun_client.contract import (
+    CachePolicy,
+    LoadPoint,
+    Outcome,
+    Plan,
+    RandomData,
+    Stage,
+    ThinkTime,
+)
 from benchrun_client.datasets.row_pools import Sample, prompts_digest
 from benchrun_client.failures import RunFailure
 from benchrun_client.search.bisection import Position, after, every_stage, first, stage_at
@@ -31,6 +39,10 @@ def test_a_stage_is_named_by_probe_and_repeat_and_carries_the_load() -> None:
     assert seventh.seed == (7 - 1) * 3 + 1
     users = stage_at(search(axis="concurrency"), Position(1, 1, Decimal(8)))
     assert users.load == LoadPoint(max_concurrency=8)
+    think = ThinkTime(mean_seconds="2")
+    thinking = search(axis="concurrency", start="Spread", think=think)
+    load = LoadPoint(max_concurrency=8, start="Spread", think=think)
+    assert stage_at(thinking, Position(1, 1, Decimal(8))).load == load
 
 
 def test_requests_are_as_requested_or_rate_times_duration() -> None:
@@ -46,7 +58,13 @@ def test_a_seed_is_of_the_stage_and_not_of_its_load() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes", [{"seeds": (1, 2)}, {"requests": None}, {"requests": 5, "duration_seconds": 5}]
+    "changes",
+    [
+        {"seeds": (1, 2)},
+        {"requests": None},
+        {"requests": 5, "duration_seconds": 5},
+        {"start": "Spread"},
+    ],
 )
 def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> None:
     with pytest.raises(ValidationError):
@@ -55,6 +73,7 @@ def test_a_search_that_is_not_whole_is_rejected(changes: dict[str, object]) -> N
 
 def test_a_plan_without_a_search_reports_nothing_of_searches() -> None:
     assert "searches" not in plan().to_json()
+    assert '"start"' not in plan(searches=(search(axis="concurrency"),)).to_json()
     searching = plan(searches=(search(),))
     assert Plan.model_validate_json(searching.to_json()) == searching
 

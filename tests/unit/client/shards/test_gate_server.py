@@ -78,13 +78,15 @@ def ended(shard: int) -> Ended:
 async def test_all_wait_before_a_stage_and_get_one_instant() -> None:
     async with meeting(3) as here:
         members = [await here.member(shard) for shard in (1, 2)]
-        opened = here.begin(here.gate.open(0, STAGE))
+        opened = here.begin(here.gate.open(0, STAGE, user_gap_seconds=0.25))
         first = here.begin(members[0].ready(0, error_seconds=0.0))
         done, _ = await asyncio.wait([opened, first], timeout=0.3)
         assert not done, "one of two is not all"
         second = here.begin(members[1].ready(0, error_seconds=0.25))
         at = (await opened).at
-        assert (await first, await second) == (at, at)
+        assert [(await each).at for each in (first, second)] == [at, at]
+        # All users are told how far apart they begin, over all shards.
+        assert [(await each).user_gap_seconds for each in (first, second)] == [0.25, 0.25]
         assert (await opened).error_seconds == 0.25
         # Far enough ahead for whoever knows the time worst.
         assert at > time.perf_counter() + here.gate.unix_minus_perf + 0.5

@@ -11,12 +11,13 @@ from benchrun.judge.rules.load import (
     concurrency_not_reached,
     queue_wait_hidden,
     rate_not_achieved,
+    share_of_round,
 )
 from benchrun.judge.rules.rule import Code
 from benchrun.judge.rules.steady_state import not_steady_state
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts, expected_load
 from benchrun.judge.thresholds import Thresholds
-from benchrun.measure import NoPlateau
+from benchrun.measure import NoPlateau, Plateau
 from benchrun.plan import cells
 from benchrun_client.contract import StageRecord
 from unit.judge.queues import Server, closed_loop, open_loop
@@ -192,6 +193,71 @@ def test_evidence_of_missing_users() -> None:
     )
 
 
+# Users that think: 16 of them with answers of about a second and think times of 3 s on average, so
+# that 4 are in flight.
+THINKING: dict[str, Any] = {"concurrency": 16, "think_seconds": 3.0, "spread_seconds": 4.0}
+CALM = Server(prefill_seconds=0.005)
+
+
+@pytest.mark.parametrize("count", [60, 200, 600])
+def test_users_that_think_are_not_missed(count: int) -> None:
+    for seed in range(40):
+        stage = closed_loop(CALM, count=count, seed=seed, **THINKING)
+        assert concurrency_not_reached(stage) == []
+        assert isinstance(stage.plateau, Plateau)
+
+
+def test_of_users_that_think_so_many_are_expected_in_flight() -> None:
+    load = users(20, think_seconds=3.0)
+    assert context(load=load)(taking_turns(20, 10)).expected_in_flight == 5.0
+    assert context(load=users(20))(taking_turns(20, 10)).expected_in_flight == 20
+    assert context(load=CAPPED)(taking_turns(20, 10)).expected_in_flight == 4
+
+
+def test_users_that_think_are_missed_where_a_third_never_sends() -> None:
+    for seed in range(10):
+        stage = closed_loop(CALM, count=900, seed=seed, missing=5, **THINKING)
+        (found,) = findings(concurrency_not_reached(stage))
+        assert found.severity == "Suspect"
+        assert found.evidence["users"] == 16
+        # 95 %, less four errors of 900 think times: they are three quarters of a round.
+        limit = found.evidence["suspectPercent"]
+        assert limit == pytest.approx(95 * (1 - 4 * 0.75 / 30), abs=0.2)
+
+
+@pytest.mark.parametrize(("think_seconds", "is_known"), [(0.0, True), (9.0, False)])
+def test_a_round_of_users_that_think_is_longer(think_seconds: float, is_known: bool) -> None:
+    """Twenty seconds are two rounds of an answer and nine seconds of thinking, too few to tell."""
+    starts = [turn * 10 * SECOND + user * 50_000 for turn in range(3) for user in range(20)]
+    count = len(starts)
+    stage = record(
+        requests=requests(
+            ttft_us=[1000] * count,
+            e2el_us=[SECOND] * count,
+            output_tokens=[2] * count,
+            start_us=starts,
+        )
+    )
+    facts = context(load=users(20, think_seconds=think_seconds))(stage)
+    assert isinstance(facts.plateau, Plateau)
+    share = share_of_round(facts, facts.plateau, facts.plateau.started)
+    assert (share is not None) == is_known
+
+
+@pytest.mark.parametrize(
+    ("think", "expected"),
+    [
+        pytest.param({}, 0.0, id="none"),
+        pytest.param({"thinkSeconds": {"mean": "2.5"}}, 2.5, id="of users"),
+    ],
+)
+def test_the_expected_load_has_the_think_time(think: dict[str, Any], expected: float) -> None:
+    load = {"concurrencies": [4], **think}
+    body = spec_body() | {"workloads": [workload(requests=9, load=load)]}
+    spec = BenchmarkRunSpec.model_validate(body)
+    assert expected_load(spec, cells(spec)[0]).think_seconds == expected
+
+
 # ---- the client's queue
 # ---------------------------------------------------------------------------------------------
 
@@ -202,8 +268,8 @@ CAPPED = open_loop_load(rate=10.0, concurrency=4)
     ("found", "queue_us", "e2el_us"),
     [
         pytest.param(False, [0] * 100, 50_000, id="no wait"),
-        pytest.param(False, [1_000] * 100, 50_000, id="1 ms is bookkeeping"),
-        pytest.param(True, [1_001] * 100, 50_000, id="more than 1 ms and 1 % of 50 ms"),
+        pytest.param(False, [5_000] * 100, 50_000, id="5 ms is a late wake-up"),
+        pytest.param(True, [5_001] * 100, 50_000, id="more than 5 ms and 1 % of 50 ms"),
         pytest.param(False, [10_000] * 100, 1_000_000, id="1 % of a second"),
         pytest.param(True, [10_001] * 100, 1_000_000, id="more than 1 % of a second"),
         pytest.param(
@@ -232,19 +298,19 @@ def test_only_a_capped_rate_hides_waits(load: ExpectedLoad) -> None:
 
 
 def test_evidence_of_hidden_waits() -> None:
-    stage = spread(4, 10.0, queue_us=[0, 0, 2000, 2000], e2el_us=[50_000] * 4)
+    stage = spread(4, 10.0, queue_us=[0, 0, 20_000, 20_000], e2el_us=[50_000] * 4)
     assert queue_wait_hidden(context(load=CAPPED)(stage)) == one_finding(
         Code.QUEUE_WAIT_HIDDEN,
         "Note",
-        2.0,
-        meanQueueWaitMs=1.0,
-        p99QueueWaitMs=2.0,
+        20.0,
+        meanQueueWaitMs=10.0,
+        p99QueueWaitMs=20.0,
         meanE2elMs=50.0,
-        meanE2elWithQueueMs=51.0,
+        meanE2elWithQueueMs=60.0,
         maxConcurrency=4,
         askedRate=10.0,
-        lineMs=1.0,
-        noteMs=1.0,
+        lineMs=5.0,
+        noteMs=5.0,
         notePercent=1.0,
     )
 

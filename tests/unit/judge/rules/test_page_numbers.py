@@ -37,7 +37,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.SERVER_THROTTLED: ("throttled_suspect_percent", "cpu_waiting_suspect_percent"),
     Code.STREAM_TRUNCATED: ("truncated_invalid_percent", "output_invalid_percent"),
     Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
-    Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent",),
+    Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent", "think_errors"),
     Code.CLIENT_SATURATED: (
         "ttft_gap_suspect_ms",
         "ttft_gap_suspect_percent",

@@ -299,6 +299,30 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         ),
         pytest.param(
             False,
+            users(8, think_seconds=1.0),
+            stage(40, 10.0, e2el_seconds=1.0),
+            id="users that think half of the time: four under way",
+        ),
+        pytest.param(
+            True,
+            users(8, think_seconds=1.0),
+            stage(39, 10.0, e2el_seconds=1.0),
+            id="and one request less than ten for each of these",
+        ),
+        pytest.param(
+            False,
+            users(8, think_seconds=9.0),
+            stage(24, 30.0, e2el_seconds=1.0),
+            id="users that hardly do anything else: three a user",
+        ),
+        pytest.param(
+            True,
+            users(8, think_seconds=9.0),
+            stage(23, 30.0, e2el_seconds=1.0),
+            id="and one request less than three a user",
+        ),
+        pytest.param(
+            False,
             open_loop_load(rate=4.0),
             stage(40, 10.0, e2el_seconds=1.0),
             id="a rate: four under way",

@@ -3,7 +3,7 @@ reason than being first."""
 
 from collections.abc import Sequence
 from random import Random
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from benchrun.judge.rules.rule import CellContext, Code, RunContext, StageFinding
@@ -16,7 +16,7 @@ from benchrun.judge.rules.warm_up import (
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import Window
-from benchrun_client.contract import StageRecord, WarmupOutcome
+from benchrun_client.contract import StageRecord, UserStart, WarmupOutcome
 from unit.judge.queues import Server, closed_loop, open_loop
 from unit.judge.stages import (
     OPEN_LOOP,
@@ -151,6 +151,19 @@ def test_a_load_sent_all_at_once_has_no_first_requests() -> None:
 def test_the_first_wave_of_a_closed_loop(cold: bool, ttft_ms: list[float], later_ms: int) -> None:
     ends = [1_020_000 + 1000 * later_ms * (ttft > 20) for ttft in ttft_ms]
     assert is_cold(stage(ttft_ms, e2el_us=ends), users(8)) == cold
+
+
+@pytest.mark.parametrize(("cold", "mode"), [(True, "Spread"), (False, "Together")])
+def test_users_that_begin_spread_have_no_first_wave(
+    cold: bool, mode: Literal["Spread", "Together"]
+) -> None:
+    """Three of eight users were slow: the others began when the engine was warm."""
+    ttft_ms = [900] * 3 + [20] * 97
+    ends = [1_020_000 + 880_000 * (ttft > 20) for ttft in ttft_ms]
+    measured = stage(ttft_ms, e2el_us=ends).model_copy(
+        update={"user_start": UserStart(mode=mode, seconds=1.0)}
+    )
+    assert is_cold(measured, users(8)) == cold
 
 
 @pytest.mark.parametrize("seed", range(5))
