@@ -89,11 +89,12 @@ def test_users_begin_evenly_over_a_round_and_the_record_tells_it(
     assert whole is not None
     assert ROUND_SECONDS < whole < 2 * ROUND_SECONDS
     assert spread.user_start.seconds == pytest.approx(whole * (USERS - 1) / USERS)
-    # The users' first requests were due then: nobody else's were sent for a round.
+    # Those of the users' first requests; all others were due when they were handed out.
     gap = spread.user_start.seconds / (USERS - 1)
-    first = spread.requests.start_us[:USERS]
-    late = [at / 1e6 - number * gap for number, at in enumerate(first)]
-    assert max(map(abs, late)) < 0.1
+    columns = spread.requests
+    due = [(at - late) / 1e6 for at, late in zip(columns.start_us, columns.queue_us, strict=True)]
+    begun = sorted(at for at in due if at > gap / 2)
+    assert begun == pytest.approx([number * gap for number in range(1, USERS)], abs=gap / 4)
 
 
 def test_prompts_of_users_that_begin_spread_hardly_wait_for_each_other(
@@ -102,7 +103,7 @@ def test_prompts_of_users_that_begin_spread_hardly_wait_for_each_other(
     together, spread = (fmean(each.requests.ttft_us[:USERS]) / 1000 for each in records[:2])
     print(f"mean TTFT of the first round: together {together:.1f} ms, spread {spread:.1f} ms")
     assert together > PREFILL_MS * USERS / 3
-    assert spread < together / 2
+    assert spread < 0.7 * together
 
 
 def test_users_begin_together_where_asked_and_where_no_answer_time_is_known(
