@@ -203,7 +203,7 @@ class StageFacts:
         users, think_seconds = self.expected.concurrency, self.expected.think_seconds
         if users is None or not think_seconds or not self.e2el_us:
             return users
-        e2el_seconds = sum(self.e2el_us) / len(self.e2el_us) / 1e6
+        e2el_seconds = max(1.0, sum(self.e2el_us) / len(self.e2el_us)) / 1e6
         return users * e2el_seconds / (e2el_seconds + think_seconds)
 
     @cached_property

@@ -332,6 +332,27 @@ def test_records_without_sampling_are_compared_with_a_remark(
     assert found.cells[0].reason is None
 
 
+@pytest.mark.parametrize(
+    ("what", "load"),
+    [
+        pytest.param("start", {"start": "Together"}, id="start"),
+        pytest.param("thinkSeconds", {"thinkSeconds": {"mean": "2"}}, id="think times"),
+        pytest.param(None, {"start": "Spread"}, id="the default"),
+        pytest.param(None, {"concurrencies": [8, 16]}, id="other load points"),
+    ],
+)
+def test_users_that_begin_or_think_otherwise_are_not_comparable(
+    what: str | None, load: dict[str, object]
+) -> None:
+    def of_users(name: str, **changes: object) -> MeasuredRun:
+        body = [workload(load={"concurrencies": [8], **changes})]
+        rows = [row("chat/concurrency=8", repeats=5, cv=1)]
+        return run(name, rows, run_spec=spec(workloads=body))
+
+    reason = compared(of_users("a"), of_users("b", **load)).cells[0].reason
+    assert reason == (None if what is None else f"{what} differs between a and b")
+
+
 @pytest.mark.parametrize("load", [{"requestRates": ["4"], "burstiness": "1.0"}, rates("4", "8")])
 def test_other_load_points_and_other_spellings_of_a_default_change_nothing(
     load: dict[str, object],

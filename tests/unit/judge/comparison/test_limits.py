@@ -1,5 +1,6 @@
 """A step of 10,000 tokens beside one of 80,000: eight times as much runs, and no more comes out."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ from benchrun.api import Change, ComparedCell
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import limits
 from unit.judge.comparison.sides import row, run
+from unit.judge.specs import spec, workload
 
 CELL = "batch/rate=inf"
 
@@ -115,6 +117,17 @@ def test_users_keep_a_server_supplied_too() -> None:
         [at("a", 16, 100, cell=USERS)], [at("b", 64, 101, cell=USERS)], [ComparedCell(cell=USERS)]
     )
     assert found[USERS].limit == "Compute"
+
+
+def test_users_that_think_do_not() -> None:
+    """Throughput is what their think time lets them send."""
+    load = {"concurrencies": [64], "thinkSeconds": {"mean": "9"}}
+    thinking = spec(workloads=[workload("batch", load=load)])
+    sides = [
+        replace(at(name, running, 100, cell=USERS), spec=thinking)
+        for name, running in (("a", 16), ("b", 64))
+    ]
+    assert limits(sides[:1], sides[1:], [ComparedCell(cell=USERS)]) == {}
 
 
 @pytest.mark.parametrize(

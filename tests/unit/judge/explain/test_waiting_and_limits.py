@@ -4,9 +4,13 @@ import re
 
 import pytest
 from benchrun.api import Bottleneck, Result, ServerStatus, Waiting
+from benchrun.judge.explain.cell_explanations import seen_at
+from benchrun.judge.rules.rule import CellContext
+from benchrun.judge.thresholds import Thresholds
 from unit.golden_messages import golden
 from unit.judge.explained import LoadPoint, answered, judged
-from unit.measure.records import client, edge
+from unit.judge.stages import context, users
+from unit.measure.records import cell, client, edge, record
 
 TWO_PLACES = ["--max-num-seqs", "2"]
 
@@ -267,3 +271,14 @@ def test_arrivals_beyond_capacity() -> None:
     assert evidence["arrivalsPerSecond"] == pytest.approx(20, abs=0.5)
     assert evidence["seconds"] == pytest.approx(15, abs=0.5)
     golden(explained(row)[0].sentence)
+
+
+@pytest.mark.parametrize(("think_seconds", "is_supplied"), [(0.0, True), (5.0, False)])
+def test_only_users_that_do_not_think_keep_a_server_supplied(
+    think_seconds: float, is_supplied: bool
+) -> None:
+    load = users(8, think_seconds=think_seconds)
+    stages = (context(load=load)(record()),)
+    measured = CellContext(cell("chat", "concurrency", "8"), Thresholds(), load, ("50",), stages)
+    (observed,) = seen_at(measured, (), {}).values()
+    assert observed.always_busy is is_supplied

@@ -214,6 +214,14 @@ def test_of_users_that_think_so_many_are_expected_in_flight() -> None:
     assert context(load=CAPPED)(taking_turns(20, 10)).expected_in_flight == 4
 
 
+def test_answers_that_took_no_time_are_no_error() -> None:
+    nothing = record(requests=requests(ttft_us=[0] * 30, e2el_us=[0] * 30, output_tokens=[2] * 30))
+    facts = context(load=users(4, think_seconds=3.0))(nothing)
+    assert [f.code for f in findings(concurrency_not_reached(facts))] == [
+        Code.CONCURRENCY_NOT_REACHED
+    ]
+
+
 def test_users_that_think_are_missed_where_a_third_never_sends() -> None:
     for seed in range(10):
         stage = closed_loop(CALM, count=900, seed=seed, missing=5, **THINKING)
