@@ -29,7 +29,7 @@ LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
             {"workloads.0.load.zebra": 1},
             f"{LOAD}.zebra",
             "unknown field; there are requestRates, maxConcurrency, burstiness, concurrencies, "
-            "search, traceSpeeds, batchSizes",
+            "start, thinkSeconds, search, traceSpeeds, batchSizes",
         ),
         (
             {"workloads.0.dataset.random.inputToken": 1},
