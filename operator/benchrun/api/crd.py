@@ -289,6 +289,7 @@ RUN = Definition(
         ("Phase", ".status.phase", "Where the run is."),
         ("Progress", ".status.progress.summary", "Stages measured, of all."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
+        ("Answer", ".status.answer", "Whether objectives are met, and a figure regressed."),
         ("Tok/s", ".status.headline.throughput", "Output tokens a second at the best load point."),
         (
             "P99 TTFT",

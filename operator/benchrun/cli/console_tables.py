@@ -22,6 +22,7 @@ OUTCOME_COLOURS = {
     "Equivalent": "green",
     "NotRegressed": "green",
     "Regressed": "red",
+    "RegressedHere": "red",
 }
 COMPARISON_WIDTH = 100
 LEGEND = (

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from benchrun.api import BenchmarkRunStatus, answering
+from benchrun.api import BenchmarkRunStatus, answer_of, answering
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.result_row import gpus_of
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
@@ -24,12 +24,14 @@ def run_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
     """One row a run, the youngest first. The figures are those of the best Valid load point;
-    without one, those of the highest Suspect one, marked `?`."""
+    without one, those of the best Suspect one, marked `?`. `answer` is shown where a run has one."""
+    listed = [(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
+    answers = [answer_of(status.conditions) for _, status in listed]
     found: list[_Listed] = []
-    for run in map(run_of, bodies):
-        status = _status(run, BenchmarkRunStatus)
+    for (run, status), answer in zip(listed, answers, strict=True):
         best, server = status.headline, {"server": run.spec.get("server")}
         figures = {
+            **({"answer": answer} if any(answers) else {}),
             "stages": status.progress.summary if status.progress else None,
             "load point": best.cell if best else None,
             "tok/s": best.throughput if best else None,
@@ -37,11 +39,11 @@ def run_list_rows(
             "limit": limit(status),
             "findings": finding_codes(status),
         }
-        answers, gpus = answering(status.servers), gpus_of(status.servers)
+        server_there, gpus = answering(status.servers), gpus_of(status.servers)
         setup = {
             "model": model(run.spec),
-            "vLLM": answers.version if answers else None,
-            "GPU": f"{gpus} {answers.gpu or ''}".strip() if answers and gpus else None,
+            "vLLM": server_there.version if server_there else None,
+            "GPU": f"{gpus} {server_there.gpu or ''}".strip() if server_there and gpus else None,
             "image": image(server),
         }
         found.append((run, status, figures, setup))
