@@ -323,7 +323,7 @@ SWEEP = Definition(
         (
             "Best",
             ".status.best[0].variant",
-            "Variant with the highest throughput per GPU in the first workload.",
+            "Variant with the highest throughput in the first workload.",
         ),
     ),
     wide_columns=(

@@ -244,6 +244,9 @@ class ObjectiveResult(StatusModel):
     independent: int | None = None
     """How many independent observations the outcome rests on: fewer than requests, since those that
     share a queue are alike."""
+    requests_to_decide: int | None = None
+    """About how many requests of this load point, over all repeats, would decide it; none where it
+    is decided or not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
     """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where
     the percentile itself is a failed request. Inconclusive: too few independent observations, too

@@ -10,6 +10,7 @@ from benchrun.api import BenchmarkRunStatus, answering
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.result_row import gpus_of
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
+from benchrun.report.sweep_rows import is_per_gpu, throughput
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
 MAX_CODES = 1  # Findings named in a row; the rest are counted.
@@ -51,17 +52,21 @@ def run_list_rows(
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
-    """One row a sweep, the youngest first. The best is that of the first workload, by throughput
-    per GPU."""
+    """One row a sweep, the youngest first. The best is that of the first workload, by throughput;
+    per GPU if every variant of every sweep listed has GPUs."""
     found: list[_Listed] = []
-    for sweep in map(sweep_of, bodies):
-        status, spec = _status(sweep, BenchmarkSweepStatus), template(sweep)
+    read = [(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
+    per_gpu = all(is_per_gpu(status) for _, status in read if status.best)
+    for sweep, status in read:
+        spec = template(sweep)
         best = status.best[0] if status.best else None
         figures = {
             "runs": status.runs.summary if status.runs else None,
             "best": best.variant if best else None,
             "load point": best.cell if best else None,
-            "tok/s per GPU": figure(best.throughput_per_gpu if best else None),
+            "tok/s per GPU" if per_gpu else "tok/s": figure(
+                throughput(status, best, per_gpu=per_gpu) if best else None
+            ),
         }
         setup = {"baseline": status.baseline, "model": model(spec), "image": image(spec)}
         found.append((sweep, status, figures, setup))
