@@ -202,5 +202,5 @@ def best_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 UNDECIDED = (
     "Undecided variants have more throughput than the best, but it is not certain whether they "
-    "meet the objective."
+    "meet the objective, or their load point is Invalid."
 )
