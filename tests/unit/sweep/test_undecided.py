@@ -302,8 +302,9 @@ def test_without_gpus_no_figure_is_per_gpu() -> None:
 
 def test_with_gpus_both_figures_are_there() -> None:
     status = example(DECIDED, resources={"limits": {"nvidia.com/gpu": 4}})
-    for each in (*status.best, *status.front):
-        assert (each.throughput, each.throughput_per_gpu) == (1370, 342.5)
+    [best, _], [point] = status.best, status.front
+    assert (best.throughput, best.throughput_per_gpu) == (1370, 342.5)
+    assert (point.throughput, point.throughput_per_gpu) == (1370, 342.5)
     assert [each.metrics[PER_GPU] for each in status.results] == [85.75, 171.5, 342.5]
 
 

@@ -177,7 +177,8 @@ class UndecidedVariant(StatusModel):
         """What would decide it, or why it is undecided where that is not known."""
         if self.requests_to_decide is None:
             return self.why
-        return f"about {self.requests_to_decide:,} requests a run would decide it"
+        about = float(f"{self.requests_to_decide:.2g}")
+        return f"about {about:,.0f} requests a run would decide it"
 
 
 class BestVariant(StatusModel):
