@@ -322,17 +322,15 @@ def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
 
 
 def _front(points: Sequence[Contender]) -> list[FrontPoint]:
-    """Return the front of one workload."""
-    ordered, questions = sorted(points, key=lambda each: -each.throughput), len(points) - 1
-    able = [
-        each
-        for each in ordered
-        if not any(_dominates(other, each, questions) for other in ordered if other is not each)
-    ]
+    """Return the front of one workload. From the most throughput down, a point joins it if its TPOT
+    is lower than that of all points there; those that have no more throughput than it leave. So
+    every other point is beaten by one of the front, or equal to one on both axes: of a curve with
+    small steps, the ends are on the front though neighbours are equal."""
     kept: list[Contender] = []
-    for each in able or ordered[:1]:
-        if all(_has_more(other, each, questions) for other in kept):
-            kept.insert(0, each)
+    questions = len(points) - 1
+    for each in sorted(points, key=lambda each: -each.throughput):
+        if all(_has_lower_tpot(each, other, questions) for other in kept):
+            kept = [each, *(other for other in kept if _has_more(other, each, questions))]
     return [
         FrontPoint.model_validate(
             {
@@ -346,13 +344,6 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
         )
         for before, each in zip((None, *kept), kept, strict=False)
     ]
-
-
-def _dominates(by: Contender, other: Contender, questions: int) -> bool:
-    """Return whether it is better on one axis and not worse on the other."""
-    if _has_more(by, other, questions):
-        return not _has_lower_tpot(other, by, questions)
-    return _has_lower_tpot(by, other, questions) and not _has_more(other, by, questions)
 
 
 def _has_more(one: Contender, other: Contender, questions: int) -> bool:
