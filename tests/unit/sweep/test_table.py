@@ -470,6 +470,16 @@ def test_among_those_that_serve_the_same_arrivals_none_is_best() -> None:
     ]
 
 
+def test_the_same_arrivals_are_one_point_of_the_front() -> None:
+    """However far they seem apart: the load set both."""
+    rows = {
+        "base": serving_arrivals(OutputThroughput=1000.0, MeanTPOT=10.0),
+        "luck": serving_arrivals(OutputThroughput=1040.0, MeanTPOT=12.0),
+    }
+    able = contenders(sides({name: [run(name, [each])] for name, each in rows.items()}), [CELL])
+    assert [point.variant for point in pareto_front(able)] == ["base"]
+
+
 def test_more_arrivals_or_fewer_gpus_are_more_than_luck() -> None:
     two = {"resources": {"limits": {"nvidia.com/gpu": 2}}}
     given = {
