@@ -28,6 +28,7 @@ NOW = "2026-01-02T03:04:05Z"
 STATUS = BenchmarkRunStatus(
     observed_generation=1,
     phase="Completed",
+    answer="Met",
     message="6 of 6 stages measured",
     conditions=(
         Condition(
@@ -156,15 +157,15 @@ def test_get_shows_the_figures_that_matter(namespace: Namespace, finished: str) 
     head, row = namespace.kubectl("get", "bmr", finished).splitlines()
     assert head.split("  ")[0] == "NAME"
     assert [word.strip() for word in head.split("   ") if word.strip()] == [
-        "NAME", "PHASE", "PROGRESS", "VERDICT", "TOK/S", "P99 TTFT", "AGE",
+        "NAME", "PHASE", "PROGRESS", "VERDICT", "ANSWER", "TOK/S", "P99 TTFT", "AGE",
     ]  # fmt: skip
-    assert row.split()[:6] == ["done", "Completed", "6/6", "Suspect", "512.3", "87.1"]
+    assert row.split()[:7] == ["done", "Completed", "6/6", "Suspect", "Met", "512.3", "87.1"]
 
 
 def test_wide_adds_what_stands_behind_them(namespace: Namespace, finished: str) -> None:
     head, row = namespace.kubectl("get", "bmr", finished, "--output=wide").splitlines()
     assert head.split()[-5:] == ["LOAD", "POINT", "VLLM", "GPU", "MESSAGE"]
-    assert row.split()[7:] == [
+    assert row.split()[8:] == [
         "chat/rate=4",
         "0.32.0",
         "NVIDIA-H100",

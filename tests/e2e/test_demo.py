@@ -197,7 +197,7 @@ def test_the_table_shows_the_numbers_of_the_status(demo: Demo) -> None:
 
 
 def test_kubectl_get_shows_real_numbers_in_its_columns(demo: Demo) -> None:
-    head = r"NAME +PHASE +PROGRESS +VERDICT +TOK/S +P99 TTFT +AGE"
+    head = r"NAME +PHASE +PROGRESS +VERDICT +ANSWER +TOK/S +P99 TTFT +AGE"
     name, phase, progress, verdict, throughput, p99_ttft = demo.after(head)[0].split()[:6]
     assert (name, phase, progress) == (NAME, "Completed", "8/8")
     assert verdict == demo.status["verdict"]

@@ -91,7 +91,11 @@ def table_of(sweep: Object) -> Any:
             for variant in status["variants"]
         ],
         "best": [
-            {key: value for key, value in best.items() if key != "throughputPerGPU"}
+            {
+                key: value
+                for key, value in best.items()
+                if key not in ("throughput", "throughputPerGPU")
+            }
             for best in status["best"]
         ],
         "front": [(point["variant"], point["cell"]) for point in status["front"]],

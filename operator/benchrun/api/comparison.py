@@ -84,7 +84,15 @@ Word = Literal[
 Outcome = Literal[
     "Better", "Worse", "Mixed", "Equivalent", "NoDetectableDifference", "NotComparable", "Unknown"
 ]
-Gate = Literal["NotRegressed", "Regressed", "Underpowered", "Inconclusive"]
+Gate = Literal[
+    "NotRegressed",
+    "Regressed",
+    "NotRegressedHere",
+    "RegressedHere",
+    "Underpowered",
+    "Inconclusive",
+]
+"""RegressedHere, NotRegressedHere: with one server a side, so it holds for these two servers only."""
 ThroughputOf = Literal["Plateau", "Arrivals", "Stage"]
 """What the throughput of a load point is that of, wherever one is compared, priced or shown."""
 ReasonText = Annotated[str, Field(max_length=300)]
@@ -107,6 +115,10 @@ class Baseline(SpecModel):
     )
     """Figures to compare at every load point. Each one more widens all intervals. Percentiles take
     five servers a side."""
+    one_server_is_enough: bool = False
+    """A run and its baseline are one server a side, and servers of one definition differ: by
+    default NotRegressed is then False or Unknown (OneServerASide), never True. With true it is True
+    if these two servers show no regression."""
 
 
 class ComparedRun(StatusModel):

@@ -73,6 +73,9 @@ class Reason:
     OBJECTIVES_INCONCLUSIVE = "ObjectivesInconclusive"
     NOT_REGRESSED = "NotRegressed"
     REGRESSED = "Regressed"
+    NOT_REGRESSED_HERE = "NotRegressedHere"
+    REGRESSED_HERE = "RegressedHere"
+    ONE_SERVER_A_SIDE = "OneServerASide"
     INCONCLUSIVE = "Inconclusive"
     UNDERPOWERED = "Underpowered"
     # how it ended badly: the spec
@@ -126,6 +129,23 @@ def is_true(conditions: tuple[Condition, ...], type_: ConditionType) -> bool:
     """Whether the condition of that type is True."""
     found = find_condition(conditions, type_)
     return found is not None and found.status == "True"
+
+
+_OBJECTIVES = {"True": "Met", "False": "Missed"}
+_UNDECIDED = "Undecided"
+
+
+def answer_of(conditions: tuple[Condition, ...]) -> str | None:
+    """Return what a measured run answers, for a column: `Met`, or `Missed, Regressed`. None: it has
+    not been measured to its end, or has neither objectives nor a baseline."""
+    if not is_true(conditions, "Complete"):
+        return None
+    words = []
+    if (objectives := find_condition(conditions, "ObjectivesMet")) is not None:
+        words.append(_OBJECTIVES.get(objectives.status, _UNDECIDED))
+    if (gate := find_condition(conditions, "NotRegressed")) is not None:
+        words.append(_UNDECIDED if gate.status == "Unknown" else gate.reason)
+    return ", ".join(dict.fromkeys(words)) or None
 
 
 def has_ended(conditions: tuple[Condition, ...]) -> bool:

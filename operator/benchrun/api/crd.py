@@ -289,6 +289,7 @@ RUN = Definition(
         ("Phase", ".status.phase", "Where the run is."),
         ("Progress", ".status.progress.summary", "Stages measured, of all."),
         ("Verdict", ".status.verdict", "Whether the numbers can be trusted."),
+        ("Answer", ".status.answer", "Whether objectives are met, and a figure regressed."),
         ("Tok/s", ".status.headline.throughput", "Output tokens a second at the best load point."),
         (
             "P99 TTFT",
@@ -323,7 +324,7 @@ SWEEP = Definition(
         (
             "Best",
             ".status.best[0].variant",
-            "Variant with the highest throughput per GPU in the first workload.",
+            "Variant with the highest throughput in the first workload.",
         ),
     ),
     wide_columns=(

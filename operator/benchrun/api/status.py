@@ -177,8 +177,9 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the highest Valid load point of the first workload;
-    without one the highest Suspect one, marked with question marks."""
+    """The figures of the printer columns: the best Valid load point of the first workload, else the
+    best Suspect one, marked with question marks. Best: the highest output throughput; of those
+    within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first."""
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(max_length=40)
@@ -244,6 +245,9 @@ class ObjectiveResult(StatusModel):
     independent: int | None = None
     """How many independent observations the outcome rests on: fewer than requests, since those that
     share a queue are alike."""
+    requests_to_decide: int | None = None
+    """About how many requests of this load point, over all repeats, would decide it; none where it
+    is decided or not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
     """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where
     the percentile itself is a failed request. Inconclusive: too few independent observations, too
@@ -428,6 +432,9 @@ class BenchmarkRunStatus(StatusModel):
     message: StatusText | None = Field(
         None, description="What the run waits for, or why it ended; in a sentence."
     )
+    answer: str | None = Field(None, max_length=64)
+    """Objectives (Met, Missed, Undecided), then the baseline's gate (NotRegressed, Regressed,
+    Undecided; with one server a side NotRegressedHere, RegressedHere)."""
     accepted_time: Instant | None = Field(None, description="When the spec was found good.")
     start_time: Instant | None = Field(None, description="First measured request.")
     completion_time: Instant | None = Field(None, description="When the run ended, however it did.")
@@ -497,7 +504,7 @@ class Judgement(StatusModel):
     compared."""
     not_regressed_reason: _Text = ""
     objectives_met: ConditionStatus | None = None  # None: the spec has no objectives.
-    objectives_unmet: _Text = ""  # Message of the condition: which were not, and where.
+    objectives_message: _Text = ""  # Message of the condition: which were not met, and where.
     valid_reason: str = Field(Reason.INVALID_CELLS, max_length=128)
     """Reason of the condition Valid of a run that was measured to its end."""
     message: _Text = ""  # Message of a run that was measured to its end.

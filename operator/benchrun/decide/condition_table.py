@@ -161,11 +161,11 @@ def measured(
     message: str,
     *,
     objectives_met: api.ConditionStatus | None,
-    unmet: str = "",
+    objectives_message: str = "",
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
     """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such
-    numbers. `unmet`: which objectives were not met."""
+    numbers."""
     unusable: dict[str, api.ConditionStatus] = {
         api.Reason.INVALID_CELLS: "False",
         api.Reason.NOT_JUDGED: "Unknown",
@@ -178,7 +178,8 @@ def measured(
         *_complete(api.Reason.MEASURED, valid_reason, message, valid=valid, good=good),
     ]
     if objectives_met is not None:
-        rows.append(("ObjectivesMet", objectives_met, _OBJECTIVES_REASON[objectives_met], unmet))
+        reason = _OBJECTIVES_REASON[objectives_met]
+        rows.append(("ObjectivesMet", objectives_met, reason, objectives_message))
     if not_regressed is not None:
         rows.append(("NotRegressed", *not_regressed))
     return rows

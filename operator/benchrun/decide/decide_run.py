@@ -287,10 +287,11 @@ def _final_status(
         valid_reason,
         message,
         objectives_met=met,
-        unmet=found.objectives_unmet,
+        objectives_message=found.objectives_message,
         not_regressed=regressed,
     )
-    return _ended(state, "Completed", message, rows, found)
+    status = _ended(state, "Completed", message, rows, found)
+    return status.model_copy(update={"answer": api.answer_of(status.conditions)})
 
 
 def _ended_early(

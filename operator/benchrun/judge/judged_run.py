@@ -11,7 +11,7 @@ from benchrun import api
 from benchrun.judge.comparison.compare import against_baseline
 from benchrun.judge.explain.profile import backed, profile_status
 from benchrun.judge.result_row import cost_status
-from benchrun.judge.results import Judged, results
+from benchrun.judge.results import Judged, results, shown
 from benchrun.judge.status_size import truncations
 from benchrun.judge.thresholds import Thresholds, judge_of
 from benchrun.measure.metrics_page import Sample
@@ -84,19 +84,28 @@ def judged_run(
         datasets=datasets,
         client=_client_status(records, client),
         objectives_met=_objectives_met(found) if spec.objectives else None,
-        objectives_unmet=_objectives_unmet(found),
+        objectives_message=_objectives_message(found),
         valid_reason=_VALID_REASONS.get(found.verdict, api.Reason.INVALID_CELLS),
         message=_sentence(found),
         all_requests_failed=failed,
         diagnostic=next((r.diagnostic for r in records if r.diagnostic), None) if failed else None,
         measured_anything=bool(records),
     )
-    if spec.baseline is None or ended_early or failed:
-        return judgement
-    rows = found.whole
-    return against_baseline(
-        name, uid, spec, judgement, rows, servers=servers, baseline=spec.baseline, found=baseline
-    )
+    answers = [_objectives_answer(found)]
+    if spec.baseline is not None and not ended_early and not failed:
+        judgement, of_gate = against_baseline(
+            name,
+            uid,
+            spec,
+            judgement,
+            found.whole,
+            servers=servers,
+            baseline=spec.baseline,
+            found=baseline,
+        )
+        answers.append(of_gate)
+    message = "; ".join(part for part in (*answers, judgement.message) if part)
+    return judgement.model_copy(update={"message": api.sentence(message)})
 
 
 def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
@@ -151,17 +160,41 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
     return "Unknown" if "Inconclusive" in outcomes else "True"
 
 
-def _objectives_unmet(found: Judged) -> str:
-    """Those at loads that the spec lists, the missed ones first."""
+def _objectives(found: Judged) -> dict[str, list[str]]:
+    """Return the objectives in words, by outcome, at loads that the spec lists: a search has a
+    sentence of its own."""
     searched = {search.workload for search in found.searches}
-    texts = [
-        f"{each.outcome}: {each.metric} p{each.percentile} at most {each.max_milliseconds} ms at "
-        f"{row.cell}"
-        for row in found.whole
-        for each in (row.objectives if row.workload not in searched else ())
-        if each.outcome != "Met"
+    texts: dict[str, list[str]] = {}
+    for row in found.whole:
+        for each in row.objectives if row.workload not in searched else ():
+            limit = f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms"
+            value = each.measured_milliseconds
+            measured = f" (measured {shown(value)} ms)" if value is not None else ""
+            texts.setdefault(each.outcome, []).append(f"{limit} at {row.cell}{measured}")
+    return texts
+
+
+def _objectives_message(found: Judged) -> str:
+    """Return the message of the condition: every objective that is not met, the missed ones
+    first."""
+    texts = _objectives(found)
+    listed = [
+        f"{word}: {text}" for word in ("Missed", "Inconclusive") for text in texts.get(word, ())
     ]
-    return api.sentence("; ".join(sorted(texts, key=lambda text: not text.startswith("Missed"))))
+    listed += [f"{search.workload}: {search.sentence}" for search in found.searches]
+    return api.sentence("; ".join(listed) or _objectives_answer(found))
+
+
+def _objectives_answer(found: Judged) -> str:
+    """Return what came of the objectives, with the first that decided; empty if there are none."""
+    texts = _objectives(found)
+    for outcome, word in (("Missed", "missed"), ("Inconclusive", "undecided")):
+        if of_outcome := texts.get(outcome):
+            first, *more = of_outcome
+            several = f", and {len(more)} more" if more else ""
+            are = "objectives are" if more else "an objective is"
+            return f"{are} {word}: {first}{several}"
+    return "every objective is met" if texts and not found.searches else ""
 
 
 def _sentence(found: Judged) -> str:

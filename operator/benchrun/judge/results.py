@@ -1,5 +1,6 @@
 """The judged results of a run: cell by cell, one row each, in the order of the plan."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -42,17 +43,51 @@ from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
 
 
-def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], str]) -> api.Headline | None:
-    """Of the highest Valid load point of the first workload; without one of its highest Suspect
-    one, marked; None if there is neither. `p99_ttft` answers for a cell."""
-    kept = (row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED)
-    best = max(kept, key=lambda row: (row.verdict == "Valid", float(row.value)), default=None)
-    if best is None:
+ALIKE_PERCENT = 3.0
+"""Throughputs this close to the highest count as equal to it: beyond saturation a higher load only
+adds waiting."""
+
+
+class P99TTFT(NamedTuple):
+    """The p99 TTFT of a cell, as a number and for the column."""
+
+    milliseconds: float | None
+    text: str
+
+
+def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> api.Headline | None:
+    """Return the figures of the best load point of the first workload, marked if it is Suspect;
+    None if none is Valid or Suspect. `p99_ttft` answers for a cell.
+
+    The best is among the Valid ones, else the Suspect ones; of these among those that meet every
+    objective, if any do. Of those within 3 % of the highest output throughput it has the lowest p99
+    TTFT."""
+    first = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
+    kept = [row for row in first if row.verdict == "Valid"] or first
+    kept = [row for row in kept if _meets_objectives(row)] or kept
+    if not kept:
         return None
-    throughput, ttft = shown(best.figure("output_throughput")), p99_ttft(best.cell)
+    least = (1 - ALIKE_PERCENT / 100) * max(map(_throughput, kept))
+    alike = [(row, p99_ttft(row.cell)) for row in kept if _throughput(row) >= least]
+    best, ttft = min(
+        alike, key=lambda each: (_or_infinite(each[1].milliseconds), -_throughput(each[0]))
+    )
+    throughput, text = shown(best.figure("output_throughput")), ttft.text
     if best.verdict == "Suspect":
-        throughput, ttft = _marked(throughput), _marked(ttft)
-    return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=ttft)
+        throughput, text = _marked(throughput), _marked(text)
+    return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=text)
+
+
+def _throughput(row: api.Result) -> float:
+    return row.figure("output_throughput") or 0.0
+
+
+def _or_infinite(value: float | None) -> float:
+    return math.inf if value is None else value
+
+
+def _meets_objectives(row: api.Result) -> bool:
+    return bool(row.objectives) and all(each.outcome == "Met" for each in row.objectives)
 
 
 def _marked(figure: str) -> str:
@@ -64,16 +99,17 @@ def _marked(figure: str) -> str:
     )
 
 
-def p99_ttft(cell: CellContext) -> str:
+def p99_ttft(cell: CellContext) -> P99TTFT:
     """For the column. Where a cap held back an open loop it includes the wait in the client: "143
     ms with queue"; of too few requests: "143? ms"."""
     name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
     pool = cell.queued.get(name, cell.pools["ttft"])
     value = request_figures.milliseconds(pool.percentile(99))
     if value is None:
-        return shown(None)
+        return P99TTFT(None, shown(None))
     mark = UNCERTAIN if interval(cell.answered[name], 99) is None else ""
-    return f"{shown(value)}{mark} ms{' with queue' if cell.expected.capped else ''}"
+    queue = " with queue" if cell.expected.capped else ""
+    return P99TTFT(value, f"{shown(value)}{mark} ms{queue}")
 
 
 def shown(value: float | None) -> str:
@@ -96,7 +132,7 @@ class JudgedCell(NamedTuple):
     seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
     # By its own findings, with the spec's severities; what only the whole run shows is added later.
     row: api.Result
-    p99_ttft: str  # For the headline.
+    p99_ttft: P99TTFT  # For the headline.
     explained_by: Seen  # Empty: nothing was measured.
 
 

@@ -210,6 +210,13 @@ def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
     return [*remarks, *_power(spec)]
 
 
+_ONE_SERVER = (
+    "a run and its baseline are one server a side: NotRegressed ends False or Unknown "
+    "(OneServerASide), never True; set it to true if these two servers are enough, or use "
+    "`benchrun compare --max-regression` with two or more runs a side"
+)
+
+
 def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     """What the comparison with the baseline can find, and whether its gate is finer than that."""
     baseline, points = spec.baseline, len(cells(spec))
@@ -223,6 +230,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
         "percentiles"
     )
     remarks = [warning("spec.baseline.metrics", text)] if percentiles else []
+    if not baseline.one_server_is_enough:
+        remarks.append(warning("spec.baseline.oneServerIsEnough", _ONE_SERVER))
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks

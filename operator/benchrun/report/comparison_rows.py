@@ -21,6 +21,14 @@ WORDS = {"NoDetectableDifference": "not detected"}  # Short enough for a column.
 GATES: Mapping[Gate, str] = {
     "NotRegressed": "not regressed: no figure got worse by more than is allowed",
     "Regressed": "regressed: a figure got worse by more than is allowed",
+    "NotRegressedHere": (
+        "not regressed on these two servers: no figure got worse by more than is allowed; another "
+        "start may differ"
+    ),
+    "RegressedHere": (
+        "regressed on these two servers: a figure got worse by more than is allowed; another start "
+        "may differ"
+    ),
     "Underpowered": (
         "underpowered: noise can hide a regression beyond the limit; use more servers or repeats"
     ),

@@ -22,7 +22,7 @@ def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
 def exit_code(status: BenchmarkRunStatus) -> int | None:
     """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some
     numbers invalid or none judged, 5 cancelled, 6 objectives or the gate of the baseline neither
-    passed nor failed. None: it has not ended."""
+    passed nor failed, which includes a gate with one server a side. None: it has not ended."""
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == "Cancelled" else FAILED
     if not is_true(status.conditions, "Complete"):

@@ -6,10 +6,11 @@ from typing import TypeVar
 
 from pydantic import ValidationError
 
-from benchrun.api import BenchmarkRunStatus, answering
+from benchrun.api import BenchmarkRunStatus, answer_of, answering
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.result_row import gpus_of
 from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
+from benchrun.report.sweep_rows import is_per_gpu, throughput
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
 MAX_CODES = 1  # Findings named in a row; the rest are counted.
@@ -24,12 +25,14 @@ def run_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
     """One row a run, the youngest first. The figures are those of the best Valid load point;
-    without one, those of the highest Suspect one, marked `?`."""
+    without one, those of the best Suspect one, marked `?`. `answer` is shown where a run has one."""
+    listed = [(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
+    answers = [answer_of(status.conditions) for _, status in listed]
     found: list[_Listed] = []
-    for run in map(run_of, bodies):
-        status = _status(run, BenchmarkRunStatus)
+    for (run, status), answer in zip(listed, answers, strict=True):
         best, server = status.headline, {"server": run.spec.get("server")}
         figures = {
+            **({"answer": answer} if any(answers) else {}),
             "stages": status.progress.summary if status.progress else None,
             "load point": best.cell if best else None,
             "tok/s": best.throughput if best else None,
@@ -37,11 +40,11 @@ def run_list_rows(
             "limit": limit(status),
             "findings": finding_codes(status),
         }
-        answers, gpus = answering(status.servers), gpus_of(status.servers)
+        server_there, gpus = answering(status.servers), gpus_of(status.servers)
         setup = {
             "model": model(run.spec),
-            "vLLM": answers.version if answers else None,
-            "GPU": f"{gpus} {answers.gpu or ''}".strip() if answers and gpus else None,
+            "vLLM": server_there.version if server_there else None,
+            "GPU": f"{gpus} {server_there.gpu or ''}".strip() if server_there and gpus else None,
             "image": image(server),
         }
         found.append((run, status, figures, setup))
@@ -51,17 +54,21 @@ def run_list_rows(
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
-    """One row a sweep, the youngest first. The best is that of the first workload, by throughput
-    per GPU."""
+    """One row a sweep, the youngest first. The best is that of the first workload, by throughput;
+    per GPU if every variant of every sweep listed has GPUs."""
     found: list[_Listed] = []
-    for sweep in map(sweep_of, bodies):
-        status, spec = _status(sweep, BenchmarkSweepStatus), template(sweep)
+    read = [(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
+    per_gpu = all(is_per_gpu(status) for _, status in read if status.best)
+    for sweep, status in read:
+        spec = template(sweep)
         best = status.best[0] if status.best else None
         figures = {
             "runs": status.runs.summary if status.runs else None,
             "best": best.variant if best else None,
             "load point": best.cell if best else None,
-            "tok/s per GPU": figure(best.throughput_per_gpu if best else None),
+            "tok/s per GPU" if per_gpu else "tok/s": figure(
+                throughput(status, best, per_gpu=per_gpu) if best else None
+            ),
         }
         setup = {"baseline": status.baseline, "model": model(spec), "image": image(spec)}
         found.append((sweep, status, figures, setup))

@@ -12,7 +12,13 @@ from benchrun.observe import Run, Sweep, untrusted_json as raw
 from benchrun.report import run_list
 from benchrun.report.comparison_rows import signed
 from benchrun.report.run_settings import kv_cache_text
-from benchrun.report.sweep_rows import compared_text, remarks
+from benchrun.report.sweep_rows import (
+    NONE_CERTAIN,
+    compared_text,
+    remarks,
+    throughput,
+    throughput_unit,
+)
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
 MAX_CODES = 6  # Findings named; the rest are counted.
@@ -283,8 +289,10 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
     yield "time", run_list.duration(status, now=now)
     for best in status.best:
         tied = f", tied with {', '.join(best.tied_with)}" if best.tied_with else ""
-        per_gpu = f"{figure(best.throughput_per_gpu)} tok/s per GPU"
-        yield f"best, {best.objective}", f"{best.variant} at {best.cell}, {per_gpu}{tied}"
+        shown = f"{figure(throughput(status, best))} {throughput_unit(status)}"
+        certain = f"{best.variant} at {best.cell}, {shown}{tied}"
+        yield f"best, {best.objective}", certain if best.variant is not None else NONE_CERTAIN
+        yield "undecided", best.undecided_text or ""
     yield "compared", compared_text(status) or ""
     if (
         status.completion_time is None

@@ -1,14 +1,31 @@
-"""Tables of a sweep and its variants, and remarks on them."""
+"""Tables of a sweep and its variants, the unit of its throughput, and remarks on them."""
 
 from collections.abc import Callable, Mapping
 
 from benchrun.api import KEYS, OUTPUT_COST, SHOWN_FIGURES, TOKENS_PER_JOULE, Change, ComparedMetric
-from benchrun.api.sweep import BenchmarkSweepStatus, BestVariant, FrontPoint, Row, VariantStatus
+from benchrun.api.sweep import (
+    BenchmarkSweepStatus,
+    BestVariant,
+    FrontPoint,
+    Row,
+    UndecidedVariant,
+    VariantStatus,
+)
 from benchrun.judge.comparison.figures import SCOPES, detected
 from benchrun.judge.result_row import PER_GPU
 from benchrun.report import tables
 from benchrun.report.comparison_rows import CHANGE_HEADERS, change_cells
-from benchrun.report.tables import ABSENT, NO_TEXTS, Column, Rows, Texts, figure, metric, table_of
+from benchrun.report.tables import (
+    ABSENT,
+    NO_TEXTS,
+    REQUESTS,
+    Column,
+    Rows,
+    Texts,
+    figure,
+    metric,
+    table_of,
+)
 
 LEGEND = (
     "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what "
@@ -39,7 +56,8 @@ def variant_rows(
 
     A column in which nothing was measured is left out. Unless it may be `wide`, so is the
     throughput per GPU where it is that of the server, and the total of tokens where there are
-    latencies to show."""
+    latencies to show. Without GPUs nothing is per GPU."""
+    per_gpu = metric(PER_GPU) if is_per_gpu(status) else lambda row: ABSENT
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
     has_latencies = any(
         row.metrics.get(key) is not None for row in status.results for _, key in _LATENCIES
@@ -60,7 +78,7 @@ def variant_rows(
         Column("tok/s", metric(_OUTPUT)),
         Column("tok/s of", tables.throughput_of, wide=True, optional=True),
         Column("total tok/s", metric(_TOTAL), wide=has_latencies, optional=True),
-        Column("per GPU", metric(PER_GPU), wide=all(a == b for a, b in throughputs), optional=True),
+        Column("per GPU", per_gpu, wide=all(a == b for a, b in throughputs), optional=True),
         *tables.cost_columns(status.currency),
         Column("tok/J", metric(TOKENS_PER_JOULE), optional=True),
         *latencies,
@@ -146,24 +164,76 @@ def _by_load_point(
     )
 
 
+def is_per_gpu(status: BenchmarkSweepStatus) -> bool:
+    """Return whether variants are compared by throughput per GPU: every one has GPUs."""
+    return bool(status.variants) and all(variant.gpus for variant in status.variants)
+
+
+def throughput_unit(status: BenchmarkSweepStatus) -> str:
+    """Return the unit in which the variants are compared."""
+    return "tok/s per GPU" if is_per_gpu(status) else "tok/s"
+
+
+Told = BestVariant | FrontPoint | UndecidedVariant
+
+
+def throughput(
+    status: BenchmarkSweepStatus, of: Told, *, per_gpu: bool | None = None
+) -> float | None:
+    """Return the throughput in that unit, or in the one that is asked for. Earlier versions stored
+    it per GPU alone, and counted a server without GPUs as one GPU."""
+    if per_gpu is None:
+        per_gpu = is_per_gpu(status)
+    if per_gpu or of.throughput is not None:
+        return of.throughput_per_gpu if per_gpu else of.throughput
+    gpus = next((each.gpus for each in status.variants if each.name == of.variant), 0)
+    return None if of.throughput_per_gpu is None else of.throughput_per_gpu * max(1, gpus)
+
+
+NONE_CERTAIN = "none is certain"
+
+
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, what its tokens cost there, and who is tied
-    with it."""
+    """One row a workload and objective: who did best, what its tokens cost there, who is tied with
+    it, and who would be better if it were decided."""
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
-        Column("best", lambda best: best.variant),
-        Column("load point", lambda best: best.cell),
-        Column("tok/s per GPU", lambda best: figure(best.throughput_per_gpu)),
+        Column("best", lambda best: best.variant or NONE_CERTAIN),
+        Column("load point", lambda best: best.cell or ABSENT),
+        Column(throughput_unit(status), lambda best: figure(throughput(status, best))),
         Column(
             tables.cost_header(status.currency), lambda best: _cost(status, best), optional=True
         ),
         Column("tied with", lambda best: ", ".join(best.tied_with) or ABSENT),
+        Column("undecided", _undecided_names, optional=True),
         Column(
             "selection bias", lambda best: figure(best.optimism_percent, unit="%"), optional=True
         ),
     )
     return table_of(columns, status.best)
+
+
+def _undecided_names(best: BestVariant) -> str:
+    names = [each.variant for each in best.undecided]
+    more = [f"{best.more_undecided} more"] if best.more_undecided else []
+    return ", ".join((*names, *more)) or ABSENT
+
+
+def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
+    """One row a variant that would be better than the best if it were decided: what it takes, and
+    why."""
+    rows = [(best, each) for best in status.best for each in best.undecided]
+    columns: tuple[Column[tuple[BestVariant, UndecidedVariant]], ...] = (
+        Column("workload", lambda row: row[0].workload),
+        Column("objective", lambda row: row[0].objective),
+        Column("undecided", lambda row: row[1].variant),
+        Column("load point", lambda row: row[1].cell),
+        Column(throughput_unit(status), lambda row: figure(throughput(status, row[1]))),
+        Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
+        Column("why", lambda row: row[1].why),
+    )
+    return table_of(columns, rows)
 
 
 def front_rows(status: BenchmarkSweepStatus) -> Rows:
@@ -172,7 +242,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
         Column("workload", lambda point: point.workload),
         Column("variant", lambda point: point.variant),
         Column("load point", lambda point: point.cell),
-        Column("tok/s per GPU", lambda point: figure(point.throughput_per_gpu)),
+        Column(throughput_unit(status), lambda point: figure(throughput(status, point))),
         Column(
             tables.cost_header(status.currency), lambda point: _cost(status, point), optional=True
         ),

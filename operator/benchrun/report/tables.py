@@ -356,18 +356,24 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
     """One row an objective and load point; none where the spec has no objectives."""
-    rows = tuple(
-        (
-            result.cell,
-            f"{each.metric} p{each.percentile} at most {each.max_milliseconds} ms",
-            figure(each.measured_milliseconds, digits=4),
-            figure(each.independent, digits=6),
-            each.outcome,
-        )
-        for result in status.results
-        for each in result.objectives
+    rows = [(result.cell, each) for result in status.results for each in result.objectives]
+    columns: tuple[Column[tuple[str, api.ObjectiveResult]], ...] = (
+        Column("load point", lambda row: row[0]),
+        Column("objective", lambda row: objective_text(row[1])),
+        Column("measured (ms)", lambda row: figure(row[1].measured_milliseconds, digits=4)),
+        Column("independent", lambda row: figure(row[1].independent, digits=6)),
+        Column("outcome", lambda row: row[1].outcome),
+        Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
     )
-    return Rows(("load point", "objective", "measured (ms)", "independent", "outcome"), rows)
+    return table_of(columns, rows)
+
+
+def objective_text(result: api.ObjectiveResult) -> str:
+    """Return `TTFT p99 at most 500 ms`."""
+    return f"{result.metric} p{result.percentile} at most {result.max_milliseconds} ms"
+
+
+REQUESTS = "requests to decide"
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:

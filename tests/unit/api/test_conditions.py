@@ -9,6 +9,7 @@ from benchrun.api import (
     ConditionStatus,
     ConditionType,
     Reason,
+    answer_of,
     find_condition,
     is_true,
     timestamp,
@@ -35,6 +36,36 @@ def test_a_new_one_is_appended_and_dated() -> None:
         ("Accepted", "True", "2026-01-01T12:00:00Z"),
         ("Ready", "False", "2026-01-01T12:05:00Z"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("answer", "conditions"),
+    [
+        (None, "Complete=True"),
+        (None, "Complete=False ObjectivesMet=True"),
+        (None, "Failed=True ObjectivesMet=False"),
+        ("Met", "Complete=True ObjectivesMet=True/ObjectivesMet"),
+        ("Missed", "Complete=True ObjectivesMet=False/ObjectivesMissed"),
+        ("Undecided", "Complete=True ObjectivesMet=Unknown/ObjectivesInconclusive"),
+        ("NotRegressed", "Complete=True NotRegressed=True/NotRegressed"),
+        ("NotRegressedHere", "Complete=True NotRegressed=True/NotRegressedHere"),
+        ("RegressedHere", "Complete=True NotRegressed=False/RegressedHere"),
+        ("Undecided", "Complete=True NotRegressed=Unknown/OneServerASide"),
+        ("Missed, Regressed", "NotRegressed=False/Regressed ObjectivesMet=False Complete=True"),
+        ("Met, Undecided", "Complete=True ObjectivesMet=True NotRegressed=Unknown/Underpowered"),
+        ("Undecided", "Complete=True ObjectivesMet=Unknown NotRegressed=Unknown/Inconclusive"),
+    ],
+)
+def test_the_answer_of_a_measured_run(answer: str | None, conditions: str) -> None:
+    """Of one that failed or goes on there is none."""
+    made = []
+    for text in conditions.split():
+        type_, _, rest = text.partition("=")
+        status, _, reason = rest.partition("/")
+        made.append(
+            Condition.model_validate({"type": type_, "status": status, "reason": reason or "Any"})
+        )
+    assert answer_of(tuple(made)) == answer
 
 
 def test_one_of_its_type_is_replaced_in_its_place() -> None:

@@ -84,9 +84,9 @@ def test_fresh_servers_are_listed_with_commas(file: str, capsys: Capture) -> Non
 @pytest.mark.parametrize(
     ("code", "verdict", "after", "limit"),
     [
-        pytest.param(3, "regressed: a figure", "new", "10", id="regressed"),
-        pytest.param(0, "not regressed:", "other", "10", id="not regressed"),
-        pytest.param(0, "not regressed:", "new", "60", id="within a wider limit"),
+        pytest.param(3, "regressed on these two servers: a figure", "new", "10", id="regressed"),
+        pytest.param(6, "undecided, one server a side:", "other", "10", id="not regressed"),
+        pytest.param(6, "undecided, one server a side:", "new", "60", id="within a wider limit"),
         pytest.param(6, "underpowered:", "other", "0.5", id="the noise is larger than the limit"),
         pytest.param(6, "inconclusive:", "once", "10", id="no idea of the noise"),
     ],
@@ -99,6 +99,30 @@ def test_the_gate_decides_the_exit_code(
         == code
     )
     assert verdict in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("code", "after", "limit"), [(3, "new", "10"), (0, "other", "10")])
+def test_a_gate_with_one_server_a_side_passes_if_the_user_says_that_one_is_enough(
+    file: str, capsys: Capture, code: int, after: str, limit: str
+) -> None:
+    gated = ["-m", "MeanTTFT", "--max-regression", limit, "--one-server-is-enough"]
+    assert main(["compare", "-f", file, "old", after, *gated]) == code
+    output = " ".join(capsys.readouterr().out.split())
+    assert "holds for these two servers only" in output
+    assert "--one-server-is-enough" not in output
+
+
+@pytest.mark.parametrize(("code", "after"), [(3, "new"), (0, "old")])
+def test_a_gate_with_several_servers_a_side_keeps_its_words(
+    tmp_path: Path, capsys: Capture, code: int, after: str
+) -> None:
+    ttft = {"old": 43.0, "new": 60.0}
+    sides = [[body(f"{name}{n}", MeanTTFT=ttft[name] + n / 100) for n in range(4)] for name in ttft]
+    file = written(tmp_path / "runs.yaml", *sides[0], *sides[1])
+    before, others = "old0,old1", {"old": "old2,old3", "new": "new0,new1"}
+    gated = ["-m", "MeanTTFT", "--max-regression", "10", "-o", "json"]
+    assert main(["compare", "-f", file, before, others[after], *gated]) == code
+    assert json.loads(capsys.readouterr().out)["gate"] == {3: "Regressed", 0: "NotRegressed"}[code]
 
 
 @pytest.mark.parametrize(
@@ -354,7 +378,14 @@ def test_outcomes_have_their_colours(colour: str, outcome: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("colour", "gate"), [("32", "NotRegressed"), ("31", "Regressed"), ("33", "Inconclusive")]
+    ("colour", "gate"),
+    [
+        ("32", "NotRegressed"),
+        ("31", "Regressed"),
+        ("31", "RegressedHere"),
+        ("33", "NotRegressedHere"),
+        ("33", "Inconclusive"),
+    ],
 )
 def test_gates_have_theirs(colour: str, gate: str) -> None:
     assert shown(comparison(gate=gate), coloured=True)[-1].startswith(f"\x1b[{colour}m")

@@ -1,6 +1,7 @@
 """A run with a baseline: a regression is a condition of its own, and takes nothing from the
 measurement."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -11,9 +12,12 @@ from benchrun.observe import Run
 from benchrun.report.exit_codes import exit_code
 from unit.decide.scenes import TWO_STAGES, Scene
 from unit.decide.summaries import standing
+from unit.golden_messages import golden
 from unit.measure.records import requests
+from unit.plan.specs import Json
 
 BASELINE = {"name": "before", "maxRegressionPercent": "5", "metrics": ["MeanTTFT"]}
+ENOUGH = {**BASELINE, "oneServerIsEnough": True}
 ROW: tuple[ConditionType, ...] = ("Complete", "Succeeded", "Valid", "Ready", "Stalled")
 
 
@@ -28,12 +32,16 @@ def a_run(name: str = "before", *, ttft_ms: float | None = None, **changes: Any)
     return Run("lab", name, f"uid-{name}", 1, **{"spec": spec, "status": status, **changes})
 
 
-def ended(baseline: Run | None, **measured: Any) -> BenchmarkRunStatus:
+def ended(
+    before: Run | None,
+    *,
+    baseline: Json = BASELINE,
+    objectives: Sequence[Json] = (),
+    **measured: Any,
+) -> BenchmarkRunStatus:
     """The last status, once the baseline was looked up."""
-    scene = (
-        Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3, **measured)
-    )
-    return scene.ended(baseline).status
+    scene = Scene().with_spec(baseline=baseline, repeats=2, objectives=list(objectives))
+    return scene.measuring().arrived(0, 1, 2, 3, **measured).ended(before).status
 
 
 def message(status: BenchmarkRunStatus) -> str:
@@ -54,7 +62,7 @@ def test_what_a_status_has_no_room_for_is_compared_all_the_same(
     monkeypatch.setattr(judge_results, "MAX_BYTES", 0)
     status = ended(before)
     assert status.results == []
-    assert standing(status, "NotRegressed") == {"NotRegressed": "True (NotRegressed)"}
+    assert standing(status, "NotRegressed") == {"NotRegressed": "Unknown (OneServerASide)"}
 
 
 @pytest.mark.parametrize("end", [{"cancel": True}, {"runDeadlineSeconds": 1}])
@@ -78,7 +86,7 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
     assert (comparison.scope, comparison.outcome, comparison.gate) == (
         "WithinOneServer",
         "Equivalent",
-        "NotRegressed",
+        "NotRegressedHere",
     )
     assert comparison.detectable_percent is not None
     assert 0 < comparison.detectable_percent < 0.1
@@ -89,18 +97,21 @@ def test_what_it_was_compared_with_stays_to_be_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    ("condition", "code", "before"),
+    ("condition", "code", "answer", "before"),
     [
-        pytest.param("True (NotRegressed)", 0, a_run(), id="the same"),
-        pytest.param("True (NotRegressed)", 0, a_run(ttft_ms=40.0), id="better"),
-        pytest.param("False (Regressed)", 3, a_run(ttft_ms=15.0), id="worse"),
-        pytest.param("Unknown (Inconclusive)", 6, None, id="there is no baseline"),
+        pytest.param("Unknown (OneServerASide)", 6, "Undecided", a_run(), id="the same"),
+        pytest.param("Unknown (OneServerASide)", 6, "Undecided", a_run(ttft_ms=40.0), id="better"),
+        pytest.param("False (RegressedHere)", 3, "RegressedHere", a_run(ttft_ms=15.0), id="worse"),
+        pytest.param("Unknown (Inconclusive)", 6, "Undecided", None, id="there is no baseline"),
     ],
 )
-def test_condition_and_exit_code(condition: str, code: int, before: Run | None) -> None:
+def test_condition_and_exit_code(
+    condition: str, code: int, answer: str, before: Run | None
+) -> None:
     """A regression is a result: the run is measured, valid and ready all the same."""
     status = ended(before)
     assert standing(status, "NotRegressed") == {"NotRegressed": condition}
+    assert status.answer == answer
     assert [text.split()[0] for text in standing(status, *ROW).values()] == [
         "True",
         "True",
@@ -109,6 +120,61 @@ def test_condition_and_exit_code(condition: str, code: int, before: Run | None) 
         "False",
     ]
     assert (status.phase, exit_code(status)) == ("Completed", code)
+
+
+@pytest.mark.parametrize(
+    ("condition", "code", "answer", "before"),
+    [
+        pytest.param("True (NotRegressedHere)", 0, "NotRegressedHere", a_run(), id="the same"),
+        pytest.param("False (RegressedHere)", 3, "RegressedHere", a_run(ttft_ms=15.0), id="worse"),
+        pytest.param("Unknown (Inconclusive)", 6, "Undecided", None, id="there is no baseline"),
+    ],
+)
+def test_one_server_a_side_is_enough_if_the_spec_says_so(
+    condition: str, code: int, answer: str, before: Run | None
+) -> None:
+    status = ended(before, baseline=ENOUGH)
+    assert standing(status, "NotRegressed") == {"NotRegressed": condition}
+    assert (exit_code(status), status.answer) == (code, answer)
+
+
+SLOW = {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 1}
+EASY = {"metric": "TTFT", "percentile": "50", "maxMilliseconds": 1000}
+
+
+@pytest.mark.parametrize(
+    ("answer", "objectives", "before", "baseline"),
+    [
+        ("Missed, RegressedHere", [SLOW], a_run(ttft_ms=15.0), BASELINE),
+        ("Missed, Undecided", [SLOW], a_run(), BASELINE),
+        ("Undecided", [EASY], a_run(), BASELINE),
+        ("Undecided, NotRegressedHere", [EASY], a_run(), ENOUGH),
+    ],
+    ids=["regressed", "one-server", "undecided", "enough"],
+)
+def test_the_answers_come_first(
+    answer: str, objectives: list[Json], before: Run, baseline: Json
+) -> None:
+    """In the column, in the messages of status and conditions, and in the event."""
+    status = ended(before, baseline=baseline, objectives=objectives)
+    assert status.answer == answer
+    for condition in ("ObjectivesMet", "NotRegressed", "Complete"):
+        found = find_condition(status.conditions, condition)
+        golden(found.message if found is not None else None)
+
+
+def test_the_event_is_the_message() -> None:
+    scene = Scene().with_spec(baseline=BASELINE, repeats=2).measuring().arrived(0, 1, 2, 3)
+    decision = scene.ended(a_run(ttft_ms=15.0))
+    (event,) = decision.events
+    assert event.message == decision.status.message
+    assert event.message.startswith("regressed on these two servers: MeanTTFT at chat/rate=")
+
+
+def test_a_run_that_was_not_measured_to_its_end_has_no_answer() -> None:
+    scene = Scene().with_spec(baseline=BASELINE, objectives=[SLOW])
+    assert scene.measuring().decide().status.answer is None
+    assert scene.with_spec(cancel=True).measuring().arrived(0).ended(a_run()).status.answer is None
 
 
 @pytest.mark.parametrize(

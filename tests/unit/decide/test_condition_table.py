@@ -7,6 +7,7 @@ from benchrun.api import Condition, ConditionType
 from benchrun.judge import results as judge_results
 from unit.decide.scenes import Scene
 from unit.decide.summaries import standing
+from unit.golden_messages import golden
 from unit.measure.records import requests
 
 ALL = tuple(t for t in get_args(ConditionType) if t not in ("ObjectivesMet", "NotRegressed"))
@@ -101,6 +102,7 @@ def test_row(phase: str, row: str, scene: Scene) -> None:
 def test_objectives(expected: str, objectives: list[dict[str, object]], scene: Scene) -> None:
     status = scene.with_spec(objectives=objectives).ended().status
     assert standing(status, "ObjectivesMet") == {"ObjectivesMet": expected}
+    golden(status.answer or "no answer", status.message)
 
 
 @pytest.mark.parametrize("room", [80_000, 0])

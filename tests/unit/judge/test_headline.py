@@ -1,8 +1,8 @@
 """The two figures of the printer columns."""
 
 import pytest
-from benchrun.api import Headline, Result, Verdict
-from benchrun.judge.results import headline, p99_ttft, shown
+from benchrun.api import Headline, ObjectiveResult, Result, Verdict
+from benchrun.judge.results import P99TTFT, headline, p99_ttft, shown
 from benchrun.judge.rules.rule import CellContext, StageFacts
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
@@ -15,9 +15,23 @@ def measured(stage: StageRecord, load: ExpectedLoad) -> StageFacts:
     return context(load=load)(stage)
 
 
+P99 = P99TTFT(143.0, "143 ms")
+
+
 def row(
-    value: str, verdict: Verdict = "Valid", workload: str = "chat", throughput: float | None = 812.3
+    value: str,
+    verdict: Verdict = "Valid",
+    workload: str = "chat",
+    throughput: float | None = 812.3,
+    objectives: str = "",
 ) -> Result:
+    """A load point; `objectives`: their outcomes."""
+    outcomes = [
+        ObjectiveResult.model_validate(
+            {"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500, "outcome": outcome}
+        )
+        for outcome in objectives.split()
+    ]
     return Result(
         cell=f"{workload}/rate={value}",
         workload=workload,
@@ -26,24 +40,37 @@ def row(
         repeats=1,
         repeats_planned=1,
         metrics={"output_throughput": throughput},
+        objectives=outcomes,
         verdict=verdict,
     )
+
+
+def best(rows: list[Result], ttft: dict[str, float] | None = None) -> str | None:
+    """Which load is the best; `ttft`: p99 TTFT by load, unknown for others."""
+    known = {
+        f"chat/rate={load}": P99TTFT(each, f"{each} ms") for load, each in (ttft or {}).items()
+    }
+    found = headline(rows, lambda cell: known.get(cell, P99TTFT(None, "-")))
+    return found.cell if found else None
 
 
 @pytest.mark.parametrize(
     ("cell", "rows"),
     [
         pytest.param(
-            "chat/rate=10", [row("9"), row("10"), row("0.5")], id="by number, not by letters"
+            "chat/rate=4",
+            [row("4", throughput=900), row("10", throughput=800)],
+            id="the highest throughput, not the highest load",
         ),
-        pytest.param("chat/rate=inf", [row("inf"), row("100000")], id="inf is the highest"),
         pytest.param(
             "chat/rate=9",
-            [row("9"), row("10", "Suspect"), row("11", "Invalid")],
-            id="a Valid one before a higher Suspect one",
+            [row("9"), row("10", "Suspect", throughput=2000), row("11", "Invalid")],
+            id="a Valid one before a better Suspect one",
         ),
         pytest.param(
-            "chat/rate=1", [row("1"), row("50", workload="other")], id="the first workload only"
+            "chat/rate=1",
+            [row("1"), row("50", workload="other", throughput=2000)],
+            id="the first workload only",
         ),
         pytest.param(
             None,
@@ -52,18 +79,57 @@ def row(
         ),
         pytest.param(
             "chat/rate=2",
-            [row("1", "Suspect"), row("2", "Suspect"), row("3", "Invalid")],
+            [row("1", "Suspect"), row("2", "Suspect", throughput=900), row("3", "Invalid")],
             id="Suspect where none is Valid",
         ),
+        pytest.param(
+            "chat/rate=2",
+            [row("1", throughput=None), row("2", throughput=1)],
+            id="a throughput that is not known is the least",
+        ),
+        pytest.param(
+            "chat/rate=1",
+            [row("1", objectives="Met Met"), row("2", throughput=2000, objectives="Met Missed")],
+            id="one that meets every objective before a faster one that does not",
+        ),
+        pytest.param(
+            "chat/rate=1",
+            [row("1", objectives="Met"), row("2", throughput=2000, objectives="Inconclusive")],
+            id="with certainty",
+        ),
+        pytest.param(
+            "chat/rate=2",
+            [row("1", objectives="Missed"), row("2", throughput=2000, objectives="Missed")],
+            id="the highest throughput where none meets them",
+        ),
+        pytest.param(
+            "chat/rate=2",
+            [row("1", "Suspect", objectives="Met"), row("2", objectives="Missed")],
+            id="a Valid one that misses them before a Suspect one that meets them",
+        ),
+        pytest.param(None, [], id="no rows"),
     ],
 )
 def test_which_cell(cell: str | None, rows: list[Result]) -> None:
-    found = headline(rows, lambda _: "143 ms")
-    assert (found.cell if found else None) == cell
+    assert best(rows) == cell
+
+
+def test_of_equal_throughputs_the_one_with_the_lowest_ttft_is_best() -> None:
+    """A load beyond capacity has the same throughput, and requests that wait for a minute."""
+    rows = [row("4", throughput=500), row("8", throughput=980), row("16", throughput=1000)]
+    assert best(rows, {"4": 50, "8": 180, "16": 82_000}) == "chat/rate=8"
+    rows[1] = row("8", throughput=969)
+    assert best(rows, {"4": 50, "8": 180, "16": 82_000}) == "chat/rate=16", "3.1 % less"
+
+
+def test_of_equals_without_a_ttft_the_highest_throughput_is_best() -> None:
+    rows = [row("4", throughput=990), row("8", throughput=1000)]
+    assert best(rows) == "chat/rate=8"
+    assert best(rows, {"4": 50}) == "chat/rate=4", "what is not known is the worst"
 
 
 def test_figures() -> None:
-    assert headline([row("4")], {"chat/rate=4": "143 ms"}.__getitem__) == Headline(
+    assert headline([row("4")], {"chat/rate=4": P99}.__getitem__) == Headline(
         cell="chat/rate=4", throughput="812", p99_ttft="143 ms"
     )
 
@@ -78,13 +144,13 @@ def test_figures() -> None:
     ],
 )
 def test_figures_of_a_suspect_load_point_are_marked(ttft: str, marked: str) -> None:
-    assert headline([row("4", "Suspect")], lambda _: ttft) == Headline(
+    assert headline([row("4", "Suspect")], lambda _: P99TTFT(143.0, ttft)) == Headline(
         cell="chat/rate=4", throughput="812?", p99_ttft=marked
     )
 
 
 def test_a_figure_that_is_not_known_is_a_dash() -> None:
-    assert headline([row("4", throughput=None)], lambda _: "-") == Headline(
+    assert headline([row("4", throughput=None)], lambda _: P99TTFT(None, "-")) == Headline(
         cell="chat/rate=4", throughput="-", p99_ttft="-"
     )
 
@@ -130,10 +196,12 @@ def test_the_p99_of_a_cell(text: str, count: int, load: ExpectedLoad) -> None:
     )
     stage = record(requests=columns)
     context = CellContext(cell(), Thresholds(), load, ["99"], (measured(stage, load),))
-    assert p99_ttft(context) == text
+    found = p99_ttft(context)
+    assert found.text == text
+    assert found.milliseconds == float(text.split()[0].rstrip("?"))
 
 
 def test_nothing_answered_has_no_p99() -> None:
     nothing = record(requests=requests(ok=(0, 0)))
     failed = CellContext(cell(), Thresholds(), OPEN_LOOP, ["99"], (measured(nothing, OPEN_LOOP),))
-    assert p99_ttft(failed) == "-"
+    assert p99_ttft(failed) == (None, "-")

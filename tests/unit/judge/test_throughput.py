@@ -172,7 +172,7 @@ def test_arrivals_on_both_sides_are_no_question() -> None:
         None,
     )
     assert "the load limited the throughput" in (change.reason or "")
-    assert (found.gate, found.outcome) == ("NotRegressed", "Equivalent")
+    assert (found.gate, found.outcome) == ("NotRegressedHere", "Equivalent")
     assert found.cells[0].throughput_of == "Arrivals"
 
 

@@ -202,7 +202,12 @@ def test_repeats_are_requested_where_something_is_listed_beside_a_search() -> No
 
 
 def gate_remarks(**changes: object) -> dict[str, str]:
-    baseline = {"name": "before", "metrics": ["MeanTTFT"], **changes.pop("baseline", {})}  # type: ignore[dict-item]
+    baseline = {
+        "name": "before",
+        "metrics": ["MeanTTFT"],
+        "oneServerIsEnough": True,
+        **changes.pop("baseline", {}),  # type: ignore[dict-item]
+    }
     remarks = sample_remarks(spec({"baseline": baseline, **changes}))
     return {
         remark.level: remark.text for remark in remarks if remark.path.startswith("spec.baseline")
@@ -217,11 +222,16 @@ def test_what_the_gate_can_find_is_told_before_it_takes_a_gpu() -> None:
     golden(remarks["Note"])
 
 
+def test_a_gate_that_can_only_fail_is_warned_of() -> None:
+    remarks = gate_remarks(repeats=5, baseline={"oneServerIsEnough": False})
+    assert list(remarks) == ["Warning", "Note"]
+    golden(remarks["Warning"])
+
+
 def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it() -> None:
     def paths(*metrics: str) -> list[tuple[str, str]]:
-        remarks = sample_remarks(
-            spec({"repeats": 5, "baseline": {"name": "before", "metrics": list(metrics)}})
-        )
+        baseline = {"name": "before", "metrics": list(metrics), "oneServerIsEnough": True}
+        remarks = sample_remarks(spec({"repeats": 5, "baseline": baseline}))
         return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
 
     mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)

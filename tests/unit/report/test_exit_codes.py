@@ -108,6 +108,12 @@ def test_the_codes_are_a_contract() -> None:
             6, {"Complete": "True", "NotRegressed": "Unknown/Underpowered"}, id="underpowered"
         ),
         pytest.param(
+            6, {"Complete": "True", "NotRegressed": "Unknown/OneServerASide"}, id="one-server"
+        ),
+        pytest.param(
+            3, {"Complete": "True", "NotRegressed": "False/RegressedHere"}, id="regressed-here"
+        ),
+        pytest.param(
             3,
             {"Complete": "True", "ObjectivesMet": "False", "NotRegressed": "Unknown"},
             id="missed-first",

@@ -4,7 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.api import BenchmarkRunStatus, Bottleneck, Finding, Headline, ServerStatus
+from benchrun.api import BenchmarkRunStatus, Bottleneck, Condition, Finding, Headline, ServerStatus
 from benchrun.observe import run_of
 from benchrun.report.run_list import MAX_CODES, finding_codes, limit, run_list_rows, state
 from benchrun.report.run_summary import Summary, run_summary
@@ -64,6 +64,26 @@ def test_the_summary_of_a_finished_run_is_complete() -> None:
         "took": "03:20",
         "age": "5h",
     }
+
+
+def test_what_a_run_answers_stands_beside_its_state() -> None:
+    """Also of a run whose status was written before there was the field."""
+    gates = {
+        "ObjectivesMet": ("False", "ObjectivesMissed"),
+        "NotRegressed": ("True", "NotRegressed"),
+    }
+    judged = tuple(
+        Condition(type=type_, status=value, reason=reason)
+        for type_, (value, reason) in gates.items()
+    )
+    plain = measured()
+    answering = measured(conditions=(*plain.conditions, *judged))
+    bodies = [run_body(answering, name="gated"), run_body(plain, name="plain")]
+    rows = run_list_rows(bodies, now=NOW)
+    shown = {cells[0]: dict(zip(rows.headers, cells, strict=True)) for cells in rows.rows}
+    assert rows.headers[:3] == ("run", "state", "answer")
+    assert shown["gated"]["answer"] == "Missed, NotRegressed"
+    assert shown["plain"]["answer"] == "-"
 
 
 def test_a_run_that_goes_on_has_no_figures_and_grows() -> None:

@@ -1,12 +1,31 @@
 """The tables of a sweep, as text."""
 
+import io
+import re
 from dataclasses import replace
 from typing import Any
 
+import pytest
+from benchrun.api.sweep import BenchmarkSweepStatus
+from benchrun.cli.console_tables import show_sweep
+from benchrun.cli.html_page import draw
 from benchrun.report.markdown import sweep_markdown
-from benchrun.report.sweep_rows import change_rows, variant_rows
+from benchrun.report.run_list import sweep_list_rows
+from benchrun.report.run_summary import sweep_summary
+from benchrun.report.sweep_rows import (
+    NONE_CERTAIN,
+    best_rows,
+    change_rows,
+    front_rows,
+    undecided_rows,
+    variant_rows,
+)
 from benchrun.report.tables import Rows
-from unit.report.finished_sweeps import BATCHES, Measured, batches, finished_sweep
+from rich.console import Console
+from unit.plan.specs import spec_body
+from unit.report.finished_sweeps import BATCHES, FinishedSweep, Measured, batches, finished_sweep
+from unit.report.html.reported_sweeps import page_of
+from unit.sweep.sweeps import NOW
 
 HOSTILE = "x | y <script> @all #7 [a](http://e)"
 
@@ -99,6 +118,119 @@ def test_a_variant_that_failed_has_its_reason_for_a_verdict() -> None:
         "-",
         "OutOfGPUMemory",
     )
+
+
+# ---- best and front
+# --------------------------------------------------------------------------------------------------------
+
+OBJECTIVES = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 500}]
+WITHOUT_GPUS = spec_body(server={"image": "i"}, objectives=OBJECTIVES)
+
+
+def undecided(**spec: Any) -> FinishedSweep:
+    """A variant whose objective is not certain has more throughput than the best."""
+    measured = {
+        "base": Measured({"OutputThroughput": 343.0}, objective="Met"),
+        "wide": Measured({"OutputThroughput": 1370.0, "MeanTPOT": 11.01}, objective="Inconclusive"),
+    }
+    return finished_sweep(measured, **{"template": WITHOUT_GPUS, **spec})
+
+
+def test_who_would_be_better_if_it_were_decided_has_a_row() -> None:
+    status = undecided().status
+    shown = columns(best_rows(status), "objective", "best", "tok/s", "undecided")
+    assert shown == [
+        ("throughput", "wide", "1370", "-"),
+        ("TTFT p99 <= 500 ms", "base", "343", "wide"),
+    ]
+    rows = undecided_rows(status)
+    assert columns(rows, "objective", "undecided", "load point", "tok/s") == [
+        ("TTFT p99 <= 500 ms", "wide", "chat/rate=4", "1370")
+    ]
+    assert columns(rows, "requests to decide") == [("2400",)]
+    [_, best] = status.best
+    unknown = best.undecided[0].model_copy(update={"requests_to_decide": None})
+    more = best.model_copy(update={"undecided": [unknown], "more_undecided": 3})
+    status = status.model_copy(update={"best": [more]})
+    assert "requests to decide" not in undecided_rows(status).headers
+    assert columns(best_rows(status), "undecided") == [("wide, 3 more",)]
+
+
+def test_where_none_is_certain_the_table_says_so() -> None:
+    measured: dict[str, Measured | None] = {
+        name: Measured(objective="Inconclusive") for name in ("base", "wide")
+    }
+    template = spec_body(objectives=OBJECTIVES)
+    rows = best_rows(finished_sweep(measured, template=template).status)
+    assert columns(rows, "best", "load point", "tok/s per GPU")[1] == (NONE_CERTAIN, "-", "-")
+
+
+def surfaces(found: FinishedSweep) -> dict[str, str]:
+    """Everything that is shown of a sweep."""
+    out = io.StringIO()
+    show_sweep(Console(file=out, width=200), "s", found.status, wide=True)
+    listed = sweep_list_rows([found.body], now=NOW)
+    summary = sweep_summary(found.reported.declared, found.status, now=NOW)
+    return {
+        "terminal": out.getvalue(),
+        "Markdown": sweep_markdown("s", found.status),
+        "HTML": page_of(found.reported, draw),
+        "list": str(listed),
+        "summary": str(summary),
+        "message": found.status.message or "",
+    }
+
+
+def test_who_is_undecided_is_shown_everywhere() -> None:
+    for name, text in surfaces(undecided()).items():
+        shown = "wide at chat/rate=4 may be better than base" in " ".join(text.split())
+        assert shown is (name != "list"), name
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+def test_without_gpus_nothing_is_per_gpu(gpus: int) -> None:
+    server = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": gpus}}}
+    shown = surfaces(undecided(template=spec_body(server=server, objectives=OBJECTIVES)))
+    del shown["message"]
+    per_gpu = {name for name, text in shown.items() if re.search("per GPU|and GPU", text)}
+    assert per_gpu == (set(shown) if gpus else set())
+
+
+@pytest.mark.parametrize(("gpus", "unit", "shown"), [(0, "tok/s", "5"), (2, "tok/s per GPU", "5")])
+def test_a_status_of_the_version_before_is_shown(gpus: int, unit: str, shown: str) -> None:
+    status = before(undecided().status, gpus, gpus)
+    for rows in (best_rows(status), front_rows(status)):
+        assert {cells[rows.headers.index(unit)] for cells in rows.rows} == {shown}
+
+
+def test_a_mixed_status_of_the_version_before_is_not_shown_per_gpu() -> None:
+    status = before(undecided().status, 0, 4)
+    assert columns(best_rows(status), "best", "tok/s") == [("wide", "20"), ("base", "5")]
+
+
+def before(status: BenchmarkSweepStatus, *gpus: int) -> BenchmarkSweepStatus:
+    """As it was stored: 5 tokens a second and GPU, with so many GPUs a variant."""
+    old = {"throughput": None, "throughput_per_gpu": 5.0}
+    variants = [
+        each.model_copy(update={"gpus": held})
+        for each, held in zip(status.variants, gpus, strict=True)
+    ]
+    return status.model_copy(
+        update={
+            "variants": variants,
+            "best": [each.model_copy(update=old | {"undecided": []}) for each in status.best],
+            "front": [each.model_copy(update=old) for each in status.front],
+        }
+    )
+
+
+def test_sweeps_with_and_without_gpus_are_listed_by_server() -> None:
+    two = {"image": "i", "resources": {"limits": {"nvidia.com/gpu": 2}}}
+    with_gpus = undecided(template=spec_body(server=two, objectives=OBJECTIVES)).body
+    alone = sweep_list_rows([with_gpus], now=NOW)
+    assert columns(alone, "tok/s per GPU") == [("685",)]
+    both = sweep_list_rows([with_gpus, undecided().body], now=NOW)
+    assert columns(both, "tok/s") == [("1370",), ("1370",)]
 
 
 # ---- Markdown

@@ -217,6 +217,13 @@ def test_an_unmeasured_value_is_a_dash() -> None:
     assert row[2:] == ("-", "-", "Inconclusive")
 
 
+def test_what_it_takes_to_decide_an_objective_is_shown_where_it_is_known() -> None:
+    takes = objective(outcome="Inconclusive", requests_to_decide=2437)
+    rows = objective_rows(status(result(objectives=[takes, objective()])))
+    assert rows.headers[-1] == "requests to decide"
+    assert [row[-1] for row in rows.rows] == ["2400", "-"]
+
+
 def test_without_objectives_there_are_no_rows() -> None:
     assert objective_rows(status(result())).rows == ()
 

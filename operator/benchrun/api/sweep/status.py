@@ -24,6 +24,7 @@ from benchrun.api.sweep.spec import MAX_REPLICATIONS, MAX_VARIANTS
 MAX_ROWS = 256
 MAX_BEST = 64
 MAX_FRONT = 128
+MAX_UNDECIDED = 8
 
 SweepPhase = Literal["Pending", "Suspended", "Running", "Completed", "Failed", "Cancelled"]
 Variant = Annotated[str, Field(max_length=253)]
@@ -129,8 +130,8 @@ class Row(StatusModel):
     metrics: Metrics = Field(
         default_factory=dict,
         description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
-        "them (of a server without GPUs, of the server), and the costs of a run's rows where the "
-        "template names a price. Then the "
+        "them where every variant has GPUs, and the costs of a run's rows where the template names "
+        "a price. Then the "
         f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any "
         "run.",
     )
@@ -157,19 +158,46 @@ class Row(StatusModel):
     )
 
 
+class UndecidedVariant(StatusModel):
+    """A variant that would be better than the best if it were decided."""
+
+    variant: Variant = Field(description="Name of the variant.")
+    cell: Cell = Field(description="Its load point with the highest throughput among these.")
+    throughput: float = Field(description="Output tokens a second there.")
+    throughput_per_gpu: float | None = Field(
+        None, description="The same by GPU; absent unless every variant has GPUs."
+    )
+    why: ShortReason = Field(description="What is not certain, or why its figures do not count.")
+    requests_to_decide: int | None = None
+    """About how many requests each of its runs needs at this load point, over all repeats, to
+    decide it; absent where it is not known, or more requests do not help."""
+
+    @property
+    def decided_by(self) -> str:
+        """What would decide it, or why it is undecided where that is not known."""
+        if self.requests_to_decide is None:
+            return self.why
+        about = float(f"{self.requests_to_decide:.2g}")
+        return f"about {about:,.0f} requests a run would decide it"
+
+
 class BestVariant(StatusModel):
-    """Who did best by one objective, in one workload."""
+    """Who did best by one objective, in one workload; and who would be better if it were decided."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     objective: Annotated[str, Field(max_length=80)]
     """The limit that had to be kept, for example TTFT p99 <= 500 ms; `every objective`; or
     `throughput`, where none had to be."""
-    variant: Variant
-    """The one with the most output tokens a second and GPU that kept it with certainty."""
-    cell: Cell = Field(description="The load point at which it did.")
-    throughput_per_gpu: float
-    """Output tokens a second and GPU there, of the part of the stage that all load points of its
-    workload have."""
+    variant: Variant | None = None
+    """The one that kept it with certainty and has the most output tokens a second; per GPU where
+    every variant has GPUs. Absent if none kept it with certainty."""
+    cell: Cell | None = Field(None, description="The load point at which it did.")
+    throughput: float | None = None
+    """Output tokens a second there, of the part of the stage that all load points of its workload
+    have."""
+    throughput_per_gpu: float | None = Field(
+        None, description="The same by GPU; absent unless every variant has GPUs."
+    )
     tied_with: list[Variant] = Field(
         default_factory=list, max_length=MAX_VARIANTS, json_schema_extra=SET
     )
@@ -178,19 +206,38 @@ class BestVariant(StatusModel):
     optimism_percent: float | None = None
     """By how much the figure of the best is too high on average if all load points that may be the
     best are equal."""
+    undecided: list[UndecidedVariant] = entries(MAX_UNDECIDED)
+    """Variants with more throughput than the best whose objective is neither met nor missed with
+    certainty, or whose load point is Invalid; the highest first."""
+    more_undecided: int = Field(0, description="Further ones, which have no room in the list.")
+
+    @property
+    def undecided_text(self) -> str | None:
+        """Who would be better if it were decided, in a sentence; None where all is decided."""
+        if not self.undecided:
+            return None
+        first, *others = self.undecided
+        more = len(others) + self.more_undecided
+        names = f"{first.variant} at {first.cell}" + (f" (and {more} more)" if more else "")
+        certain = f"better than {self.variant}" if self.variant is not None else "the best"
+        return f"{self.objective}: {names} may be {certain}; {first.decided_by}"
 
 
 class FrontPoint(StatusModel):
-    """A load point that no other of the workload beats in both throughput per GPU and TPOT. By the
-    means, noise left aside."""
+    """A load point of the workload that none of the front beats: better on one axis, and at least
+    equal on the other. Values that differ by less than noise or 1 % are equal."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     variant: Variant = Field(description="Name of the variant.")
     cell: Cell = Field(description="Its load point.")
-    throughput_per_gpu: float = Field(description="Output tokens a second and GPU.")
+    throughput: float | None = Field(None, description="Output tokens a second.")
+    throughput_per_gpu: float | None = Field(
+        None, description="The same by GPU; absent unless every variant has GPUs."
+    )
     mean_tpot_ms: float = Field(description="Mean time per output token, in milliseconds.")
     is_distinct: bool | None = None
-    """Whether it is shown to have more throughput than the point before it, whose TPOT is lower."""
+    """Whether it is shown to have more throughput and a higher TPOT than the point before it; false
+    where the noise is not known."""
 
 
 class BenchmarkSweepStatus(StatusModel):
@@ -231,7 +278,8 @@ class BenchmarkSweepStatus(StatusModel):
         MAX_BEST, "The best variant by each objective, and by throughput alone."
     )
     front: list[FrontPoint] = entries(MAX_FRONT)
-    """Pareto front of throughput per GPU against TPOT, from the lowest TPOT on."""
+    """Pareto front of throughput against TPOT, from the lowest TPOT on; per GPU where every variant
+    has GPUs."""
     verdict: Verdict | None = Field(None, description="The worst verdict of all rows.")
     truncated: list[Truncated] = entries(
         16, "Lists above that were cut to keep this object small.", key="field"

@@ -19,6 +19,7 @@ _CODES = {
     None: exit_codes.PASSED,
     "NotRegressed": exit_codes.PASSED,
     "Regressed": exit_codes.MISSED,
+    "RegressedHere": exit_codes.MISSED,
 }
 
 
@@ -29,10 +30,12 @@ Compare two configurations: what changed, by how much, and whether that is more 
 Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
 side the intervals hold the noise of its repeats: within one server, so a restart may count as a change. With two runs or more
 a side they hold that of fresh servers. The words are corrected together: equals are called different in at most 5 % of cases.
-The gate (--max-regression) tests each figure against the limit; --equivalence is the least change that matters."""
+The gate (--max-regression) tests each figure against the limit; with one server a side it speaks of these two servers
+only, and passes only with --one-server-is-enough. --equivalence is the least change that matters."""
 EPILOG = """\
 exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; 3 a figure got worse by more
-than --max-regression; 6 neither is shown (Inconclusive), or could not have been (Underpowered)."""
+than --max-regression (with one server a side: on these two servers); 6 neither is shown (Inconclusive), or could not have
+been (Underpowered), or one server a side does not show it for others (NotRegressedHere)."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -54,6 +57,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "exit with 3 if a figure got worse by more than this",
     )
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
+    enough = "let the gate pass with one server a side; it speaks of these two servers only"
+    add("--one-server-is-enough", action="store_true", help=enough)
     least = (
         "the least change that matters; smaller ones are Equivalent (default: "
         f"{DEFAULT_EQUIVALENCE_PERCENT})"
@@ -90,6 +95,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
         metrics=metrics,
         max_regression_percent=options.max_regression,
         equivalence_percent=options.equivalence,
+        one_server_is_enough=options.one_server_is_enough,
     )
     limited = compare.limits(baseline, candidate, found.cells)
     if options.output == "json":
@@ -97,6 +103,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
     else:
         sides = {"before": options.baseline, "after": options.candidate}
         console_tables.show_comparison(console, found, **sides, limited=limited)
+    if found.gate == "NotRegressedHere" and options.one_server_is_enough:
+        return exit_codes.PASSED
     return _CODES.get(found.gate, exit_codes.UNDECIDED)
 
 

@@ -15,7 +15,7 @@ DESCRIPTION = """\
 Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, or as one HTML file.
 
 For a sweep it shows what each variant measured, what its servers did meanwhile, the change against the baseline and whether it
-is more than noise, the best variants, and the Pareto front of throughput per GPU against TPOT.
+is more than noise, the best variants, and the Pareto front of throughput against TPOT.
 
 The HTML file has everything, from the verdict to the manifest that repeats the measurement; it has no script and needs no network.
 Distributions and the timeline come from the run's records: with -f, give --records too."""

@@ -337,7 +337,18 @@ def _without_a_table(state: SweepState) -> Ending | None:
 
 
 def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
-    """Reason and message of a sweep whose runs have all ended."""
+    """Reason and message of a sweep whose runs have all ended; who may be better than the best
+    stands in the message."""
+    reason, message = _measured(state, status, made)
+    found = [best for best in status.best if best.undecided]
+    if made.table is None or not found:
+        return reason, message
+    # What an objective leaves open comes before Invalid load points.
+    first = next((best for best in found if best.variant is not None), found[0])
+    return reason, sentence(f"{message}; {first.undecided_text}")
+
+
+def _measured(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
     total, missing = len(state.variants), [v for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
     early = sum(run.state != "Completed" for run in state.ended)

@@ -10,7 +10,7 @@ from benchrun import api
 from benchrun.judge.comparison import comparability
 from benchrun.judge.comparison.comparability import MeasuredRun, Side, cell_obstacle, obstacle
 from benchrun.judge.comparison.figures import figure_of, rows_at, sentence, throughput_at
-from benchrun.judge.comparison.gate import gate
+from benchrun.judge.comparison.gate import HERE, answer, gate
 from benchrun.judge.comparison.hypotheses import MOST_PERCENT, Question, answers, family_error
 from benchrun.judge.explain import bottleneck
 from benchrun.judge.explain.waiting import percent
@@ -31,6 +31,16 @@ class Compared(NamedTuple):
     detectable_percent: float | None
     """The least change of the noisiest figure that is found with 80 %, by the noise that was
     measured."""
+    answer: str = ""  # What the gate found, with which `message` begins; empty without a gate.
+
+
+_ONE_SERVER = (
+    "This holds for these two servers only; for any start compare two or more servers a side (a "
+    "sweep, or lists of runs in `benchrun compare`)"
+)
+_OPT_IN = (
+    ", or say that one is enough (spec.baseline.oneServerIsEnough: true, --one-server-is-enough)"
+)
 
 
 def compare(
@@ -40,9 +50,10 @@ def compare(
     metrics: Sequence[api.ComparedMetric],
     max_regression_percent: float | None = None,
     equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
+    one_server_is_enough: bool = False,
 ) -> Compared:
     """What changed from the baseline to the candidate. Each side is at least one run; more are
-    fresh servers of the same."""
+    fresh servers of the same. `one_server_is_enough`: whether a gate may pass with one a side."""
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
@@ -78,19 +89,22 @@ def compare(
         for each in measured
     ]
     word, why = gate(required, max_regression_percent=max_regression_percent)
-    return found._replace(gate=word, message=f"{why}. {message}")
+    word = word if fresh else HERE.get(word, word)
+    begin = answer(word, why, one_server_is_enough=one_server_is_enough)
+    advice = ""
+    if word in HERE.values():
+        may_opt_in = word == "NotRegressedHere" and not one_server_is_enough
+        advice = f"{_ONE_SERVER}{_OPT_IN if may_opt_in else ''}. "
+    return found._replace(gate=word, answer=begin, message=f"{begin}. {advice}{message}")
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
     """Nothing of them may be compared. A gate can't be passed by that."""
-    return Compared(
-        None,
-        "NotComparable",
-        "Inconclusive" if gated else None,
-        f"not comparable: {reason}",
-        [],
-        None,
-    )
+    message = f"not comparable: {reason}"
+    if not gated:
+        return Compared(None, "NotComparable", None, message, [], None)
+    begin = answer("Inconclusive", message, one_server_is_enough=False)
+    return Compared(None, "NotComparable", "Inconclusive", begin, [], None, begin)
 
 
 def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
@@ -266,6 +280,8 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
 _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
     "NotRegressed": ("True", api.Reason.NOT_REGRESSED),
     "Regressed": ("False", api.Reason.REGRESSED),
+    "NotRegressedHere": ("Unknown", api.Reason.ONE_SERVER_A_SIDE),
+    "RegressedHere": ("False", api.Reason.REGRESSED_HERE),
     "Underpowered": ("Unknown", api.Reason.UNDERPOWERED),
     "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
 }
@@ -284,9 +300,9 @@ def against_baseline(
     servers: Sequence[api.ServerStatus],
     baseline: api.Baseline,
     found: Run | None,
-) -> api.Judgement:
-    """The judgement of the run with its comparison. `rows`: its results before any was cut.
-    `found`: the baseline; None: there is no such run."""
+) -> tuple[api.Judgement, str]:
+    """The judgement of the run with its comparison, and what the gate found in a sentence. `rows`:
+    its results before any was cut. `found`: the baseline; None: there is no such run."""
     status = api.BenchmarkRunStatus(
         completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )
@@ -297,11 +313,19 @@ def against_baseline(
         before = api.ComparedRun(
             name=baseline.name, uid=found.uid, digest=comparability.results_digest(found)
         )
-    kept = compared._replace(message=api.sentence(compared.message), cells=cells)
-    comparison = api.Comparison(baseline=before, **kept._asdict())
+    kept = compared._replace(message=api.sentence(compared.message), cells=cells)._asdict()
+    begin = kept.pop("answer")
+    comparison = api.Comparison(baseline=before, **kept)
     condition, reason = _CONDITION[comparison.gate]
-    update = {"comparison": comparison, "not_regressed": condition, "not_regressed_reason": reason}
-    return judgement.model_copy(update=update | {"truncated": [*judgement.truncated, *truncated]})
+    if comparison.gate == "NotRegressedHere" and baseline.one_server_is_enough:
+        condition, reason = "True", api.Reason.NOT_REGRESSED_HERE
+    update = {
+        "comparison": comparison,
+        "not_regressed": condition,
+        "not_regressed_reason": reason,
+        "truncated": [*judgement.truncated, *truncated],
+    }
+    return judgement.model_copy(update=update), begin
 
 
 def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> Compared:
@@ -322,6 +346,7 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
             metrics=metrics,
             max_regression_percent=allowed,
             equivalence_percent=least,
+            one_server_is_enough=baseline.one_server_is_enough,
         )
     except (ArithmeticError, ValueError):
         return not_comparable(f"the figures of {baseline.name} are out of range", gated=True)

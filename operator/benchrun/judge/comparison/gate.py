@@ -11,10 +11,12 @@ correction is due
 - Underpowered: neither, and a figure shows no change though one from 0 to the limit had less than
 80 % to be found.
 - Inconclusive: neither, near the limit; or something could not be compared.
+With one server a side the noise is that of repeats. Servers of one definition differ by more, so
+the words become RegressedHere and NotRegressedHere: they hold for these two servers only.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -24,6 +26,23 @@ from benchrun.judge.comparison.hypotheses import Question, family_error
 from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
+HERE: Mapping[Gate, Gate] = {"Regressed": "RegressedHere", "NotRegressed": "NotRegressedHere"}
+"""What a word becomes with one server a side."""
+ONE_SERVER = "undecided, one server a side"
+_ANSWERS: Mapping[Gate, str] = {
+    "NotRegressed": "not regressed",
+    "Regressed": "regressed",
+    "NotRegressedHere": "not regressed on these two servers",
+    "RegressedHere": "regressed on these two servers",
+    "Underpowered": "undecided, underpowered",
+    "Inconclusive": "undecided",
+}
+
+
+def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
+    """Return the sentence that begins with what the gate found: "regressed: MeanTTFT at ..."."""
+    short = word == "NotRegressedHere" and not one_server_is_enough
+    return f"{ONE_SERVER if short else _ANSWERS[word]}: {why}"
 
 
 class _Loss(NamedTuple):

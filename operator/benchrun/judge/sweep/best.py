@@ -1,18 +1,19 @@
-"""A variant with its runs; the best variant by each objective, and the Pareto front of throughput
-per GPU against TPOT."""
+"""A variant with its runs; the best variant by each objective, who would be better if it were
+decided, and the Pareto front of throughput against TPOT."""
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import NormalDist, fmean, geometric_mean
+from statistics import NormalDist, fmean
 
-from benchrun.api import KEYS, Objective, Result
-from benchrun.api.sweep import BestVariant, FrontPoint
+from benchrun.api import DEFAULT_EQUIVALENCE_PERCENT, Objective, ObjectiveResult, Result
+from benchrun.api.sweep import MAX_UNDECIDED, BestVariant, FrontPoint, UndecidedVariant
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.figures import Figure, figure_of
 from benchrun.judge.comparison.hypotheses import Question
 from benchrun.judge.objectives import TRUSTED
+from benchrun.judge.rules.all_rules import worst
 from benchrun.measure import CONFIDENCE, Contrast, rounded
 from benchrun.plan import Variant
 
@@ -23,11 +24,6 @@ class Side:
 
     variant: Variant
     runs: tuple[MeasuredRun, ...]
-
-    @property
-    def devices(self) -> int:
-        """What throughput is divided by: GPUs; 1 for a server without any."""
-        return max(1, self.variant.gpus)
 
     def at(self, cell: str) -> tuple[tuple[MeasuredRun, Result], ...]:
         """The runs that have figures of this cell which can be trusted, with them; if none can be,
@@ -40,70 +36,113 @@ class Side:
         return tuple(run for run, _ in self.at(cell))
 
 
+def are_per_gpu(sides: Sequence[Side]) -> bool:
+    """Return whether throughput is compared per GPU: every variant has GPUs. With and without GPUs
+    are not mixed: then it is that of the servers."""
+    return all(side.variant.gpus for side in sides)
+
+
 @dataclass(frozen=True, slots=True)
 class Contender:
     """A variant at a load point, by those of its runs that can be trusted there."""
 
     side: Side
     cell: str
-    per_gpu: Figure  # Output tokens a second and GPU.
+    output: Figure  # Output tokens a second; of a GPU where throughput is compared so.
+    tpot: Figure  # Mean TPOT, in milliseconds.
+    gpus: int  # GPUs that share the throughput; 0: it is that of the server.
 
     @property
     def throughput(self) -> float:
-        """The same as a number."""
-        return self.per_gpu.value or 0.0
+        """What contenders are ordered by."""
+        return self.output.value or 0.0
 
     @property
     def workload(self) -> str:
         """Name of its workload."""
         return self.cell.partition("/")[0]
 
-    def mean_tpot_ms(self) -> float | None:
-        """Geometric mean over the runs."""
-        values = [row.metrics.get(KEYS["MeanTPOT"]) for _, row in self.side.at(self.cell)]
-        known = [value for value in values if value is not None and value > 0]
-        return geometric_mean(known) if values and len(known) == len(values) else None
+    @property
+    def rows(self) -> tuple[Result, ...]:
+        """What its runs measured here."""
+        return tuple(row for _, row in self.side.at(self.cell))
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether its figures mean something: some run is not Invalid here."""
+        return all(row.verdict in TRUSTED for row in self.rows)
+
+    def outcomes(self, objective: Objective) -> list[ObjectiveResult | None]:
+        """Return what each run found; None where its status does not hold it."""
+        limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
+        return [
+            next(
+                (
+                    found
+                    for found in row.objectives
+                    if (found.metric, float(found.percentile), found.max_milliseconds) == limit
+                ),
+                None,
+            )
+            for row in self.rows
+        ]
 
     def keeps(self, objective: Objective) -> bool:
-        """Whether each of them met it here, with certainty."""
-        limit = (objective.metric, float(objective.percentile), objective.max_milliseconds, "Met")
-        return all(
-            any(
-                (o.metric, float(o.percentile), o.max_milliseconds, o.outcome) == limit
-                for o in row.objectives
-            )
-            for _, row in self.side.at(self.cell)
-        )
+        """Return whether each run met it here, with certainty."""
+        found = self.outcomes(objective)
+        return self.is_trusted and all(each and each.outcome == "Met" for each in found)
+
+    def misses(self, objective: Objective) -> bool:
+        """Return whether some run missed it here, with certainty."""
+        found = self.outcomes(objective)
+        return self.is_trusted and any(each and each.outcome == "Missed" for each in found)
+
+    def is_open(self, objectives: Sequence[Objective]) -> bool:
+        """Return whether it may keep all of them, but not with certainty."""
+        if any(map(self.misses, objectives)):
+            return False
+        return not (self.is_trusted and all(map(self.keeps, objectives)))
 
 
 def contenders(sides: Sequence[Side], cells: Sequence[str]) -> list[Contender]:
-    """Every one there is, by throughput of the part of the stage that all of its workload have.
-    Invalid figures win nothing."""
-    able = [(side, cell, [row for _, row in side.at(cell)]) for side in sides for cell in cells]
-    able = [(side, cell, rows) for side, cell, rows in able if rows and rows[0].verdict in TRUSTED]
+    """Return every one there is, by throughput of the part of the stage that all trusted load
+    points of its workload have. Invalid figures win nothing."""
+    found = [(side, cell, [row for _, row in side.at(cell)]) for side in sides for cell in cells]
     beside: dict[str, list[Result]] = defaultdict(list)
-    for *_, rows in able:
-        beside[rows[0].workload] += rows
-    found = (_contender(side, cell, beside[rows[0].workload]) for side, cell, rows in able)
-    return [contender for contender in found if contender is not None]
+    for *_, rows in found:
+        if rows and rows[0].verdict in TRUSTED:
+            beside[rows[0].workload] += rows
+    per_gpu = are_per_gpu(sides)
+    made = (
+        _contender(side, cell, beside[rows[0].workload], per_gpu=per_gpu)
+        for side, cell, rows in found
+        if rows
+    )
+    return [contender for contender in made if contender is not None]
 
 
-def _contender(side: Side, cell: str, beside: Sequence[Result]) -> Contender | None:
+def _contender(
+    side: Side, cell: str, beside: Sequence[Result], *, per_gpu: bool
+) -> Contender | None:
+    runs = side.runs_at(cell)
     own, figure = (
-        figure_of("OutputThroughput", cell, side.runs_at(cell), beside=among)
-        for among in ((), beside)
+        figure_of("OutputThroughput", cell, runs, beside=among) for among in ((), beside)
     )
     if figure.value is None:
         return None
-    log_mean, share = figure.log_mean, math.log(side.devices)
+    gpus = side.variant.gpus if per_gpu else 0
+    log_mean, share = figure.log_mean, math.log(max(1, gpus))
     if log_mean is not None:
         log_mean = replace(log_mean, estimate=log_mean.estimate - share)
     blocks = {block: value - share for block, value in figure.log_blocks.items()}
-    per_gpu = figure.value / side.devices
     each = replace(
-        figure, value=per_gpu, log_mean=log_mean, log_blocks=blocks, of_arrivals=own.of_arrivals
+        figure,
+        value=figure.value / max(1, gpus),
+        log_mean=log_mean,
+        log_blocks=blocks,
+        of_arrivals=own.of_arrivals,
     )
-    return Contender(side, cell, each)
+    return Contender(side, cell, each, figure_of("MeanTPOT", cell, runs), gpus)
 
 
 THROUGHPUT = "throughput"
@@ -113,35 +152,48 @@ def best_variants(
     contenders: Sequence[Contender], objectives: Sequence[Objective]
 ) -> list[BestVariant]:
     """By workload: by throughput alone, by each objective, and where there are several, by all of
-    them."""
+    them. There is no entry where every load point missed the objective."""
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
     criteria += [
         (f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,)) for o in objectives
     ]
     criteria += [("every objective", objectives)] if len(objectives) > 1 else []
+    by_workload: dict[str, list[Contender]] = defaultdict(list)
+    for contender in contenders:
+        by_workload[contender.workload].append(contender)
     found = [
-        _best(name, [c for c in contenders if c.workload == workload and all(map(c.keeps, limits))])
-        for workload in dict.fromkeys(contender.workload for contender in contenders)
+        _best(workload, name, limits, among)
+        for workload, among in by_workload.items()
         for name, limits in criteria
     ]
     return [best for best in found if best is not None]
 
 
-def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None:
-    tops: dict[str, Contender] = {}
-    for contender in sorted(contenders, key=lambda each: -each.throughput):
-        tops.setdefault(contender.side.variant.name, contender)
-    if not tops:
-        return None
-    first, *others = tops.values()
+def _best(
+    workload: str, name: str, limits: Sequence[Objective], among: Sequence[Contender]
+) -> BestVariant | None:
+    """Return the certain best with who is undecided; None where there is neither."""
+    able = [each for each in among if each.is_trusted and all(map(each.keeps, limits))]
+    first = max(able, key=lambda each: each.throughput, default=None)
+    undecided = _undecided(first, [each for each in among if each.is_open(limits)])
+    found = BestVariant(
+        workload=workload,
+        objective=name,
+        undecided=[_as_undecided(each, limits) for each in undecided[:MAX_UNDECIDED]],
+        more_undecided=len(undecided[MAX_UNDECIDED:]),
+    )
+    if first is None:
+        return found if undecided else None
+    return found.model_copy(update=_as_best(first, able))
+
+
+def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object]:
+    """Return the fields of the best of those that are certain."""
+    others = [each for each in _highest(able) if each.side is not first.side]
     # Each variant stands there with the highest of its load points: these were compared too.
-    tied = [
-        other for other in others if not _is_beaten(first, other, questions=len(contenders) - 1)
-    ]
+    tied = [other for other in others if not _is_beaten(first, other, questions=len(able) - 1)]
     equals = 1 + sum(
-        not _is_beaten(first, c, questions=len(contenders) - 1)
-        for c in contenders
-        if c is not first
+        not _is_beaten(first, c, questions=len(able) - 1) for c in able if c is not first
     )
     # How much the highest of so many equals lies above their true value on average: the mean of the
     # largest of so many normal values (G. Blom, 1958; off by less than 5 %), in standard errors.
@@ -149,21 +201,92 @@ def _best(objective: str, contenders: Sequence[Contender]) -> BestVariant | None
     errors = [
         each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None
     ]
-    errors = errors or [
-        mean.squared_error for mean in (first.per_gpu.log_mean,) if mean is not None
-    ]
+    errors = errors or [mean.squared_error for mean in (first.output.log_mean,) if mean is not None]
     above = NormalDist().inv_cdf((equals - 0.375) / (equals + 0.25))
-    return BestVariant(
-        workload=first.workload,
-        objective=objective,
-        variant=first.side.variant.name,
-        cell=first.cell,
-        throughput_per_gpu=rounded(first.throughput) or 0.0,
-        tied_with=[other.side.variant.name for other in tied],
-        optimism_percent=rounded(100 * math.expm1(above * math.sqrt(fmean(errors))))
-        if errors
-        else None,
+    optimism = 100 * math.expm1(above * math.sqrt(fmean(errors))) if errors else None
+    return {
+        "variant": first.side.variant.name,
+        "cell": first.cell,
+        **_throughputs(first),
+        "tied_with": [other.side.variant.name for other in tied],
+        "optimism_percent": rounded(optimism),
+    }
+
+
+def _undecided(best: Contender | None, open_ones: Sequence[Contender]) -> list[Contender]:
+    """Return those with more throughput than the best, each variant at the highest of these load
+    points. The same arrivals are not more."""
+    return _highest(
+        [
+            each
+            for each in open_ones
+            if best is None
+            or (each.throughput > best.throughput and not _serve_the_same(best, each))
+        ]
     )
+
+
+def _highest(found: Sequence[Contender]) -> list[Contender]:
+    """Return one of each variant, that with the most throughput; the highest first."""
+    tops: dict[str, Contender] = {}
+    for contender in sorted(found, key=lambda each: -each.throughput):
+        tops.setdefault(contender.side.variant.name, contender)
+    return list(tops.values())
+
+
+def _throughputs(of: Contender) -> dict[str, float | None]:
+    """Return the fields that every figure of throughput in the status has."""
+    each = rounded(of.throughput)
+    whole = rounded(of.throughput * max(1, of.gpus))
+    return {"throughput": whole or 0.0, "throughput_per_gpu": each if of.gpus else None}
+
+
+MAX_WHY = 300
+
+
+def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> UndecidedVariant:
+    """Return why it is undecided, and how many requests of a run would decide it: the most that
+    any of its runs needs for any of these objectives."""
+    requests: int | None = None
+    if contender.is_trusted:
+        missing = [
+            found.requests_to_decide if found is not None else None
+            for limit in limits
+            for found in contender.outcomes(limit)
+            if found is None or found.outcome != "Met"
+        ]
+        known = [each for each in missing if each is not None]
+        requests = max(known) if known and len(known) == len(missing) else None
+        why = "; ".join(
+            _why(limit, contender.outcomes(limit)) for limit in limits if not contender.keeps(limit)
+        )
+    else:
+        code = next((code for row in contender.rows for code in row.findings), None)
+        verdict = worst(row.verdict for row in contender.rows)
+        why = f"{verdict} in every run{f' ({code})' if code is not None else ''}"
+    return UndecidedVariant.model_validate(
+        {
+            "variant": contender.side.variant.name,
+            "cell": contender.cell,
+            **_throughputs(contender),
+            "why": why[:MAX_WHY],
+            "requests_to_decide": requests,
+        }
+    )
+
+
+def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> str:
+    """Return in how many runs the objective is not decided, with the worst that they measured."""
+    name = f"{objective.metric} p{objective.percentile}"
+    open_ones = [each for each in outcomes if each is None or each.outcome != "Met"]
+    where = f"{len(open_ones)} of {len(outcomes)} runs"
+    if not (known := [each for each in open_ones if each is not None]):
+        return f"the status of {where} does not hold the outcome of {name}"
+    values = [each.measured_milliseconds for each in known]
+    highest = max((value for value in values if value is not None), default=None)
+    if highest is None:
+        return f"{name} was not measured in {where}"
+    return f"{name} is {highest:.4g} ms (limit {objective.max_milliseconds} ms), not certain in {where}"
 
 
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
@@ -179,42 +302,79 @@ def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
 def _contrast(by: Contender, other: Contender) -> Contrast | None:
     # Of two that kept up, the arrivals set the throughput only where these and the GPUs that share
     # it are the same.
-    own = other.per_gpu if _serve_the_same(other, by) else replace(other.per_gpu, of_arrivals=None)
-    return Question("OutputThroughput", own, by.per_gpu).contrast()
+    own = other.output if _serve_the_same(other, by) else replace(other.output, of_arrivals=None)
+    return Question("OutputThroughput", own, by.output).contrast()
 
 
 def _serve_the_same(one: Contender, other: Contender) -> bool:
-    kept_up = one.per_gpu.of_arrivals is not None and other.per_gpu.of_arrivals is not None
-    return kept_up and one.cell == other.cell and one.side.devices == other.side.devices
+    kept_up = one.output.of_arrivals is not None and other.output.of_arrivals is not None
+    return kept_up and one.cell == other.cell and one.gpus == other.gpus
 
 
 def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
-    """By workload, from the lowest TPOT on: with each point throughput rises. Of equals, which
-    those are that serve the same arrivals with as many GPUs, the first that is listed."""
-    points = [
-        (tpot, contender)
-        for contender in contenders
-        if (tpot := contender.mean_tpot_ms()) is not None
+    """By workload, from the lowest TPOT on: with each point throughput rises. Points that are equal
+    on both axes are one, that with the most throughput."""
+    by_workload: dict[str, list[Contender]] = defaultdict(list)
+    for each in contenders:
+        if each.is_trusted and each.tpot.value is not None:
+            by_workload[each.workload].append(each)
+    return [point for points in by_workload.values() for point in _front(points)]
+
+
+def _front(points: Sequence[Contender]) -> list[FrontPoint]:
+    """Return the front of one workload. From the most throughput down, a point joins it if its TPOT
+    is lower than that of all points there; those that have no more throughput than it leave. So
+    every other point is beaten by one of the front, or equal to one on both axes: of a curve with
+    small steps, the ends are on the front though neighbours are equal."""
+    kept: list[Contender] = []
+    questions = len(points) - 1
+    for each in sorted(points, key=lambda each: -each.throughput):
+        if all(_has_lower_tpot(each, other, questions) for other in kept):
+            kept = [each, *(other for other in kept if _has_more(other, each, questions))]
+    return [
+        FrontPoint.model_validate(
+            {
+                "workload": each.workload,
+                "variant": each.side.variant.name,
+                "cell": each.cell,
+                **_throughputs(each),
+                "mean_tpot_ms": rounded(each.tpot.value) or 0.0,
+                "is_distinct": before is None or _is_noise_known(before, each),
+            }
+        )
+        for before, each in zip((None, *kept), kept, strict=False)
     ]
-    points.sort(key=lambda point: (point[0], -point[1].throughput))
-    front: list[FrontPoint] = []
-    for workload in dict.fromkeys(contender.workload for contender in contenders):
-        of_workload = [point for point in points if point[1].workload == workload]
-        last: Contender | None = None
-        for tpot, contender in of_workload:
-            if last is not None and (
-                contender.throughput <= last.throughput or _serve_the_same(last, contender)
-            ):
-                continue
-            point = FrontPoint(
-                workload=workload,
-                variant=contender.side.variant.name,
-                cell=contender.cell,
-                throughput_per_gpu=rounded(contender.throughput) or 0.0,
-                mean_tpot_ms=rounded(tpot) or 0.0,
-                is_distinct=last is None
-                or _is_beaten(contender, last, questions=len(of_workload) - 1),
-            )
-            front.append(point)
-            last = contender
-    return front
+
+
+def _has_more(one: Contender, other: Contender, questions: int) -> bool:
+    """Return whether the one has more throughput; the same arrivals are equal."""
+    if one.throughput <= other.throughput or _serve_the_same(other, one):
+        return False
+    return _is_above(other.throughput, one.throughput, _contrast(one, other), questions)
+
+
+def _has_lower_tpot(one: Contender, other: Contender, questions: int) -> bool:
+    """Return whether the one has a lower TPOT."""
+    low, high = one.tpot.value, other.tpot.value
+    if low is None or high is None or high <= low:
+        return False
+    return _is_above(low, high, _tpot_contrast(one, other), questions)
+
+
+def _tpot_contrast(one: Contender, other: Contender) -> Contrast | None:
+    return Question("MeanTPOT", one.tpot, other.tpot).contrast()
+
+
+EQUAL_BELOW = 1 + float(DEFAULT_EQUIVALENCE_PERCENT) / 100
+
+
+def _is_above(low: float, high: float, contrast: Contrast | None, questions: int) -> bool:
+    """Return whether the higher of two values is above the lower one by more than the least change
+    that matters, and by more than noise where that is known."""
+    if high < low * EQUAL_BELOW:
+        return False
+    return contrast is None or contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
+
+
+def _is_noise_known(one: Contender, other: Contender) -> bool:
+    return _contrast(other, one) is not None and _tpot_contrast(one, other) is not None

@@ -35,7 +35,7 @@ from benchrun.judge.explain.profile import profiled_row, with_profile
 from benchrun.judge.result_row import PER_GPU
 from benchrun.judge.rules.all_rules import worst
 from benchrun.judge.status_size import cut_to, json_bytes, truncations, without_changes
-from benchrun.judge.sweep.best import Side, best_variants, contenders, pareto_front
+from benchrun.judge.sweep.best import Side, are_per_gpu, best_variants, contenders, pareto_front
 from benchrun.measure import ANSWERED_PERCENT, known, rounded
 from benchrun.plan import Variant, block_of, cells, in_block, planned_variants
 
@@ -63,8 +63,9 @@ def table(
         for (side, _), found in zip(pairs, compared_cells(asked), strict=True)
     }
     shown = [(side, cell) for side in sides for cell in cells if cell in planned or side.at(cell)]
+    per_gpu = are_per_gpu(sides)
     rows = [
-        _row(base, side, cell, compared.get((side.variant.name, cell)), missing)
+        _row(base, side, cell, compared.get((side.variant.name, cell)), missing, per_gpu=per_gpu)
         for side, cell in shown
     ]
     notes = {side.variant.name: _note(base, side) for side in sides if side is not base}
@@ -129,7 +130,13 @@ def _note(base: Side, side: Side) -> str | None:
 
 
 def _row(
-    base: Side, side: Side, cell: str, compared: api.ComparedCell | None, missing: Mapping[str, str]
+    base: Side,
+    side: Side,
+    cell: str,
+    compared: api.ComparedCell | None,
+    missing: Mapping[str, str],
+    *,
+    per_gpu: bool,
 ) -> Row:
     found = side.at(cell)
     if not found:
@@ -142,7 +149,7 @@ def _row(
         cell=cell,
         runs=len(found),
         left_out=left_out,
-        metrics=_metrics(side, cell),
+        metrics=_metrics(side, cell, per_gpu=per_gpu),
         throughput_of=throughput_at(cell, side.runs_at(cell)),
         changes=_changes(base, side, compared) if compared else [],
         paired=compared is not None and compared.paired,
@@ -180,14 +187,15 @@ def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck
     return None if found is None else found.model_copy(update={"evidence": {}})
 
 
-def _metrics(side: Side, cell: str) -> dict[str, float | None]:
+def _metrics(side: Side, cell: str, *, per_gpu: bool) -> dict[str, float | None]:
     shown = dict.fromkeys((*SHOWN, *api.swept_metrics(len(side.runs_at(cell)))))
     figures = {
         api.KEYS[metric]: rounded(figure_of(metric, cell, side.runs_at(cell)).value)
         for metric in shown
     }
     throughput = figures[api.KEYS["OutputThroughput"]]
-    figures[PER_GPU] = None if throughput is None else rounded(throughput / side.devices)
+    if per_gpu and throughput is not None:
+        figures[PER_GPU] = rounded(throughput / side.variant.gpus)
     answered = known(row.metrics.get(ANSWERED_PERCENT) for _, row in side.at(cell))
     figures[ANSWERED_PERCENT] = min(answered, default=None)
     of_all = {key: value for key, value in figures.items() if value is not None}
@@ -312,8 +320,8 @@ _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
-    """Cut to its share of the status: changes of one word after the other, then who is tied, then
-    figures, then entries from the ends. The words stay in the outcomes."""
+    """Cut to its share of the status: changes of one word after the other, then who is tied and
+    undecided, then figures, then entries from the ends. The words stay in the outcomes."""
 
     def size(found: SweepTable) -> int:
         return json_bytes(
@@ -356,6 +364,24 @@ def _without_figures(names: Collection[str]) -> "_Cut":
     )
 
 
+def _undecided(most: int) -> "_Cut":
+    """With so many entries of `undecided` at most; the others are counted."""
+
+    def cut(found: SweepTable) -> SweepTable:
+        best = [
+            each.model_copy(
+                update={
+                    "undecided": each.undecided[:most],
+                    "more_undecided": each.more_undecided + len(each.undecided[most:]),
+                }
+            )
+            for each in found.best
+        ]
+        return found.model_copy(update={"best": best})
+
+    return cut
+
+
 def _shorter(found: SweepTable) -> SweepTable:
     """The longest list loses a tenth of its end."""
     longest = max(("results", "best", "front"), key=lambda name: len(getattr(found, name)))
@@ -372,9 +398,11 @@ _CUTS: tuple[_Cut, ...] = (
     lambda found: found.model_copy(
         update={"best": [b.model_copy(update={"tied_with": []}) for b in found.best]}
     ),
+    _undecided(1),
     _of_rows("limit", lambda row: None),
     _without_figures(tuple(api.SHOWN_FIGURES)),
     _without_figures(_GIVEN_BY_OTHERS),
+    _undecided(0),
     _without("Better"),
     _without("Worse"),
     lambda found: found.model_copy(update={"searches": {name: [] for name in found.searches}}),
@@ -385,6 +413,7 @@ _LISTS: tuple[tuple[str, Callable[[SweepTable], Iterable[int]]], ...] = (
     ("results[].limit", lambda found: (row.limit is not None for row in found.results)),
     ("best", lambda found: (1 for _ in found.best)),
     ("best[].tiedWith", lambda found: (len(best.tied_with) for best in found.best)),
+    ("best[].undecided", lambda found: (len(best.undecided) for best in found.best)),
     ("variants[].searches", lambda found: map(len, found.searches.values())),
     ("front", lambda found: (1 for _ in found.front)),
 )

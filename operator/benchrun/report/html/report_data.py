@@ -26,6 +26,7 @@ from benchrun.judge.rules.rule import StageFinding
 from benchrun.judge.thresholds import thresholds_of
 from benchrun.observe import Run, Sweep
 from benchrun.plan import axis_of, probed_id, searched
+from benchrun.report.sweep_rows import is_per_gpu
 
 AXIS_UNITS: Mapping[Axis, str] = {
     "rate": "requests/s",
@@ -147,10 +148,10 @@ class ReportedSweep:
             return BenchmarkSweepSpec.model_validate(self.declared.spec)
         return None
 
-    def per_gpu(self, row: Row) -> float | None:
-        """Output tokens a second and GPU; of a server without GPUs, of the server."""
+    def throughput(self, row: Row) -> float | None:
+        """Output tokens a second, in the unit in which variants are compared."""
         output = row.metrics.get(KEYS["OutputThroughput"])
-        gpus = next(
-            (variant.gpus for variant in self.status.variants if variant.name == row.variant), 0
-        )
-        return None if output is None else output / max(1, gpus)
+        if output is None or not is_per_gpu(self.status):
+            return output
+        gpus = next(each.gpus for each in self.status.variants if each.name == row.variant)
+        return output / gpus

@@ -128,10 +128,17 @@ MARGIN = 1.15  # Of a logarithmic axis, around the values.
 
 
 def latency_axis(
-    values: Sequence[float], *, from_zero: bool, title: str | None = None
+    values: Sequence[float], *, from_zero: bool, title: str | None = None, least_span: float = 0.0
 ) -> ChartSpec:
-    """Scale and axis for milliseconds; `from_zero` where the axis is linear."""
+    """Scale and axis for milliseconds; `from_zero` where the axis is linear. `least_span`: how wide
+    it is at least, as a share of the middle value."""
     low, high = _range(values)
+    missing = least_span * (low + high) / 2 - (high - low)
+    if missing > 0 and not from_zero:
+        low, high = max(low - missing / 2, 0.0), high + missing / 2
+        scale = {"domain": [low, high], "zero": False, "nice": True}
+        axis = {"labelExpr": MILLISECONDS, "title": title, "tickCount": 5}
+        return {"scale": scale, "axis": axis}
     axis = {"labelExpr": MILLISECONDS, "title": title}
     if high / low < LOG_FROM_RATIO:
         return {"scale": {"zero": from_zero, "nice": True}, "axis": {**axis, "tickCount": 5}}

@@ -129,6 +129,7 @@ def compared(
     after: MeasuredRun | Sequence[MeasuredRun],
     *metrics: ComparedMetric,
     limit: float | None = None,
+    one_is_enough: bool = False,
 ) -> Compared:
     """The comparison, over throughput and TTFT where nothing else is asked for."""
     first, second = ([side] if isinstance(side, MeasuredRun) else side for side in (before, after))
@@ -137,6 +138,7 @@ def compared(
         second,
         metrics=metrics or ("OutputThroughput", "MeanTTFT"),
         max_regression_percent=limit,
+        one_server_is_enough=one_is_enough,
     )
 
 

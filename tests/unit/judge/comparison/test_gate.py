@@ -10,7 +10,9 @@ from benchrun.judge.comparison.figures import Figure
 from benchrun.judge.comparison.gate import gate
 from benchrun.judge.comparison.hypotheses import Question
 from benchrun.measure import Contrast, detectable_percent, mean_of
-from unit.judge.comparison.sides import compared, repeated, row, run
+from unit.golden_messages import golden
+from unit.judge.comparison.sides import compared, repeated, row, run, servers
+from unit.plan.specs import spec
 
 LIMIT = 5.0
 
@@ -137,12 +139,50 @@ def test_a_gate_that_can_see_nothing_does_not_let_everything_through() -> None:
 
 @pytest.mark.parametrize(
     ("expected", "ttft"),
-    [("NotRegressed", 43.0), ("Inconclusive", 45.0), ("Regressed", 60.0), ("NotRegressed", 20.0)],
+    [
+        ("NotRegressedHere", 43.0),
+        ("Inconclusive", 45.0),
+        ("RegressedHere", 60.0),
+        ("NotRegressedHere", 20.0),
+    ],
 )
-def test_runs_through_the_gate(expected: str, ttft: float) -> None:
-    assert (
-        compared(repeated("a"), repeated("b", MeanTTFT=ttft), "MeanTTFT", limit=5).gate == expected
-    )
+@pytest.mark.parametrize("one_is_enough", [False, True])
+def test_with_one_server_a_side_the_gate_speaks_of_these_two(
+    expected: str, ttft: float, one_is_enough: bool
+) -> None:
+    sides = repeated("a"), repeated("b", MeanTTFT=ttft)
+    found = compared(*sides, "MeanTTFT", limit=5, one_is_enough=one_is_enough)
+    assert (found.gate, found.scope) == (expected, "WithinOneServer")
+
+
+@pytest.mark.parametrize(("expected", "effect"), [("NotRegressed", 1.0), ("Regressed", 1.3)])
+@pytest.mark.parametrize("count", [2, 5])
+def test_with_more_servers_a_side_it_speaks_of_any_start(
+    expected: str, effect: float, count: int
+) -> None:
+    random = Random(3)
+    before = servers("a", random, count=count, cv=0.001)
+    found = compared(before, servers("b", random, count=count, cv=0.001, effect=effect), limit=5)
+    assert (found.gate, found.scope) == (expected, "BetweenServers")
+
+
+def test_several_runs_at_one_endpoint_are_one_server() -> None:
+    endpoint = spec(server=None, endpoint={"url": "https://llm.example/v1"})
+    sides = [
+        [run(f"{side}{n}", run_spec=endpoint, MeanTTFT=43 + n / 10) for n in range(3)]
+        for side in "ab"
+    ]
+    assert compared(sides[0], sides[1], "MeanTTFT", limit=5).gate == "NotRegressedHere"
+
+
+@pytest.mark.parametrize(
+    ("ttft", "one_is_enough"), [(43.0, False), (43.0, True), (60.0, False), (45.0, False)]
+)
+def test_the_message_begins_with_the_answer(ttft: float, one_is_enough: bool) -> None:
+    sides = repeated("a"), repeated("b", MeanTTFT=ttft)
+    found = compared(*sides, "MeanTTFT", limit=5, one_is_enough=one_is_enough)
+    assert found.message.startswith(f"{found.answer}. ")
+    golden(found.message)
 
 
 def test_without_a_limit_there_is_no_gate() -> None:
@@ -158,5 +198,5 @@ def test_a_load_point_that_the_baseline_never_had_is_not_gated_and_one_that_is_g
         [row(repeats=5, cv=0.5)],
         [row(repeats=5, cv=0.5), row("chat/rate=8", repeats=5, cv=0.5)],
     )
-    assert compared(run("a", one), run("b", two), limit=5).gate == "NotRegressed"
+    assert compared(run("a", one), run("b", two), limit=5).gate == "NotRegressedHere"
     assert compared(run("a", two), run("b", one), limit=5).gate == "Inconclusive"

@@ -11,7 +11,13 @@ from benchrun.api.sweep import MAX_NAME, BenchmarkSweepSpec, BenchmarkSweepStatu
 from benchrun.cli.html_page import draw
 from benchrun.observe import Sweep, untrusted_json as raw
 from benchrun.report.html import Facts, ReportedSweep, Section, Verdict
-from benchrun.report.html.sections.comparison import MAX_DRAWN_CELLS, changes_section, front_section
+from benchrun.report.html.sections.comparison import (
+    MAX_DRAWN_CELLS,
+    Point,
+    changes_section,
+    front_chart,
+    front_section,
+)
 from benchrun.report.html.sections.provenance import manifest, sweep_provenance_section
 from benchrun.report.html.sections.results import sweep_limits_section, sweep_results_section
 from benchrun.report.html.sections.verdict import HOLES, sweep_verdict_section
@@ -113,6 +119,22 @@ def test_the_verdict_comes_first_and_names_the_best() -> None:
     assert dict(facts.pairs)["Runs"] == "15 measured, 3 failed"
 
 
+def test_without_gpus_the_most_throughput_is_that_of_a_server() -> None:
+    sweep = several()
+    variants = [each.model_copy(update={"gpus": 0}) for each in sweep.status.variants]
+    facts = sweep_verdict_section(with_status(sweep, variants=variants)).elements[1]
+    assert isinstance(facts, Facts)
+    assert dict(facts.pairs)["Most throughput"] == "everything at chat/concurrency=64"
+
+
+def test_a_best_that_is_not_certain_is_no_fact() -> None:
+    sweep = several()
+    none = [each.model_copy(update={"variant": None, "cell": None}) for each in sweep.status.best]
+    facts = sweep_verdict_section(with_status(sweep, best=none)).elements[1]
+    assert isinstance(facts, Facts)
+    assert not any(name.startswith("Most throughput") for name, _ in facts.pairs)
+
+
 def test_the_best_of_many_workloads_stand_in_their_table_alone() -> None:
     sweep = several()
     [best] = [each for each in sweep.status.best if each.objective == "throughput"]
@@ -171,6 +193,58 @@ def test_a_single_point_is_reported_and_not_drawn() -> None:
     section = made(front_section(finished_sweep({"base": Measured()}).reported))
     assert charts_of(section) == []
     assert len(tables_of(section)[0].rows.rows) == 1
+
+
+@pytest.mark.parametrize(
+    ("tpots", "noise", "least"),
+    [
+        pytest.param((9.9971, 9.9994, 10.0), 0.0, 1.0, id="a tenth of its value"),
+        pytest.param((9.9971, 9.9994, 10.0), 0.5, 4.9, id="its noise"),
+        pytest.param((5.0, 15.0), 0.5, None, id="its values, which are farther apart"),
+    ],
+)
+def test_the_axis_of_tpot_is_not_narrower_than_its_noise(
+    tpots: tuple[float, ...], noise: float, least: float | None
+) -> None:
+    points = [Point(f"v{n}", tpot, 1.0, n == 0, "") for n, tpot in enumerate(tpots)]
+    spec = front_chart(points, unit="tokens/s", tpot_noise=noise)
+    scale, *others = scales_of(spec, "tpot_ms")
+    assert all(other == scale for other in others)
+    if least is None:
+        assert "domain" not in scale
+    else:
+        low, high = scale["domain"]
+        assert low < min(tpots) <= max(tpots) < high
+        assert least == pytest.approx(high - low, rel=0.03)
+
+
+def scales_of(spec: Any, field: str) -> list[Any]:
+    """The scales of a field, wherever it stands."""
+    found = [spec["scale"]] if spec.get("field") == field and "scale" in spec else []
+    parts = [
+        each for value in spec.values() for each in (value if isinstance(value, list) else [value])
+    ]
+    return found + [s for part in parts if isinstance(part, dict) for s in scales_of(part, field)]
+
+
+@pytest.mark.parametrize(("ends", "share"), [((-20.0, 20.0), 0.4), ((-90.0, 900.0), 1.0)])
+def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], share: float) -> None:
+    measured = {"base": Measured(), "wide": Measured({"OutputThroughput": 2000.0})}
+    sweep, by = finished_sweep(measured).reported, {"low_percent": ends[0], "high_percent": ends[1]}
+    rows = [
+        row.model_copy(
+            update={
+                "changes": [
+                    change.model_copy(update=by) if change.metric == "MeanTPOT" else change
+                    for change in row.changes
+                ]
+            }
+        )
+        for row in sweep.status.results
+    ]
+    [chart] = charts_of(made(front_section(with_status(sweep, results=rows))))
+    low, high = scales_of(chart.spec, "tpot_ms")[0]["domain"]
+    assert (high - low) / ((low + high) / 2) == pytest.approx(share)
 
 
 def test_each_workload_has_a_front_of_its_own() -> None:

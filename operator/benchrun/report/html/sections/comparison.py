@@ -4,12 +4,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from benchrun.api import KEYS, Change
+from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison.figures import HIGHER_IS_BETTER, SCOPES
 from benchrun.judge.objectives import TRUSTED
 from benchrun.report import html
 from benchrun.report.comparison_rows import comparison_rows, interval, reasons, signed, unpaired
 from benchrun.report.html import ChartSpec, theme
-from benchrun.report.sweep_rows import change_rows, configuration_change_rows, front_rows
+from benchrun.report.sweep_rows import (
+    change_rows,
+    configuration_change_rows,
+    front_rows,
+    throughput,
+    throughput_unit,
+)
 from benchrun.report.tables import ABSENT, Rows, figure
 
 MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
@@ -224,16 +231,14 @@ def _line(at: float, **mark: object) -> ChartSpec:
 
 
 FRONT = (
-    "Large points are on the front: no other load point of the workload has both more throughput "
-    "per GPU and a lower TPOT. Up and to "
-    "the left is better; how you weigh the two is up to you. The front is drawn by means; the "
-    "table says which points are distinct "
-    "from the one before."
+    "Large points are on the front. Every other load point of the workload is equal to one of them, "
+    "or worse in throughput or TPOT and not better in the other. Values that differ by less than "
+    "noise or 1 % are equal. Up and to the left is better; how you weigh the two is up to you."
 )
 
 
 def front_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """The Pareto front of throughput per GPU against TPOT, where a TPOT was measured."""
+    """The Pareto front of throughput against TPOT, where a TPOT was measured."""
     rows = front_rows(sweep.status)
     if not rows.rows:
         return None
@@ -253,29 +258,43 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
 def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
     """None of a single point. A row whose figures were cut has those of the front."""
     front = {
-        (p.variant, p.cell): (p.mean_tpot_ms, p.throughput_per_gpu)
+        (p.variant, p.cell): (p.mean_tpot_ms, shown)
         for p in sweep.status.front
-        if p.workload == workload
+        if p.workload == workload and (shown := throughput(sweep.status, p)) is not None
     }
     places = {
-        (row.variant, row.cell): (tpot, per_gpu)
+        (row.variant, row.cell): (tpot, shown)
         for row in sweep.status.results
         if row.cell.partition("/")[0] == workload and row.verdict in TRUSTED
         if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None
-        and (per_gpu := sweep.per_gpu(row)) is not None
+        and (shown := sweep.throughput(row)) is not None
     } | front
-    points = []
-    for (variant, cell), (tpot, per_gpu) in places.items():
-        text = f"{variant} at {cell}: {figure(per_gpu)} tokens/s per GPU, TPOT {figure(tpot)} ms"
-        points.append(Point(variant, tpot, per_gpu, (variant, cell) in front, text))
+    points, unit = [], throughput_unit(sweep.status).replace("tok/s", "tokens/s")
+    for (variant, cell), (tpot, shown) in places.items():
+        text = f"{variant} at {cell}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
+        points.append(Point(variant, tpot, shown, (variant, cell) in front, text))
     if len(points) < 2:
         return None
     description = (
-        f"{workload}: output tokens a second and GPU against mean TPOT, {len(points)} load "
-        "points. The front is in the table below, "
-        "all of them are in the results."
+        f"{workload}: output {unit} against mean TPOT, {len(points)} load points. The front is in "
+        "the table below, all of them are in the results."
     )
-    return html.Chart(workload, front_chart(points), description)
+    chart = front_chart(points, unit=unit, tpot_noise=_tpot_noise(sweep.status, workload))
+    return html.Chart(workload, chart, description)
+
+
+def _tpot_noise(status: BenchmarkSweepStatus, workload: str) -> float:
+    """Return the widest interval of a change of TPOT, as a share; at most 1, 0 without any."""
+    widths = [
+        change.high_percent - change.low_percent
+        for row in status.results
+        if row.cell.partition("/")[0] == workload
+        for change in row.changes
+        if change.metric == "MeanTPOT"
+        and change.low_percent is not None
+        and change.high_percent is not None
+    ]
+    return min(max(widths, default=0.0) / 100, 1.0)
 
 
 MAX_COLOURS = len(
@@ -303,24 +322,30 @@ class Point(NamedTuple):
 
     variant: str
     tpot_ms: float
-    per_gpu: float  # Output tokens a second and GPU.
+    throughput: float  # Output tokens a second; per GPU where variants are compared so.
     on_front: bool
     text: str
 
 
-def front_chart(points: Sequence[Point]) -> ChartSpec:
+LEAST_TPOT_SPAN = 0.1  # Of the axis, as a share of the middle value.
+
+
+def front_chart(points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0) -> ChartSpec:
     """Better is up and to the left. The line goes through the front: at a TPOT on it, no more
-    throughput was measured."""
+    throughput was measured. The axis of TPOT is at least as wide as its noise, a share."""
     variants = list(dict.fromkeys(point.variant for point in points))
     tpots = theme.latency_axis(
-        [point.tpot_ms for point in points], from_zero=False, title="mean TPOT"
+        [point.tpot_ms for point in points],
+        from_zero=False,
+        title="mean TPOT",
+        least_span=max(LEAST_TPOT_SPAN, tpot_noise),
     )
-    most = max(point.per_gpu for point in points)
+    most = max(point.throughput for point in points)
     x = theme.quantitative("tpot_ms", **tpots)
     y = theme.quantitative(
-        "per_gpu",
+        "throughput",
         scale={"domain": [0, most * MARGIN], "nice": True},
-        axis={"title": "output tokens/s per GPU", "labelExpr": FROM_ZERO, "tickCount": 5},
+        axis={"title": f"output {unit}", "labelExpr": FROM_ZERO, "tickCount": 5},
     )
     front, others = (
         [point._asdict() for point in points if point.on_front == on_front]

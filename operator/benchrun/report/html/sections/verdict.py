@@ -11,7 +11,7 @@ from benchrun.judge.sweep.best import THROUGHPUT
 from benchrun.report import exit_codes, html
 from benchrun.report.comparison_rows import GATES, WORDS
 from benchrun.report.run_list import outcome_word
-from benchrun.report.sweep_rows import best_rows, compared_text, failure
+from benchrun.report.sweep_rows import best_rows, compared_text, failure, is_per_gpu, undecided_rows
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
@@ -128,20 +128,18 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
     best = [
         (best.workload, f"{best.variant} at {best.cell}")
         for best in status.best
-        if best.objective == THROUGHPUT
+        if best.objective == THROUGHPUT and best.variant is not None
     ]
     several, best = (
         len(best) > 1,
         best if len(best) <= 4 else [],
     )  # of more workloads they stand in the table below
+    most = f"Most throughput{' per GPU' if is_per_gpu(status) else ''}"
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
         "At a glance",
         ("Ended because", exit_codes.failure_reason(status.conditions)),
-        *(
-            (f"Most throughput per GPU{f', {workload}' if several else ''}", variant)
-            for workload, variant in best
-        ),
+        *((f"{most}{f', {workload}' if several else ''}", variant) for workload, variant in best),
         ("Baseline", status.baseline),
         (
             "Runs",
@@ -185,12 +183,24 @@ def best_section(sweep: html.ReportedSweep) -> html.Section | None:
     """Where a variant can win."""
     if not (best := best_rows(sweep.status)).rows:
         return None
+    unit = "a second and GPU" if is_per_gpu(sweep.status) else "a second"
     lead = html.Prose(
-        "The best variant has the most output tokens a second and GPU, among those whose every "
-        "run met the objective with "
-        "certainty. The objective Throughput has no other condition. Variants that can't be told "
-        "from the best are tied with it."
+        f"The best variant has the most output tokens {unit}, among those whose every run met the "
+        "objective with certainty. The objective Throughput has no other condition. Variants that "
+        "can't be told from the best are tied with it."
     )
+    undecided = undecided_rows(sweep.status)
     return html.section(
-        "best", "Best variants", lead, html.Table("Best variant by objective", best)
+        "best",
+        "Best variants",
+        lead,
+        html.Table("Best variant by objective", best),
+        html.Prose(UNDECIDED if undecided.rows else ""),
+        html.Table("Undecided variants", undecided),
     )
+
+
+UNDECIDED = (
+    "Undecided variants have more throughput than the best, but it is not certain whether they "
+    "meet the objective, or their load point is Invalid."
+)
