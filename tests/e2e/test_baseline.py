@@ -17,7 +17,7 @@ def measured(namespace: Namespace, name: str, *, token_ms: int, **spec: Any) -> 
         "name": "users",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
         "load": {"concurrencies": [2]},
-        "requests": 20,
+        "requests": 60,
     }
     args = ("--sim-ttft-ms=40", f"--sim-tpot-ms={token_ms}")
     namespace.apply(simulated_run(name, args=args, workloads=[workload], repeats=3, **spec))

@@ -19,6 +19,7 @@ OF_A_BUSY_MACHINE = [
     {"code": "RateNotAchieved", "severity": "Note"},
     {"code": "ConcurrencyNotReached", "severity": "Note"},
     {"code": "NotSteadyState", "severity": "Note"},
+    {"code": "FirstPartDiffers", "severity": "Note"},
 ]
 """Severities for runs that ask for a good verdict where everything shares two cores: a late client
 and a server that slows down are true then, and no news."""

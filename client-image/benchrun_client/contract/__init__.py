@@ -25,6 +25,7 @@ from benchrun_client.contract.plan import *
 from benchrun_client.contract.probability import *
 from benchrun_client.contract.record import *
 from benchrun_client.contract.record_delivery import *
+from benchrun_client.contract.steady_part import *
 
 RECORD_PORT = 8090  # Port of the record server in the client pod.
 # Port at which the processes of a client meet before every stage, in the pod of the first.

@@ -1,454 +1,533 @@
-"""Whether a percentile keeps its limit for certain, and its confidence interval, where requests
-share a queue. Pure.
+"""How far a percentile is certain: its interval, and whether it keeps a limit. Pure.
 
-A stage is cut into parts that are almost independent: cycles of its queue (M. A. Crane and D. L.
-Iglehart, 1975) or batches of two rounds of all requests in flight. The scatter of shares from part
-to part (W. G. Cochran, 1977) over that of independent values is the inflation; values over
-inflation are the independent observations of the binomial test. docs/measurement.md has the steps,
-what is required of a stage, and the errors."""
+The requests of a stage are cut into batches in order of time. How far the batches' own percentiles
+scatter around that of all requests, as logarithms, gives the interval (sectioning: S. Asmussen and
+P. W. Glynn, Stochastic Simulation, 2007). Four things widen it, because the batches alone show too
+little: batches that resemble their neighbours, a percentile that only a few busy times decide,
+repeats that differ more than their batches do, and repeats that were sent the same prompts.
+docs/measurement.md says it in plain words, docs/truth.md how often it is right.
+"""
 
 import math
 from abc import ABC, abstractmethod
-from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import accumulate, chain, compress, pairwise
-from operator import mul
+from functools import cached_property, partial
+from itertools import accumulate, chain, pairwise
+from operator import gt, lt
 from statistics import fmean, pvariance
-from typing import Literal, NamedTuple, Self
+from typing import Literal, NamedTuple
 
 from benchrun_client.contract import percentiles, probability
 from benchrun_client.contract.record import GapCounts, GapSlices
 
 Outcome = Literal["Met", "Missed", "Inconclusive"]
-# Fewer, counted by their squared lengths: shorter than about ten relaxation times of the queue.
-MIN_CYCLES = 30
-MIN_BATCHES = 8
-MAX_BATCHES = 20
-ROUNDS_A_BATCH = 2  # Of all requests in flight: answers to one round are alike.
-HARDLY = 0.03
-"""Share of the variance of a latency that the number of requests in the system may explain, where
-it hardly depends on it."""
-DOUBT = 1.5  # Standard errors that are added to the correlation for that.
-CYCLE_WEIGHT, BATCH_WEIGHT = 6.0, 8.0
-"""Where a stage happens to miss the busy times, its parts scatter too little. So the inflation is
-at least what the share that the number in the system explains makes of it, times this: the
-constants that keep the error below 5 % in simulated queues (docs/measurement.md)."""
-CYCLE_DOUBT = 0.4
-"""Over the number of cycles: what is added to the share that the number in the system explains,
-where it explains more than chance mostly does: a stage that happens to be quiet shows too little of
-it. Simulated like the weights."""
-MIDDLE_WEIGHT = 0.15
-"""Of the inflation at the median of a closed loop, which the one further out is not below: few
-values there, in one or two clusters, do not show how alike they are. Simulated like the weights."""
-WORTH_A_PART = 3.0
-"""So many parts are worth one observation at least, however their shares scatter: few values above
-a limit, in few parts, do not show it, and their upper end of uncertainty is beyond every bound."""
-VARIANCE_ERROR = 0.05  # How often the inflation is larger than what is taken for it.
-LIKE_INDEPENDENT = 0.9
-"""Share of all samples of independent values whose parts scatter less than the ones that are taken
-as independent."""
-MIN_REPEATS = 5
-"""From here on repeats, which have their own seeds, are parts themselves where they differ more
-than their parts do, and where all requests are sent at once."""
-EXCEEDANCES = 12  # Fewer values beyond a threshold do not show how they scatter.
-
-
-class Certainty(NamedTuple):
-    """What is certain of one percentile and its limit."""
-
-    outcome: Outcome
-    independent: float  # Independent observations it rests on; 0 where that is not known.
+BATCHES = 16
+MIN_BATCH_REQUESTS = 5
+MIN_BATCHES = 4
+"""Fewer say nothing of their own scatter."""
+FULL_CLUSTERS = 40
+"""Busy times (or quiet ones) from which on the batches' scatter is taken as it is; with fewer the
+interval is wider by the root of what is missing."""
+MAX_STRETCH = 2.5
+MIN_ROUNDS = 3
+"""Rounds of all requests in flight that a stage has at least: a shorter one shows no steady load."""
+FAR = 2.0
+"""A limit that no value comes within half of is kept, whatever the correlation."""
+MIN_FAR_REQUESTS = 20
+"""Of the steady part: a stage of 50 requests has as many."""
+NEAR = 1.5
+"""A limit so close is not decided by one stretch of time: servers change their speed over minutes.
+Where it scatters by 15 % within five minutes, the median of eleven minutes of a loaded server is
+a third off in one of twenty."""
+MIN_REPEATS = 3
+"""From so many repeats on, their own scatter shows such changes."""
+GROWTH_PARTS = 20
+MIN_GROWTH_REQUESTS = 100
+FAILED = 1000.0
+"""A failed request counts as so many times the longest answer."""
+MAX_REQUESTS = 10_000_000
+"""A larger estimate of the requests that would decide is not told."""
 
 
 @dataclass(frozen=True, slots=True)
-class StageParts:
-    """A stage, cut into parts: positions in `order` at which parts begin, from 0 to the number of
-    requests."""
+class StageShape:
+    """The requests of a stage that are counted, and how they hang together."""
 
-    order: Sequence[int]  # Of the requests, by the instants at which they began.
-    seen: Sequence[
-        int
-    ]  # Requests in the system when each began, in that order; empty for a closed loop or a burst.
-    cycles: Sequence[int]  # Cycles of the queue; empty for a closed loop or a burst.
-    batches: Sequence[int]  # Of time; a burst is one.
-
-
-def effective_cycles(stages: Sequence[StageParts]) -> float:
-    """The number of cycles in these stages, counted by their squared lengths: one long one is not
-    worth many."""
-    lengths = [b - a for stage in stages for a, b in pairwise(stage.cycles)]
-    return sum(lengths) ** 2 / sum(map(mul, lengths, lengths)) if lengths else 0.0
+    order: Sequence[int]
+    """Positions of the requests, by the instants at which they began."""
+    clusters: Sequence[int]
+    """Places in `order` at which cycles of an open loop's queue, or rounds of a closed loop's
+    users, begin: from 0 to its length."""
+    rounds: float
+    """How often all requests in flight were answered; infinite for a load sent at once."""
+    at_once: bool = False
+    is_steady: bool = True
+    """Whether they are the steady part; False: the stage has none, and no limit is kept for it."""
+    grows: bool = False
+    """Whether the number of requests in the system grew throughout: a queue without end."""
 
 
-def stage_parts(
+def stage_shape(
     begins: Sequence[float],
     ends: Sequence[float],
     *,
     users: int | None = None,
     at_once: bool = False,
-) -> StageParts:
-    """Cut a stage with at least one request. Instants are in any unit; those of open loops from
-    when a request was due. `users`: how many a closed loop has; None: an open loop, a trace, or
-    `at_once`: a burst."""
-    order = sorted(range(len(begins)), key=begins.__getitem__)
-    if at_once:
-        return StageParts(order, (), (), [0, len(order)])
+    counted: Iterable[int] | None = None,
+    is_steady: bool = True,
+) -> StageShape:
+    """Return how the requests of a stage hang together.
+
+    `begins` and `ends` are in any unit; those of an open loop from when a request was due. `users`
+    is how many a closed loop has; None means an open loop, a trace, or a load sent `at_once`.
+    `counted` are the positions of the requests of the steady part; None means all, which are not
+    steady where `is_steady` says so.
+    """
+    wanted = set(range(len(begins)) if counted is None else counted)
+    every = sorted(range(len(begins)), key=begins.__getitem__)
+    order = [position for position in every if position in wanted]
+    if at_once or not order:
+        return StageShape(order, [0, len(order)], math.inf if at_once else 0.0, at_once, is_steady)
     if users is not None:
-        return StageParts(order, (), (), _batches(len(order), float(users)))
+        rounds = len(order) / users
+        count = max(1, int(rounds))
+        edges = [len(order) * i // count for i in range(count + 1)]
+        return StageShape(order, edges, rounds, is_steady=is_steady)
     ended = sorted(ends)
-    seen = [place - bisect_left(ended, begins[i]) for place, i in enumerate(order)]
+    seen = [
+        place - bisect_left(ended, begins[position])
+        for place, position in enumerate(every)
+        if position in wanted
+    ]
+    rounds = len(seen) / max(1.0, fmean(seen))
+    return StageShape(order, _cycles(seen), rounds, is_steady=is_steady, grows=_grows(seen))
+
+
+def _cycles(seen: Sequence[int]) -> list[int]:
+    """Return where the number of requests in the system rises above its median: regenerative cycles
+    (M. A. Crane and D. L. Iglehart, 1975)."""
     middle = sorted(seen)[len(seen) // 2]
     # Above the median, or to it: it may be the most there ever were, or the least.
     rises = max((_rises(seen, level) for level in (middle, middle - 1)), key=len)
-    return StageParts(order, seen, [0, *rises, len(seen)], _batches(len(seen), fmean(seen)))
+    return [0, *rises, len(seen)]
 
 
 def _rises(seen: Sequence[int], level: int) -> list[int]:
     return [place for place, (a, b) in enumerate(pairwise(seen), start=1) if a <= level < b]
 
 
-def _batches(requests: int, in_flight: float) -> list[int]:
-    """Batches of two rounds, twenty at most."""
-    count = max(1, min(MAX_BATCHES, int(requests / max(in_flight, 1.0) / ROUNDS_A_BATCH)))
-    return [requests * i // count for i in range(count + 1)]
+def _grows(seen: Sequence[int]) -> bool:
+    """Return whether the steps from one part to the next have a direction, as those of a queue that
+    keeps its level never have (Student's test)."""
+    # The first half may be the filling of an empty server.
+    seen = seen[len(seen) // 2 :]
+    if len(seen) < MIN_GROWTH_REQUESTS:
+        return False
+    places = [(len(seen) - 1) * part // GROWTH_PARTS for part in range(GROWTH_PARTS + 1)]
+    steps = [seen[b] - seen[a] for a, b in pairwise(places)]
+    mean = fmean(steps)
+    scatter = math.sqrt(pvariance(steps) / (len(steps) - 1))
+    t = mean / scatter if scatter else math.inf
+    freedom = len(steps) - 1
+    return mean > 0 and probability.student_p_value(t, freedom) <= 2 * probability.ERROR
 
 
-def _kept(known: dict[float, float], at: float, work_out: Callable[[float], float]) -> float:
-    """What was worked out before. A cache of a method would hold its object in a cycle: samples are
-    large."""
-    if at not in known:
-        known[at] = work_out(at)
-    return known[at]
+class Interval(NamedTuple):
+    """A 95 % confidence interval of this server in these minutes."""
+
+    low: float
+    high: float
+
+
+class Decision(NamedTuple):
+    """What is certain of one percentile and its limit."""
+
+    outcome: Outcome
+    value: float
+    """The percentile itself; infinite where it falls among failed requests."""
+    requests_to_decide: int | None = None
+    """About how many requests of the load point would decide; None: decided, or not known."""
 
 
 class LatencySample(ABC):
-    """The values of one latency in the stages of a load point; those of failed requests are
-    infinite."""
+    """The values of one latency in the stages of a load point."""
 
-    def __init__(self, stages: Sequence[StageParts], sizes: Sequence[Sequence[int]]) -> None:
-        """`sizes`: how many values each part of each stage has."""
-        self._sizes = list(chain.from_iterable(sizes))
-        self._regenerates = effective_cycles(stages) >= MIN_CYCLES
-        self._repeats = [0, *accumulate(map(len, sizes))]
-        self._seen = [stage.seen for stage in stages]
-        self._scattered_at: dict[float, float] = {}  # Several percentiles ask for the same limits.
-        self.count = sum(self._sizes)
-        # Stages for each that was sent what no other was: the others hold no chance of their own.
+    def __init__(self, stages: Sequence[StageShape]) -> None:
+        self.stages = stages
+        self.count = 0
+        """How many values there are, those of failed requests too."""
         self.copies = 1.0
-        least = MIN_REPEATS if all(len(each) == 1 for each in sizes) else MIN_BATCHES
-        self._enough = len(self._sizes) >= least
-        self._is_open = any(stage.seen for stage in stages)
-        self.parts = effective_cycles(stages) if self._is_open else float(len(self._sizes))
-        self.parts_needed = MIN_CYCLES if self._is_open else least
-        """How many cycles, batches or repeats there are, and how many make the stages long
-        enough."""
-
-    @abstractmethod
-    def at_rank(self, rank: int) -> float:
-        """The value at a rank, 1 for the smallest to `count` for the greatest."""
-
-    @abstractmethod
-    def above(self, limit: float) -> list[int]:
-        """How many values of each part are above a limit."""
-
-    def share_above(self, limit: float) -> float:
-        """The share of all values that is above a limit."""
-        return sum(self.above(limit)) / self.count
-
-    @abstractmethod
-    def explained_by_load(self, limits: Sequence[float]) -> float:
-        """How much of the variance of being above these limits the number in the system explains: 0
-        to 1, 1 if unknown."""
-
-    def grows(self, error: float) -> bool:
-        """Whether the queue grew from batch to batch in every stage: it has no steady state."""
-        return bool(self._seen) and all(_grows(seen, error) for seen in self._seen)
-
-    def inflation(self, percent: float, *limits: float) -> float | None:
-        """How many values make one independent observation at the percentile and limits; None: too
-        short stages."""
-        if self.count < 2 or not self._enough:
-            return None
-        margin = min(0.5, EXCEEDANCES / self.count)
-        share = min(max(percent / 100, margin), 1 - margin)
-        places = [self.at_rank(max(1, math.floor(share * self.count))), *limits]
-        explained = self.explained_by_load(places)
-        if not self._regenerates and explained > HARDLY:
-            return None
-        # What the number in the system explains is known as often as it has cycles.
-        weight = CYCLE_WEIGHT if self._regenerates else BATCH_WEIGHT
-        by_load = 1 + weight * explained * self.count / max(1.0, self.parts)
-        # Of a closed loop, whose number in the system says nothing, the values in the middle show
-        # best how alike neighbours are.
-        middle = () if self._is_open else (self.at_rank((self.count + 1) // 2),)
-        alike = [
-            MIDDLE_WEIGHT * _kept(self._scattered_at, place, self._scattered) for place in middle
-        ]
-        return self.copies * max(
-            by_load,
-            *alike,
-            *(_kept(self._scattered_at, place, self._scattered) for place in places),
-        )
-
-    def _scattered(self, limit: float) -> float:
-        hits = self.above(limit)
-        of_parts = _Scatter.of(self._sizes, hits)
-        # Values of one part can't be more alike than all the same: then each part is worth one
-        # observation.
-        by_parts = min(of_parts.inflation, WORTH_A_PART * self.count / max(1.0, self.parts))
-        if len(self._repeats) <= MIN_REPEATS:
-            return by_parts
-        of_repeats = _Scatter.of(
-            *([sum(each[a:b]) for a, b in pairwise(self._repeats)] for each in (self._sizes, hits))
-        )
-        unlike = (
-            of_repeats.ratio * of_repeats.freedom
-            > of_parts.inflation
-            * probability.chi_square_quantile(1 - VARIANCE_ERROR, of_repeats.freedom)
-        )
-        return of_repeats.inflation if unlike else by_parts
-
-
-class _Scatter(NamedTuple):
-    """How the share of values above a threshold scatters between parts."""
-
-    ratio: float  # Its variance over that of independent values.
-    freedom: float  # Effective degrees of freedom of that.
-
-    @classmethod
-    def of(cls, sizes: Sequence[int], hits: Sequence[int]) -> Self:
-        count, total, parts = sum(sizes), sum(hits), len(sizes)
-        if not 0 < total < count or parts < 2:
-            return cls(1.0, max(1.0, parts - 1.0))
-        share = total / count
-        squares = [(hit - share * size) ** 2 for hit, size in zip(hits, sizes, strict=True)]
-        whole = math.fsum(squares)
-        ratio = whole * parts / (parts - 1) / (count * share * (1 - share))
-        fourth = math.fsum(map(mul, squares, squares))
-        return cls(
-            ratio, max(1.0, min(parts - 1.0, whole * whole / fourth)) if fourth else parts - 1.0
-        )
+        """Stages for each that was sent what no other was: the others hold no chance of their
+        own."""
+        self._bounds: dict[tuple[float, float], _Bounds] = {}
 
     @property
-    def inflation(self) -> float:
-        """At the upper end of its uncertainty; 1 where independent values often scatter as much."""
-        if self.ratio * self.freedom <= probability.chi_square_quantile(
-            LIKE_INDEPENDENT, self.freedom
-        ):
-            return 1.0
-        return max(
-            1.0,
-            self.ratio
-            * self.freedom
-            / probability.chi_square_quantile(VARIANCE_ERROR, self.freedom),
-        )
+    def rounds(self) -> float:
+        """How often all requests in flight were answered, over all stages."""
+        return math.fsum(stage.rounds for stage in self.stages)
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether every stage has a steady part."""
+        return all(stage.is_steady for stage in self.stages)
+
+    @property
+    def repeats(self) -> int:
+        """How many stages there are."""
+        return len(self.stages)
+
+    @abstractmethod
+    def percentile(self, percent: float) -> float:
+        """Return a percentile of all values; infinite among failed requests."""
+
+    @property
+    @abstractmethod
+    def range(self) -> tuple[float, float]:
+        """The smallest and the greatest value."""
+
+    @abstractmethod
+    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
+        """Return how far the logarithm of the percentile may be lower and higher by the scatter of
+        batches; None where there are too few."""
+
+    @abstractmethod
+    def _of_repeats(self, percent: float) -> list[float]:
+        """Return the percentile of each stage."""
+
+    def bounds(self, percent: float, error: float) -> "_Bounds":
+        """Return the ends of the interval; infinite ones where too little was measured."""
+        key = (percent, error)
+        if key not in self._bounds:
+            self._bounds[key] = self._find_bounds(percent, error)
+        return self._bounds[key]
+
+    def _find_bounds(self, percent: float, error: float) -> "_Bounds":
+        value = self.percentile(percent)
+        is_burst = all(stage.at_once for stage in self.stages)
+        widths = None if is_burst else self._half_widths(percent, error)
+        if self.repeats >= MIN_REPEATS:
+            of_repeats = _scatter_of_repeats(self._of_repeats(percent), value, error)
+            lower, higher = widths or ((0.0, 0.0) if is_burst else (math.inf, math.inf))
+            widths = max(lower, of_repeats), max(higher, of_repeats)
+        if widths is None or self.rounds < MIN_ROUNDS:
+            return _Bounds(0.0, value, math.inf)
+        lower, higher = (width * math.sqrt(self.copies) for width in widths)
+        return _Bounds(_scaled(self._as_answered(value), -lower), value, _scaled(value, higher))
+
+    def _as_answered(self, value: float) -> float:
+        """Return what the lower end is counted from."""
+        return value
 
 
-def _grows(seen: Sequence[int], error: float) -> bool:
-    if len(seen) <= MAX_BATCHES:
-        return False
-    steps = [
-        b - a
-        for a, b in pairwise(
-            seen[(len(seen) - 1) * i // MAX_BATCHES] for i in range(MAX_BATCHES + 1)
-        )
-    ]
-    mean, scatter = fmean(steps), math.sqrt(pvariance(steps) / (len(steps) - 1))
-    return (
-        mean > 0
-        and probability.student_p_value(mean / scatter if scatter else math.inf, len(steps) - 1)
-        <= 2 * error
+class _Bounds(NamedTuple):
+    low: float
+    value: float
+    high: float
+
+
+def _scaled(value: float, log_factor: float) -> float:
+    """Return a value times a factor given by its logarithm."""
+    if log_factor > 100 or math.isinf(value):
+        return math.inf
+    return value * math.exp(log_factor)
+
+
+def _logarithm(value: float) -> float:
+    """Return the logarithm; values below 1 microsecond count as that."""
+    return math.log(max(value, 1.0))
+
+
+def _scatter_of_repeats(values: Sequence[float], value: float, error: float) -> float:
+    """Return half the width of Student's interval of these values' logarithms around that of all."""
+    if math.isinf(value) and all(map(math.isinf, values)):
+        return -math.inf
+    if math.isinf(value) or any(map(math.isinf, values)):
+        return math.inf
+    return _half_width([_logarithm(each) for each in values], _logarithm(value), error)
+
+
+def _half_width(values: Sequence[float], center: float, error: float) -> float:
+    """Return the half-width of Student's interval by the scatter of values around a center."""
+    squares = math.fsum((value - center) ** 2 for value in values)
+    freedom = len(values) - 1
+    return probability.student_quantile(1 - 2 * error, freedom) * math.sqrt(
+        squares / freedom / len(values)
     )
+
+
+def _stretch(clusters: float) -> float:
+    """Return how much wider an interval is that rests on so few clusters."""
+    return min(MAX_STRETCH, max(1.0, math.sqrt(FULL_CLUSTERS / max(clusters, 1.0))))
+
+
+def _effective(counts: Sequence[int]) -> float:
+    """Return the number of clusters, counted by their squared sizes: one large one is not worth
+    many."""
+    squares = sum(count * count for count in counts)
+    return sum(counts) ** 2 / squares if squares else 0.0
 
 
 class RequestSample(LatencySample):
     """One value a request: TTFT, TPOT, E2EL."""
 
     def __init__(
-        self, stages: Sequence[StageParts], values: Sequence[Sequence[float | None]]
+        self, stages: Sequence[StageShape], values: Sequence[Sequence[float | None]]
     ) -> None:
-        """`values`: one a request, in the order of the stage's requests; infinite for a failed one,
-        None where it has none."""
-        regenerates = effective_cycles(stages) >= MIN_CYCLES
-        edges = [stage.cycles if regenerates else stage.batches for stage in stages]
-        ordered = [[own[i] for i in stage.order] for stage, own in zip(stages, values, strict=True)]
-        kept = [[0, *accumulate(value is not None for value in own)] for own in ordered]
-        sizes = [
-            [own[b] - own[a] for a, b in pairwise(at)] for own, at in zip(kept, edges, strict=True)
+        """`values`: one a request, in the order of the record; infinite for a failed one, None where
+        it has none."""
+        super().__init__(stages)
+        found = [
+            [
+                (place, value)
+                for place, position in enumerate(stage.order)
+                if (value := own[position]) is not None
+            ]
+            for stage, own in zip(stages, values, strict=True)
         ]
-        super().__init__(stages, sizes)
-        self._values = [value for own in ordered for value in own if value is not None]
-        self._edges = [0, *accumulate(self._sizes)]
-        self._explained_at: dict[float, float] = {}
-        self._in_system = [
-            seen
-            for stage, own in zip(stages, ordered, strict=True)
-            for seen, value in zip(stage.seen, own, strict=False)
-            if value is not None
+        self._values = [[value for _, value in own] for own in found]
+        self._clusters = [
+            [bisect_left([place for place, _ in own], edge) for edge in stage.clusters]
+            for stage, own in zip(stages, found, strict=True)
         ]
+        self.count = sum(map(len, self._values))
 
     @cached_property
     def _ascending(self) -> list[float]:
-        return sorted(self._values)
-
-    def at_rank(self, rank: int) -> float:
-        return self._ascending[rank - 1]
-
-    def above(self, limit: float) -> list[int]:
-        through = list(accumulate(map(float(limit).__lt__, self._values), initial=0))
-        return [through[b] - through[a] for a, b in pairwise(self._edges)]
-
-    def explained_by_load(self, limits: Sequence[float]) -> float:
-        if not self._in_system:
-            return 0.0
-        middle = self.at_rank((self.count + 1) // 2)
-        return max(_kept(self._explained_at, limit, self._explained) for limit in (middle, *limits))
+        return sorted(chain.from_iterable(self._values))
 
     @cached_property
-    def _level(self) -> tuple[float, float]:
-        """Mean and variance of the number in the system."""
-        mean = fmean(self._in_system)
-        return mean, sum((seen - mean) ** 2 for seen in self._in_system) / self.count
+    def _longest(self) -> float:
+        longest = max((value for value in self._ascending if math.isfinite(value)), default=1.0)
+        return max(longest, 1.0)
 
-    def _explained(self, limit: float) -> float:
-        """The squared correlation of being above a limit and the number in the system, and what a
-        stage may have missed of it; in place of cycles at the upper end of its uncertainty."""
-        above = list(compress(self._in_system, map(float(limit).__lt__, self._values)))
-        share = len(above) / self.count
-        mean, variance = self._level
-        if variance == 0 or not 0 < share < 1:
-            return 0.0
-        correlation = abs(fmean(above) - mean) * math.sqrt(share / (1 - share) / variance)
-        if self._regenerates:
-            by_chance, square = 1 / self.count, correlation**2
-            return (
-                square + CYCLE_DOUBT / self.parts
-                if square > 2 * by_chance
-                else max(0.0, square - by_chance)
-            )
-        return (correlation + DOUBT / math.sqrt(self.count)) ** 2
+    @property
+    def _failed_as(self) -> float:
+        return FAILED * self._longest
+
+    def _as_answered(self, value: float) -> float:
+        return self._longest if math.isinf(value) else value
+
+    @property
+    def range(self) -> tuple[float, float]:
+        return self._ascending[0], self._ascending[-1]
+
+    def percentile(self, percent: float) -> float:
+        return _interpolated(self._ascending, percent)
+
+    def _of_repeats(self, percent: float) -> list[float]:
+        return [_interpolated(sorted(own), percent) for own in self._values if own]
+
+    @cached_property
+    def _batches(self) -> list[list[list[float]]]:
+        """The values of each stage in batches, each in ascending order."""
+        a_stage = max(2, -(-BATCHES // max(1, self.repeats)))
+        return [
+            [sorted(part) for part in _parts(own, min(a_stage, len(own) // MIN_BATCH_REQUESTS))]
+            for own in self._values
+        ]
+
+    @cached_property
+    def _alike(self) -> float:
+        """How many times the variance of a mean is larger than of independent batches."""
+        finite = self._failed_as
+        levels = [
+            [fmean(_logarithm(min(value, finite)) for value in part) for part in parts]
+            for parts in self._batches
+        ]
+        return probability.variance_inflation(
+            [[level - fmean(own) for level in own] for own in levels if own], fitted=1
+        )
+
+    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
+        batches = list(chain.from_iterable(self._batches))
+        if len(batches) < MIN_BATCHES:
+            return None
+        value = self.percentile(percent)
+        if math.isinf(value) and self._is_lost(percent, batches, error):
+            return -math.inf, math.inf
+        # Among failed requests: at least as long as the longest answer.
+        finite = self._failed_as if math.isfinite(value) else self._longest
+        logs = [_logarithm(min(_interpolated(part, percent), finite)) for part in batches]
+        width = _half_width(logs, _logarithm(min(value, finite)), error) * math.sqrt(self._alike)
+        below = self._clusters_with(partial(gt, value))
+        above = self._clusters_with(partial(lt, value))
+        return width * _stretch(below), width * _stretch(above)
+
+    def _is_lost(self, percent: float, batches: Sequence[list[float]], error: float) -> bool:
+        """Return whether certainly more requests fail than lie beyond the percentile."""
+        shares = [sum(map(math.isinf, part)) / len(part) for part in batches]
+        reach = _half_width(shares, fmean(shares), error)
+        reach *= _stretch(self._clusters_with(math.isinf))
+        return fmean(shares) - reach > 1 - percent / 100
+
+    def _clusters_with(self, hit: Callable[[float], bool]) -> float:
+        """Return how many clusters have values that are hit."""
+        found = 0.0
+        for values, edges in zip(self._values, self._clusters, strict=True):
+            through = list(accumulate(map(hit, values), initial=0))
+            found += _effective([through[b] - through[a] for a, b in pairwise(edges)])
+        return found
+
+
+def _parts(values: Sequence[float], count: int) -> Iterator[Sequence[float]]:
+    """Cut values into so many parts, equal in length to within one value."""
+    for number in range(count):
+        yield values[len(values) * number // count : len(values) * (number + 1) // count]
+
+
+def _interpolated(ascending: Sequence[float], percent: float) -> float:
+    return percentiles.interpolated(lambda rank: ascending[rank - 1], len(ascending), percent)
 
 
 class GapSample(LatencySample):
-    """Gaps between tokens (ITL). All streams get a token in the same step of the engine, so the
-    share of gaps above a limit in one slice of time is one observation. A failed request counts as
-    many infinite gaps as an answered one has on average."""
+    """Gaps between tokens (ITL), as counts of the whole stage and shares by slices of time.
+
+    The share of gaps above the percentile scatters from slice to slice; that share's interval gives
+    the interval of the percentile (R. S. Woodruff, 1952). All streams get a token in the same step
+    of the engine, so the gaps of a slice are one observation.
+    """
 
     def __init__(
         self,
-        stages: Sequence[StageParts],
+        stages: Sequence[StageShape],
         gaps: Sequence[tuple[GapCounts, GapSlices | None]],
         failed: Sequence[float],
     ) -> None:
         """`gaps`: of each stage, exactly counted and by time; `failed`: the failed requests of each
-        over its answered ones."""
-        counts = [sum(exact.count) for exact, _ in gaps]
-        lost = sum(round(count * share) for count, share in zip(counts, failed, strict=True))
-        self._slices = [
-            (_slice_edges(stage, of), of)
-            for stage, (_, of) in zip(stages, gaps, strict=True)
-            if of is not None
+        over its answered ones, which count as as many infinite gaps."""
+        super().__init__(stages)
+        self._pools = [
+            _gap_pool(exact, share) for (exact, _), share in zip(gaps, failed, strict=True)
         ]
-        sizes = [[sum(of.gaps[a:b]) for a, b in pairwise(edges)] for edges, of in self._slices]
-        super().__init__(stages, sizes)
-        self._enough = self._enough and len(self._slices) == len(stages)
-        steady = all(_reach(stage.seen) <= 1 for stage in stages if stage.seen)
-        self._load_decides = not self._regenerates and not steady
-        pairs = (zip(exact.us, exact.count, strict=True) for exact, _ in gaps)
-        self._pool = percentiles.Distribution.of_counts(chain([(math.inf, lost)], *pairs))
+        pairs = (_pairs(pool) for pool in self._pools)
+        self._pool = percentiles.Distribution.of_counts(chain.from_iterable(pairs))
+        self._slices = [of for _, of in gaps]
         self.count = self._pool.count
 
-    def at_rank(self, rank: int) -> float:
-        return self._pool.at_rank(rank)
+    @property
+    def range(self) -> tuple[float, float]:
+        return self._pool.values[0], self._pool.values[-1]
 
-    def share_above(self, limit: float) -> float:
-        place = bisect_right(self._pool.values, limit)
-        return 1 - self._pool.through[place - 1] / self.count if place else 1.0
+    def percentile(self, percent: float) -> float:
+        return percentiles.interpolated(self._pool.at_rank, self.count, percent)
 
-    def above(self, limit: float) -> list[int]:
-        """How many values of each part are above the recorded edge that about as many values exceed
-        as the limit."""
-        share, found = self.share_above(limit), []
-        for edges, of in self._slices:
-            columns = [of.above[place :: len(of.edges_us)] for place in range(len(of.edges_us))]
-            expected = share * sum(of.gaps)
-            distances = [abs(sum(column) - expected) for column in columns]
-            nearest = columns[distances.index(min(distances))]
-            found += [sum(nearest[a:b]) for a, b in pairwise(edges)]
-        return found
+    def _of_repeats(self, percent: float) -> list[float]:
+        return [
+            percentiles.interpolated(pool.at_rank, pool.count, percent)
+            for pool in self._pools
+            if pool.count
+        ]
 
-    def explained_by_load(self, limits: Sequence[float]) -> float:
-        return float(self._load_decides)
-
-
-def _reach(seen: Sequence[int]) -> int:
-    """Between the most and the least in the system, without the twentieth at either end: the
-    ramp."""
-    ordered, margin = sorted(seen), len(seen) // 20
-    return ordered[-1 - margin] - ordered[margin]
-
-
-def _slice_edges(stage: StageParts, of: GapSlices) -> list[int]:
-    """Slices put together until each is longer than a cycle of the queue, or a batch."""
-    cycles = int(effective_cycles([stage]))
-    count = max(1, min(len(of.gaps), cycles if cycles > MIN_BATCHES else len(stage.batches) - 1))
-    return [len(of.gaps) * i // count for i in range(count + 1)]
+    def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
+        shares = [share for of in self._slices if of for share in _shares_above(of, percent)]
+        if len(shares) < MIN_BATCHES or any(of is None for of in self._slices):
+            return None
+        value = self.percentile(percent)
+        hits = _effective([round(share * 1e6) for share in shares])
+        reach = 100 * _half_width(shares, fmean(shares), error) * _stretch(hits)
+        low, high = percent - reach, percent + reach
+        lowest, greatest = self.range
+        lower = self.percentile(low) if low > 0 else lowest
+        # Above all that was seen: as far beyond the greatest gap as that is beyond the percentile.
+        higher = self.percentile(high) if high < 100 else greatest * greatest / max(value, 1.0)
+        if math.isinf(value):
+            return math.inf, math.inf
+        return (
+            _logarithm(value) - _logarithm(lower),
+            math.inf if math.isinf(higher) else _logarithm(higher) - _logarithm(value),
+        )
 
 
-def certainty(
-    sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
-) -> Certainty:
-    """Whether a percentile (0 to 100) of what the sample is drawn from is at most `limit`, wrong
-    with a probability of at most `error` on each side."""
-    if sample.count == 0 or not 0 < percent < 100:
-        return Certainty("Inconclusive", 0.0)
-    allowed, share = 1 - percent / 100, sample.share_above(limit)
-    if (inflation := sample.inflation(percent, limit)) is None:
-        missed = share > allowed and (error * share >= allowed or sample.grows(error))
-        return Certainty("Missed" if missed else "Inconclusive", min(sample.parts, sample.count))
-    independent = min(sample.count / inflation, probability.MOST_INDEPENDENT)
-    if probability.is_rare(share, independent, allowed, error):
-        return Certainty("Met", independent)
-    missed = probability.is_rare(1 - share, independent, 1 - allowed, error)
-    return Certainty("Missed" if missed else "Inconclusive", independent)
+def _gap_pool(exact: GapCounts, failed: float) -> percentiles.Distribution:
+    lost = round(sum(exact.count) * failed)
+    pairs = zip(exact.us, exact.count, strict=True)
+    return percentiles.Distribution.of_counts(chain([(math.inf, lost)], pairs))
 
 
-def decided(
-    sample: LatencySample, percent: float, limit: float, *, error: float = probability.ERROR
-) -> tuple[Certainty, float]:
-    """The same of a sample with values, and its own percentile, which the outcome does not
-    contradict. It is infinite where so many requests failed; that alone is no proof that as many
-    always do."""
-    value = percentiles.interpolated(sample.at_rank, sample.count, percent)
-    found = certainty(sample, percent, limit, error=error)
-    return (
-        found._replace(outcome="Inconclusive")
-        if found.outcome == "Missed" and value <= limit
-        else found
-    ), value
+def _pairs(pool: percentiles.Distribution) -> Iterator[tuple[float, int]]:
+    before = 0
+    for value, through in zip(pool.values, pool.through, strict=True):
+        yield value, through - before
+        before = through
 
 
-class Interval(NamedTuple):
-    low: float
-    high: float
-    independent: float  # Observations that it rests on.
+def _shares_above(of: GapSlices, percent: float) -> list[float]:
+    """Return the share of gaps of each batch of slices above the recorded edge nearest to the
+    percentile."""
+    edges = len(of.edges_us)
+    columns = [of.above[place::edges] for place in range(edges)]
+    expected = (1 - percent / 100) * sum(of.gaps)
+    distances = [abs(sum(column) - expected) for column in columns]
+    nearest = columns[distances.index(min(distances))]
+    count = min(BATCHES, len(of.gaps))
+    parts = [(len(of.gaps) * i // count, len(of.gaps) * (i + 1) // count) for i in range(count)]
+    sums = [(sum(nearest[a:b]), sum(of.gaps[a:b])) for a, b in parts]
+    return [above / gaps for above, gaps in sums if gaps]
 
 
 def interval(
     sample: LatencySample, percent: float, *, error: float = probability.ERROR
 ) -> Interval | None:
-    """The confidence interval of a percentile (0 to 100), each side wrong with at most `error`, or
-    None."""
-    found: Interval | None = None
-    for _ in range(2):  # Values at the ends may be more alike than those in the middle.
-        inflation = sample.inflation(percent, *(() if found is None else found[:2]))
-        if inflation is None:
-            return None
-        ranks = percentiles.interval_ranks(sample.count, percent, inflation=inflation, error=error)
-        if ranks is None:
-            return None
-        low, high = map(sample.at_rank, ranks)
-        found = Interval(low, high, sample.count / inflation)
-    return found if found is not None and math.isfinite(found.high) else None
+    """Return the confidence interval of a percentile (0 to 100), each side wrong with at most
+    `error`; None where too little was measured for one."""
+    if not sample.count or not 0 < percent < 100 or not sample.is_steady:
+        return None
+    found = sample.bounds(percent, error)
+    return Interval(found.low, found.high) if math.isfinite(found.high) else None
+
+
+def is_bounded(sample: LatencySample, percent: float) -> bool:
+    """Return whether a percentile can be relied on: it has an interval, and enough values beyond
+    it."""
+    needed = percentiles.least_count(percent)
+    is_enough = needed is not None and sample.count >= needed
+    return is_enough and interval(sample, percent) is not None
+
+
+def decided(
+    sample: LatencySample,
+    percent: float,
+    limit: float,
+    *,
+    error: float = probability.ERROR,
+    one_stretch: bool = True,
+) -> Decision:
+    """Return whether a percentile (0 to 100) is at most `limit`, of a sample with values.
+
+    `one_stretch`: whether all stages but few lie in one stretch of time, so that a limit close to
+    the percentile is not decided (`NEAR`).
+    """
+    low, value, high = sample.bounds(percent, error)
+    smallest, greatest = sample.range
+    near = NEAR if one_stretch and sample.repeats < MIN_REPEATS else 1.0
+    is_long = sample.count >= MIN_FAR_REQUESTS and sample.rounds >= MIN_ROUNDS
+    is_far = is_long and FAR * greatest <= limit
+    if sample.is_steady and (is_far or (high <= limit and value * near <= limit)):
+        return Decision("Met", value)
+    is_far = is_long and smallest >= FAR * limit
+    grows = all(stage.grows for stage in sample.stages) and value > limit
+    if is_far or grows or (low > limit and value > limit * near):
+        return Decision("Missed", value)
+    return Decision("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
+
+
+def _requests_to_decide(
+    sample: LatencySample, value: float, limit: float, low: float, high: float
+) -> int | None:
+    """Return about how many requests would decide, if the percentile is what was measured: the
+    interval narrows with the root of their number."""
+    if math.isinf(value) or limit <= 0:
+        return None
+    if sample.rounds < MIN_ROUNDS:
+        return math.ceil(sample.count * MIN_ROUNDS / max(sample.rounds, 0.1))
+    distance = abs(math.log(limit / max(value, 1.0)))
+    end = high if value <= limit else low
+    if not 0 < end < math.inf or distance == 0:
+        return None
+    width = abs(math.log(end / max(value, 1.0)))
+    needed = math.ceil(sample.count * max(1.0, (width / distance) ** 2))
+    if distance < math.log(NEAR) and sample.repeats < MIN_REPEATS:
+        needed = max(needed, math.ceil(sample.count * MIN_REPEATS / sample.repeats))
+    return needed if needed <= MAX_REQUESTS else None

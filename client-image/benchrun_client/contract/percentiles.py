@@ -4,13 +4,9 @@ import math
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import accumulate
 from operator import mul, sub
-from statistics import NormalDist
 from typing import Self
-
-from benchrun_client.contract.probability import ERROR, MOST_INDEPENDENT, is_rare
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
@@ -86,46 +82,13 @@ class Distribution:
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
 
 
-# Of n independent values, the number below the true percentile p is binomial (n, p): ranks bound
-# the percentile of any distribution. With few values even the largest does not bound a high
-# percentile: p99 has a two-sided 95 % interval from 368 values on. Requests that share a queue are
-# alike, and need more (`certainty`).
+MIN_BEYOND = 5
+"""Values beyond a percentile: with fewer it is that of a few chance values, and on average too
+low."""
 
 
 def least_count(percent: float) -> int | None:
-    """How many values a two-sided interval takes: 368 for p99. None for 0 and 100, which nothing
-    bounds."""
-    share = max(percent, 100 - percent) / 100
-    return math.ceil(math.log(ERROR) / math.log(share)) if share < 1 else None
-
-
-def interval_ranks(
-    count: int, percent: float, *, inflation: float = 1.0, error: float = ERROR
-) -> tuple[int, int] | None:
-    """Ranks of the two values that bracket the percentile: 40 and 61 for the median of 100
-    independent ones. None: none do."""
-    independent = min(count / inflation, MOST_INDEPENDENT)
-    below, above = (
-        _most_beyond(count, independent, each / 100, error) for each in (percent, 100 - percent)
-    )
-    return None if below is None or above is None else (below + 1, count - above)
-
-
-@lru_cache(maxsize=4096)
-def _most_beyond(count: int, independent: float, share: float, error: float) -> int | None:
-    """The most values beyond a percentile's end with which that end is certain; None: not even with
-    none."""
-    if count < 1 or not 0 < share < 1 or not is_rare(0.0, independent, share, error):
-        return None
-    low, high = 0, math.ceil(count * share)
-    deviation = NormalDist().inv_cdf(1 - error) * math.sqrt(share * (1 - share) / independent)
-    guess, width = count * (share - deviation), max(2.0, 3 * count / independent)
-    for near in (math.floor(guess - width), math.ceil(guess + width)):
-        if low < near < high:
-            low, high = (
-                (near, high) if is_rare(near / count, independent, share, error) else (low, near)
-            )
-    beyond = range(low + 1, high)
-    return low + bisect_left(
-        beyond, True, key=lambda most: not is_rare(most / count, independent, share, error)
-    )
+    """Return how many values a percentile takes: 500 for p99. None for 0 and 100, which no number of
+    values shows."""
+    share = min(percent, 100 - percent) / 100
+    return math.ceil(round(MIN_BEYOND / share, 6)) if share > 0 else None

@@ -29,11 +29,8 @@ CONFIRMATIONS = (
 MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
 
 
-def confirmation_error(max_repeats: int) -> float:
-    """How often, at most, one look at a confirmation calls a load Met that is not: `ERROR`, shared
-    out evenly (Bonferroni) over `CONFIRMATIONS` loads, each judged anew after each of `max_repeats`
-    stages."""
-    return ERROR / (CONFIRMATIONS * max_repeats)
+CONFIRMATION_ERROR = ERROR / CONFIRMATIONS
+"""How often, at most, one confirmation calls a load Met that is not (Bonferroni)."""
 
 
 class Requests(Message):

@@ -1,11 +1,11 @@
 """The probabilities on which client and operator decide whether a percentile keeps its limit."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
-from statistics import NormalDist
+from itertools import pairwise
 
 ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
-MOST_INDEPENDENT = 500_000  # More observations are counted as this many.
 MAX_DEGREES_OF_FREEDOM = (
     1e6  # More are counted as this many: it changes a p-value by less than a millionth.
 )
@@ -63,14 +63,46 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
     return regularized_beta(freedom / 2, 0.5, freedom / (freedom + square))
 
 
-@lru_cache(maxsize=4096)
-def chi_square_quantile(share: float, degrees_of_freedom: float) -> float:
-    """The value below which `share` of a chi-square variable lies, to within 3 % from 3 degrees of
-    freedom on (E. B. Wilson and M. M. Hilferty, 1931); below that it is too small. At least a tiny
-    number above 0."""
-    spread = 2 / (9 * degrees_of_freedom)
-    root = 1 - spread + NormalDist().inv_cdf(share) * math.sqrt(spread)
-    return max(degrees_of_freedom * root**3, 1e-9)
+@lru_cache(maxsize=1024)
+def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
+    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95
+    and 4."""
+    error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
+    log_peak = (
+        math.lgamma((freedom + 1) / 2)
+        - math.lgamma(freedom / 2)
+        - 0.5 * math.log(math.pi * freedom)
+    )
+    while True:
+        # Newton's method from below: the p-value falls ever more slowly, so that no step goes too
+        # far.
+        log_density = log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom)
+        step = (student_p_value(t, freedom) - error) / (2 * math.exp(log_density))
+        if step <= 1e-14 * t:
+            return t
+        t += step
+
+
+MAX_CORRELATION = 0.95
+"""Beyond it, a series of some twenty values holds next to no information, and no correction
+helps."""
+
+
+def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
+    """Return how many times larger the variance of a mean is than for independent values, at least
+    1, by the correlation of neighbours in the residuals of several series.
+
+    They seem the less correlated the more parameters were `fitted` (1 for a mean, 2 for a line);
+    that is corrected for.
+    """
+    squares = math.fsum(r * r for residuals in series for r in residuals)
+    length = sum(map(len, series)) / max(1, len(series))
+    if squares <= 0 or length <= 2 * fitted + 1:
+        return 1.0
+    products = math.fsum(a * b for residuals in series for a, b in pairwise(residuals))
+    correlation = (length * products / squares + fitted) / (length - 2 * fitted)
+    kept = min(max(correlation, 0.0), MAX_CORRELATION)
+    return (1 + kept) / (1 - kept)
 
 
 def is_rare(share: float, observations: float, expected: float, error: float) -> bool:

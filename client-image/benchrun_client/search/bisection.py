@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
+from itertools import compress
 from operator import add, sub
 
 from benchrun_client import contract
@@ -28,8 +29,9 @@ from benchrun_client.stage_record import (
 class LoadResult:
     """One stage, as far as its outcome depends on it."""
 
-    failed: int  # Requests.
-    parts: contract.StageParts
+    requests: int
+    failed: int  # Of these.
+    shape: contract.StageShape
     values: Mapping[str, Sequence[float | None]]
     """By metric the value of every request in microseconds: infinite for a failed one, None for one
     without."""
@@ -38,7 +40,18 @@ class LoadResult:
 
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
-    columns = request_columns(raw)
+    """Return a stage as far as its outcome depends on it."""
+    needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
+    return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
+
+
+def result_of(
+    search: contract.Search,
+    here: "Position",
+    columns: contract.RequestColumns,
+    slices: Sequence[Counter[int]] = (),
+) -> LoadResult:
+    """Return the same of a stage's requests and its gaps between tokens by slices of time."""
     users = int(here.value) if search.axis == "concurrency" else None
     begins = (
         columns.start_us
@@ -46,14 +59,38 @@ def load_result(search: contract.Search, here: "Position", raw: RawStage) -> Loa
         else list(map(sub, columns.start_us, columns.queue_us))
     )
     ends = list(map(add, columns.start_us, columns.e2el_us))
+    part = contract.find_plateau(
+        columns,
+        contract.in_flight(columns),
+        request_rate=math.inf if users is not None else float(here.value),
+        max_concurrency=_in_flight(search, users, columns),
+    )
+    is_steady = isinstance(part, contract.Plateau) and part.is_steady
     metrics = {limit.metric for limit in search.objectives}
-    slices = sliced_gaps(raw) if "ITL" in metrics else []
     return LoadResult(
+        requests=len(columns.ok),
         failed=columns.ok.count(0),
-        parts=contract.stage_parts(begins, ends, users=users),
+        shape=contract.stage_shape(
+            begins,
+            ends,
+            users=users,
+            counted=part.started if is_steady and isinstance(part, contract.Plateau) else None,
+            is_steady=is_steady,
+        ),
         values={metric: _values(metric, columns) for metric in metrics - {"ITL"}},
         gaps=(gap_counts(sum(slices, Counter[int]())), gap_slices(slices)),
     )
+
+
+def _in_flight(
+    search: contract.Search, users: int | None, columns: contract.RequestColumns
+) -> float | None:
+    """Return how many requests users keep in flight on average: less than all, if they think."""
+    if users is None or search.think is None:
+        return users
+    answers = list(compress(columns.e2el_us, columns.ok))
+    answer_seconds = sum(answers) / len(answers) / 1e6 if answers else 0.0
+    return users * answer_seconds / max(1e-6, answer_seconds + float(search.think.mean_seconds))
 
 
 def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]:
@@ -71,19 +108,17 @@ def outcome_of(
 ) -> contract.Outcome:
     """Of all stages of a load together. Met: every objective for certain. Missed: one of them for
     certain, or more requests failed than a valid number may have."""
-    requests, failed = (
-        sum(len(each.parts.order) for each in results),
-        sum(each.failed for each in results),
-    )
+    requests = sum(each.requests for each in results)
+    failed = sum(each.failed for each in results)
     if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
-    error = contract.confirmation_error(search.max_repeats) if here.confirmation else contract.ERROR
+    error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
     outcomes = set[contract.Outcome]()
     for limit in search.objectives:
         sample, percent = _sample(limit.metric, results), float(limit.percentile)
         limit_us = 1000.0 * limit.max_milliseconds
         found = (
-            contract.decided(sample, percent, limit_us, error=error)[0].outcome
+            contract.decided(sample, percent, limit_us, error=error, one_stretch=False).outcome
             if sample.count
             else "Inconclusive"
         )
@@ -93,11 +128,11 @@ def outcome_of(
 
 
 def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
-    parts = [each.parts for each in results]
+    shapes = [each.shape for each in results]
     if metric != "ITL":
-        return contract.RequestSample(parts, [each.values[metric] for each in results])
-    shares = [each.failed / max(1, len(each.parts.order) - each.failed) for each in results]
-    return contract.GapSample(parts, [each.gaps for each in results], shares)
+        return contract.RequestSample(shapes, [each.values[metric] for each in results])
+    shares = [each.failed / max(1, each.requests - each.failed) for each in results]
+    return contract.GapSample(shapes, [each.gaps for each in results], shares)
 
 
 FACTOR = 2  # From one load to the next, until the first that does not meet the objectives.

@@ -19,6 +19,7 @@ class Code(StrEnum):
     CONCURRENCY_NOT_REACHED = "ConcurrencyNotReached"
     COUNTERS_RESET = "CountersReset"
     DRIFT = "Drift"
+    FIRST_PART_DIFFERS = "FirstPartDiffers"
     FOREIGN_TRAFFIC = "ForeignTraffic"
     FRONTEND_SATURATED = "FrontendSaturated"
     GPU_ERRORS = "GPUErrors"

@@ -242,16 +242,13 @@ class ObjectiveResult(StatusModel):
     """What was measured; absent where nothing was, or where it falls among failed requests. Under a
     rate with a cap, TTFT and E2EL count from when a request was due: the wait in the client's queue
     is in them."""
-    independent: int | None = None
-    """How many independent observations the outcome rests on: fewer than requests, since those that
-    share a queue are alike."""
     requests_to_decide: int | None = None
     """About how many requests of this load point, over all repeats, would decide it; none where it
     is decided or not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
-    """Met or Missed: with 95 % certainty; a failed request is above every limit. Missed, too, where
-    the percentile itself is a failed request. Inconclusive: too few independent observations, too
-    short a stage, or numbers that can't be trusted."""
+    """Met or Missed: with 95 % certainty, of this server in these minutes; a failed request is above
+    every limit. Inconclusive: the limit lies within the interval, within half of what one stretch of
+    time measured, the stage is too short, or its numbers can't be trusted."""
 
 
 class Result(StatusModel):
@@ -268,19 +265,19 @@ class Result(StatusModel):
     repeats: int = Field(description="Stages pooled.")
     repeats_planned: int = Field(description="Stages there should be.")
     metrics: Metrics = Field(default_factory=dict)
-    """Figures under vLLM's own names, five significant digits. With spec.cost,
+    """Figures of whole stages under vLLM's own names, as vllm bench serve prints them, five
+    significant digits. With spec.cost,
     cost_per_million_output_tokens and cost_per_million_total_tokens beside them;
     output_tokens_per_joule where the power of GPUs is known."""
     intervals: Annotated[dict[str, Interval], Field(max_length=64)] = Field(default_factory=dict)
-    """95 % intervals of percentiles, in milliseconds, which allow for requests in a queue being
-    alike."""
-    independent: Annotated[dict[str, int], Field(max_length=64)] = Field(default_factory=dict)
-    """How many independent observations each of them rests on."""
+    """95 % intervals of percentiles of the steady part, in milliseconds, of this server in these
+    minutes; they allow for requests in a queue being alike."""
     uncertain: Codes = Field(default_factory=list)
     """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
     steady: Metrics = Field(default_factory=dict)
-    """The same figures within the steady state: without the ramp at the start and the drain at the
-    end."""
+    """The figures of the steady part: without the ramp at the start and the drain at the end. Tables,
+    objectives, intervals and comparisons use these. Its seconds and requests are duration and
+    completed; absent where a stage has no steady part."""
     throughput_of: ThroughputOf | None = None
     """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the
     same, but not compared: the rate set it. Stage, or absent: that of `metrics`."""
@@ -317,8 +314,10 @@ class Result(StatusModel):
         return self.throughput_of in ("Plateau", "Arrivals") and THROUGHPUTS[0] in self.steady
 
     def figure(self, key: str) -> float | None:
-        """Of `metrics`, by its key; a throughput is that of the plateau, where there is one."""
-        return (self.steady if key in THROUGHPUTS and self.has_plateau else self.metrics).get(key)
+        """Return a figure by its key in `metrics`: of the steady part, where there is one."""
+        if self.has_plateau and key in self.steady:
+            return self.steady[key]
+        return self.metrics.get(key)
 
 
 class DatasetStatus(StatusModel):

@@ -15,10 +15,9 @@ MAX_PROBES = 32
 MAX_REPEATS = 8
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
-"""Requests x (100 - percentile), at least. Fewer requests have no interval around that percentile:
--100 x ln 0.025, rounded up."""
+"""Requests x (100 - percentile), at least: of fewer hardly any lies beyond the percentile."""
 LEAST_TO_CONFIRM = 479
-"""The same for a confirmation of one stage: -100 x ln `confirmation_error(1)`."""
+"""The same where every load is measured once."""
 
 _WHOLE = "'^[0-9]+$'"
 _TOLERANCE = base.Rule(

@@ -26,7 +26,7 @@ OUTCOME_COLOURS = {
 }
 COMPARISON_WIDTH = 100
 LEGEND = (
-    "req/s and tok/s are of the plateau, where there is one; latencies in milliseconds; "
+    "throughput and latencies (ms) are of the steady part, where there is one; "
     "running and waiting are means over the stages, of all servers"
 )
 UNBOUNDED = 10_000  # Columns; no table is as wide.

@@ -7,7 +7,7 @@ in a queue are alike (`benchrun_client.contract.certainty`). A failed request is
 import math
 from collections.abc import Mapping, Sequence
 
-from benchrun_client.contract import ERROR, LatencySample, StageRecord, decided
+from benchrun_client.contract import ERROR, LatencySample, Plateau, StageRecord, decided
 
 from benchrun.api import Objective, ObjectiveResult, Verdict
 from benchrun.judge.stage_facts import ExpectedLoad
@@ -25,26 +25,48 @@ _SINCE_DUE: Mapping[str, str] = {
 
 
 def expected_samples(
-    records: Sequence[StageRecord], expected: ExpectedLoad, *, failed: bool = True
+    records: Sequence[StageRecord],
+    expected: ExpectedLoad,
+    *,
+    parts: Sequence[Plateau | None] | None,
+    failed: bool = True,
 ) -> Samples:
-    """The latencies of the stages of a cell; see `latency_samples`."""
-    at_once, queued = expected.all_at_once, expected.capped
+    """Return the latencies of the stages of a cell; see `latency_samples`."""
     return latency_samples(
-        records, users=expected.users, at_once=at_once, queued=queued, failed=failed
+        records,
+        users=expected.users,
+        at_once=expected.all_at_once,
+        queued=expected.capped,
+        failed=failed,
+        parts=parts,
     )
 
 
 def objective_results(
-    objectives: Sequence[Objective], samples: Samples, verdict: Verdict, *, error: float = ERROR
+    objectives: Sequence[Objective],
+    samples: Samples,
+    verdict: Verdict,
+    *,
+    error: float = ERROR,
+    one_stretch: bool = True,
 ) -> list[ObjectiveResult]:
-    """Each objective, over all requests of the cell. Samples with the wait in the client's queue,
-    where there are any, go before those without; of a latency without any nothing is known.
-    `error`: how often, at most, Met or Missed is wrong."""
-    found = [_result(objective, sample_of(objective, samples), error) for objective in objectives]
+    """Return the outcome of each objective, over the requests of the cell that count.
+
+    Samples with the wait in the client's queue, where there are any, go before those without; of a
+    latency without any nothing is known. `error` is how often, at most, Met or Missed is wrong.
+    `one_stretch`: whether a limit close to what was measured needs repeats to be decided; a search
+    comes back to its answer at another time.
+    """
+    found = [
+        _result(objective, sample_of(objective, samples), error, one_stretch=one_stretch)
+        for objective in objectives
+    ]
     return found if verdict in TRUSTED else inconclusive(found)
 
 
-def _result(objective: Objective, sample: LatencySample | None, error: float) -> ObjectiveResult:
+def _result(
+    objective: Objective, sample: LatencySample | None, error: float, *, one_stretch: bool
+) -> ObjectiveResult:
     limit_ms, percentile = objective.max_milliseconds, objective.percentile
     result = ObjectiveResult(
         metric=objective.metric,
@@ -54,11 +76,12 @@ def _result(objective: Objective, sample: LatencySample | None, error: float) ->
     )
     if sample is None or not sample.count:
         return result
-    found, value = decided(sample, float(percentile), 1000.0 * limit_ms, error=error)
-    measured = request_figures.rounded(value / 1000) if math.isfinite(value) else None
+    limit_us = 1000.0 * limit_ms
+    found = decided(sample, float(percentile), limit_us, error=error, one_stretch=one_stretch)
+    is_finite = math.isfinite(found.value)
     update = {
-        "measured_milliseconds": measured,
-        "independent": math.floor(found.independent),
+        "measured_milliseconds": request_figures.rounded(found.value / 1000) if is_finite else None,
+        "requests_to_decide": found.requests_to_decide,
         "outcome": found.outcome,
     }
     return result.model_copy(update=update)

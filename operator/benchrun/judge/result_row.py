@@ -2,13 +2,12 @@
 mean."""
 
 import hashlib
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import compress
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord, interval
+from benchrun_client.contract import StageRecord, interval, is_bounded
 
 from benchrun import api, measure
 from benchrun.judge.explain.cell_explanations import Explanation
@@ -18,35 +17,34 @@ from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
 from benchrun.names import ROLE_PROXY
-from benchrun.plan import objective_error
+from benchrun.plan import objective_error, searched
 
 
 class Intervals(NamedTuple):
     """By the keys of `metrics`."""
 
-    intervals: dict[str, list[float]]  # Low and high end in milliseconds, five significant digits.
-    independent: dict[
-        str, int
-    ]  # How many independent observations each of these percentiles rests on.
-    uncertain: list[
-        str
-    ]  # Measured, but by too few or too similar requests to be bounded on both sides.
+    intervals: dict[str, list[float]]
+    """Low and high end in milliseconds, five significant digits."""
+    uncertain: list[str]
+    """Percentiles that were measured, but not long enough for an interval."""
 
 
-def intervals(samples: measure.Samples, percentiles: Sequence[str]) -> Intervals:
-    """Of every percentile of every latency. What was not measured is neither."""
-    found = Intervals({}, {}, [])
+def intervals(
+    samples: measure.Samples, percentiles: Sequence[str], measured: Mapping[str, float | None]
+) -> Intervals:
+    """Return the interval of every percentile of every latency that was `measured`."""
+    found = Intervals({}, [])
     for latency, sample in samples.items():
-        for percentile in percentiles if sample.count else ():
+        for percentile in percentiles:
             key = f"p{measure.request_figures.percentile_word(percentile)}_{latency}_ms"
-            if (bounds := interval(sample, float(percentile))) is None:
+            if measured.get(key) is None:
+                continue
+            if not is_bounded(sample, float(percentile)):
                 found.uncertain.append(key)
-            else:
-                ends = [
-                    measure.request_figures.rounded(end / 1000) for end in (bounds.low, bounds.high)
-                ]
-                found.intervals[key] = [end for end in ends if end is not None]
-                found.independent[key] = math.floor(bounds.independent)
+            if (bounds := interval(sample, float(percentile))) is None:
+                continue
+            ends = [measure.request_figures.rounded(end / 1000) for end in bounds]
+            found.intervals[key] = [end for end in ends if end is not None]
     return found
 
 
@@ -103,19 +101,22 @@ def measured_row(
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
-    sure = intervals(
-        {name: s for name, s in context.answered.items() if name != hidden}, context.percentiles
-    )
     samples = {name: sample for name, sample in context.samples.items() if name != hidden}
     sampled = [window for stage in context.stages for window in stage.windows]
     roles = role_figures(sampled)
     metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
+    answered = {name: each for name, each in context.answered.items() if name != hidden}
+    sure = intervals(answered, context.percentiles, metrics)
     plateaus = [
         (s.record, s.plateau) for s in context.stages if isinstance(s.plateau, measure.Plateau)
     ]
     on_plateaus = len(plateaus) == len(records)
+    steady = _steady(context, plateaus, spec) if plateaus and on_plateaus else {}
     noise = measure.significance.repeat_cv_percent(
-        records, [throughputs([s], on_plateaus=on_plateaus) for s in context.stages]
+        [measure.request_figures.sent_in_plateau(*each) for each in plateaus]
+        if steady and context.parts and None not in context.parts
+        else records,
+        [throughputs([s], on_plateaus=on_plateaus) for s in context.stages],
     )
     digests = "\n".join(record.prompts_digest for record in records)
     tokens_chosen = {
@@ -131,11 +132,8 @@ def measured_row(
         repeats_planned=len(cell.stage_ids),
         metrics=metrics | tokens_per_joule(measure.gpu_figures(sampled), roles),
         intervals=sure.intervals,
-        independent=sure.independent,
         uncertain=sure.uncertain,
-        steady=measure.request_figures.plateau_metrics(plateaus, context.percentiles)
-        if plateaus
-        else {},
+        steady=steady,
         throughput_of=throughput_of(context.stages, found),
         repeat_cv_percent={
             name: cv for name, cv in noise.items() if name != "mean_itl_ms" or "itl" in shown
@@ -146,7 +144,11 @@ def measured_row(
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(
-            spec.objectives, samples, verdict, error=objective_error(spec, cell)
+            spec.objectives,
+            samples,
+            verdict,
+            error=objective_error(spec, cell),
+            one_stretch=cell.workload not in searched(spec),
         ),
         verdict=verdict,
         findings=_codes(found),
@@ -180,6 +182,23 @@ def _codes(found: Sequence[StageFinding]) -> list[str]:
     """The worst first."""
     ordered = sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
     return list(dict.fromkeys(finding.code.value for finding in ordered))
+
+
+def _steady(
+    context: CellContext,
+    plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
+    spec: api.BenchmarkRunSpec,
+) -> dict[str, float | None]:
+    """Return the figures of the steady part, under the keys of `metrics`; of stages without one the
+    throughput alone."""
+    if not all(where.is_steady for _, where in plateaus):
+        return measure.request_figures.plateau_totals(plateaus)
+    return measure.request_figures.plateau_metrics(
+        plateaus,
+        context.percentiles,
+        queued=context.expected.capped,
+        limits=request_limits(spec.objectives) if spec.objectives else None,
+    )
 
 
 def _metrics(

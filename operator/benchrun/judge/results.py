@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from benchrun_client.contract import StageRecord, interval
+from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
@@ -103,11 +103,11 @@ def p99_ttft(cell: CellContext) -> P99TTFT:
     """For the column. Where a cap held back an open loop it includes the wait in the client: "143
     ms with queue"; of too few requests: "143? ms"."""
     name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
-    pool = cell.queued.get(name, cell.pools["ttft"])
-    value = request_figures.milliseconds(pool.percentile(99))
-    if value is None:
+    sample = cell.answered[name]
+    if not sample.count:
         return P99TTFT(None, shown(None))
-    mark = UNCERTAIN if interval(cell.answered[name], 99) is None else ""
+    value = sample.percentile(99) / 1000
+    mark = UNCERTAIN if not is_bounded(sample, 99) else ""
     queue = " with queue" if cell.expected.capped else ""
     return P99TTFT(value, f"{shown(value)}{mark} ms{queue}")
 

@@ -60,6 +60,11 @@ class ExpectedLoad:
         return self.rate is None and self.concurrency is None and not self.follows_trace
 
     @property
+    def never_steady(self) -> bool:
+        """Whether the load has no steady part by its nature, so that whole stages are the load."""
+        return self.all_at_once or self.follows_trace or self.whole_batches
+
+    @property
     def users(self) -> int | None:
         """Requests in flight all along: the users of a closed loop, or a batch; None: their number
         changes."""
@@ -219,6 +224,12 @@ class StageFacts:
             request_rate=math.inf if self.expected.rate is None else self.expected.rate,
             max_concurrency=self.expected_in_flight,
         )
+
+    @property
+    def steady_part(self) -> measure.Plateau | None:
+        """The part that latencies are of; None where the load or a short stage has none."""
+        where = self.plateau
+        return where if isinstance(where, measure.Plateau) and where.is_steady else None
 
     @cached_property
     def mean_in_flight(self) -> float:

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from pydantic import BaseModel
 
-from benchrun.api import THROUGHPUTS, ComparedCell, Finding, Result, Truncated, Word, json_name
+from benchrun.api import ComparedCell, Finding, Result, Truncated, Word, json_name
 from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
@@ -133,10 +133,7 @@ def _without(pattern: str) -> _Cut:
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
-        by_key = {
-            name: getattr(row, name).items()
-            for name in ("metrics", "steady", "intervals", "independent")
-        }
+        by_key = {name: getattr(row, name).items() for name in ("metrics", "steady", "intervals")}
         kept = {
             name: {k: v for k, v in figures if not gone.match(k)}
             for name, figures in by_key.items()
@@ -197,6 +194,16 @@ def _without_field(field: str) -> _Cut:
     return lambda row: row.model_copy(update={field: empty})
 
 
+def _without_whole_stage_latencies(row: Result) -> Result:
+    """Keep latencies of the steady part alone, where there is one."""
+    kept = {
+        key: value
+        for key, value in row.metrics.items()
+        if not (row.has_plateau and key.endswith("_ms") and key in row.steady)
+    }
+    return row.model_copy(update={"metrics": kept})
+
+
 _PERCENTILE = re.compile(r"p[0-9.]+_")
 _CUTS: tuple[_Cut, ...] = (
     _without("std_"),
@@ -205,10 +212,8 @@ _CUTS: tuple[_Cut, ...] = (
     _without_explained_evidence,
     _highest_percentile_only,
     _without(r".*_(client_queue_time|e2el_including_client_queue)_ms"),
-    lambda row: row.model_copy(
-        update={"steady": {k: v for k, v in row.steady.items() if k in THROUGHPUTS}}
-    ),
-    lambda row: row.model_copy(update={"intervals": {}, "independent": {}}),
+    _without_whole_stage_latencies,
+    _without_field("intervals"),
     lambda row: row.model_copy(update={"findings": row.findings[:MAX_CODES]}),
     _without_good_news,
     _without_field("waiting"),

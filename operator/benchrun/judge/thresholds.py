@@ -209,6 +209,8 @@ class Thresholds:
     steady_change_percent: float = 25.0
     """From the begin of the plateau to its end, of the mean: a figure that moves by a quarter
     describes no single load."""
+    first_part_percent: float = 5.0
+    """Between the first quarter of the steady part and the rest: what users look for."""
     steady_tpot_percent: float = 8.0
     """The same of TPOT: a mean is off by half of its trend, by more where it began before, and 5 %
     is what users look for. In clean stages of queues up to 0.95 of capacity the greatest was 3.4

@@ -14,9 +14,12 @@ from statistics import fmean
 from typing import Literal
 
 from benchrun_client import contract
-from benchrun_client.contract import Distribution as Distribution, RequestColumns, StageRecord
-
-from benchrun.measure.plateau import Plateau
+from benchrun_client.contract import (
+    Distribution as Distribution,
+    Plateau,
+    RequestColumns,
+    StageRecord,
+)
 
 GREATEST = 1e15
 """No gauge or counter comes near it: a billion tokens a second for eleven days. Floats count by
@@ -229,12 +232,14 @@ class RequestLimits:
     e2el_ms: float = math.inf
 
 
-def goodput(
+def good_requests(
     records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
-) -> float | None:
-    """Requests a second that kept every limit; None without a duration. `since_due`: TTFT and E2EL
-    with the client's wait. A failed request is not good. An answer of one token has no time per
-    output token and so keeps its limit, as in vLLM."""
+) -> int:
+    """Return how many requests kept every limit.
+
+    `since_due` counts TTFT and E2EL with the client's wait. A failed request is not good. An answer
+    of one token has no time per output token and so keeps its limit, as in vLLM.
+    """
     ttft_limit, tpot_limit, e2el_limit = (
         1000 * limits.ttft_ms,
         1000 * limits.tpot_ms,
@@ -243,18 +248,25 @@ def goodput(
 
     def good(of: RequestColumns) -> int:
         waits = of.queue_us if since_due else [0] * len(of.ok)
+        columns = (of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok)
         return sum(
             ttft + wait <= ttft_limit
             and e2el + wait <= e2el_limit
             and (tokens <= 1 or e2el - ttft <= tpot_limit * (tokens - 1))
-            for ttft, e2el, tokens, wait, ok in zip(
-                of.ttft_us, of.e2el_us, of.output_tokens, waits, of.ok, strict=True
-            )
+            for ttft, e2el, tokens, wait, ok in zip(*columns, strict=True)
             if ok
         )
 
+    return sum(good(record.requests) for record in records)
+
+
+def goodput(
+    records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
+) -> float | None:
+    """Return the requests a second of whole stages that kept every limit; None without a
+    duration."""
     seconds = math.fsum(map(duration_seconds, records))
-    return sum(good(record.requests) for record in records) / seconds if seconds > 0 else None
+    return ratio(good_requests(records, limits, since_due=since_due), seconds)
 
 
 # Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the
@@ -270,12 +282,18 @@ def latency_samples(
     at_once: bool = False,
     queued: bool = False,
     failed: bool = True,
+    parts: Sequence[Plateau | None] | None = None,
 ) -> Samples:
-    """Every latency of a load point. `users`: of a closed loop; None: an open loop, a trace, or all
-    `at_once`. `queued`: also those with the wait in the client's queue. `failed`: failed requests
-    are infinite values; without, they have none."""
+    """Return every latency of a load point, in microseconds.
+
+    `users` is how many a closed loop has; None means an open loop, a trace, or all `at_once`.
+    `queued` adds the latencies with the wait in the client's queue. With `failed` failed requests
+    are infinite values; without, they have none. `parts` has the steady part of each record, whose
+    requests alone count: None in it means that the stage has none; None for all means that whole
+    stages are the load.
+    """
     stages = []
-    for requests in (record.requests for record in records):
+    for number, requests in enumerate(record.requests for record in records):
         # Requests of an open loop are in the system from when they were due.
         due = (
             requests.start_us
@@ -283,7 +301,17 @@ def latency_samples(
             else list(map(sub, requests.start_us, requests.queue_us))
         )
         ends = list(map(add, requests.start_us, requests.e2el_us))
-        stages.append(contract.stage_parts(due, ends, users=users, at_once=at_once))
+        part = None if parts is None else parts[number]
+        stages.append(
+            contract.stage_shape(
+                due,
+                ends,
+                users=users,
+                at_once=at_once,
+                counted=None if part is None else part.started,
+                is_steady=parts is None or part is not None,
+            )
+        )
     rank = math.inf if failed else None
     found: dict[str, contract.LatencySample] = {
         name: contract.RequestSample(
@@ -309,13 +337,22 @@ def latency_samples(
 
 
 def plateau_metrics(
-    stages: Sequence[tuple[StageRecord, Plateau]], percentiles: Sequence[str]
+    stages: Sequence[tuple[StageRecord, Plateau]],
+    percentiles: Sequence[str],
+    *,
+    queued: bool = False,
+    limits: RequestLimits | None = None,
 ) -> Metrics:
-    """Figures of one stage's plateau, or of several in one pool, as a cell's are pooled."""
-    metrics = plateau_totals(stages)
+    """Return the figures of one stage's steady part, or of several in one pool, as a cell's are
+    pooled. `queued` adds the latencies with the wait in the client's queue, `limits` goodput."""
+    metrics = plateau_totals(stages) | {"sent": sum(len(part.started) for _, part in stages)}
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
-    for latency in ("ttft", "tpot", "e2el"):
+    for latency in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ())):
         metrics |= level_metrics(latencies(sent, latency), latency, percentiles)
+    if limits is not None:
+        seconds = math.fsum(interval.length_us for _, interval in stages) / 1e6
+        good = good_requests(sent, limits, since_due=queued)
+        metrics["request_goodput"] = rounded(ratio(good, seconds))
     return metrics
 
 

@@ -8,32 +8,17 @@ from functools import lru_cache
 from itertools import accumulate, combinations, pairwise
 from statistics import NormalDist, fmean, median
 
-from benchrun_client.contract import StageRecord, regularized_beta, student_p_value
+from benchrun_client.contract import (
+    StageRecord,
+    regularized_beta,
+    student_p_value,
+    student_quantile as student_quantile,
+)
 
 from benchrun.measure.batches import batch_means, variance_inflation
 from benchrun.measure.request_figures import LATENCIES, known, mean_ms, rounded
 
 CONFIDENCE = 0.95
-
-
-@lru_cache(maxsize=1024)
-def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
-    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95
-    and 4."""
-    error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
-    log_peak = (
-        math.lgamma((freedom + 1) / 2)
-        - math.lgamma(freedom / 2)
-        - 0.5 * math.log(math.pi * freedom)
-    )
-    while True:
-        # Newton's method from below: the p-value falls ever more slowly, so that no step goes too
-        # far.
-        log_density = log_peak - (freedom + 1) / 2 * math.log1p(t * t / freedom)
-        step = (student_p_value(t, freedom) - error) / (2 * math.exp(log_density))
-        if step <= 1e-14 * t:
-            return t
-        t += step
 
 
 def fisher_p_value(f: float, between: float, within: float) -> float:

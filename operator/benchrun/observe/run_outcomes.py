@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from benchrun.api import THROUGHPUTS, Reason
+from benchrun.api import Reason
 from benchrun.observe import untrusted_json as raw
 from benchrun.observe.views import Run
 
@@ -22,8 +22,8 @@ HEADLINE_FIGURES = (
     "p99_tpot_ms",
     "p99_e2el_ms",
 )
-"""Under the names they have in `status.results[].metrics`; throughput is that of the plateau, where
-there is one."""
+"""Under the names they have in `status.results[].metrics`; those of the steady part, where there is
+one."""
 MAX_CELLS = 16  # load points remembered of one run
 _MAX_WORD_CHARS = 40
 _MAX_CELL_CHARS = 160
@@ -79,8 +79,7 @@ def _figures_of(cell: str, row: raw.Object) -> CellFigures:
     steady = (
         raw.mapping(row.get("steady")) if row.get("throughputOf") in ("Plateau", "Arrivals") else {}
     )
-    throughputs = {key: value for key, value in steady.items() if key in THROUGHPUTS}
-    metrics = {**raw.mapping(row.get("metrics")), **throughputs}
+    metrics = {**raw.mapping(row.get("metrics")), **steady}
     listed = row.get("uncertain")
     uncertain = listed if isinstance(listed, list) else []
     words = {

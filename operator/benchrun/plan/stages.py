@@ -278,11 +278,8 @@ def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
     """How often, at most, one look may call an objective Met at this cell although it is missed."""
     search = searched(spec).get(cell.workload)
-    return (
-        contract.confirmation_error(search.max_repeats)
-        if search is not None and cell.confirms
-        else contract.ERROR
-    )
+    is_confirmation = search is not None and cell.confirms
+    return contract.CONFIRMATION_ERROR if is_confirmation else contract.ERROR
 
 
 def problem_with(

@@ -274,7 +274,10 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
             f"{spec.repeats}{' that send the same' if is_same else ''}: where all requests are "
             "sent at once"
         )
-        text = f"{told}, no objective can be Met with fewer than {contract.MIN_REPEATS}"
+        text = (
+            f"{told}, fewer than {contract.MIN_REPEATS} decide only a limit that is "
+            f"{contract.FAR:g} times away from every value"
+        )
         remarks.append(warning("spec.repeats", text))
     limits: dict[str, list[str]] = {}
     for objective in spec.objectives:
@@ -288,13 +291,14 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
     field = f"{path}.requests" if workload.requests is not None else f"{path}.durationSeconds"
     remarks.append(warning(field, _sentence(short, counts, repeats)))
     if unmet := ", ".join(name for percentile in short for name in limits.get(percentile, ())):
-        text = f"with so few requests {unmet} can only be Missed or Inconclusive, not Met"
+        text = f"with so few requests {unmet} may stay Inconclusive, unless the limit is far away"
         remarks.append(warning("spec.objectives", text))
     return remarks
 
 
 def _is_open(percentile: str, requests: int) -> bool:
-    return contract.interval_ranks(requests, float(percentile)) is None
+    needed = contract.least_count(float(percentile))
+    return needed is None or requests < needed
 
 
 def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
@@ -318,8 +322,5 @@ def _sentence(short: list[str], counts: Mapping[str, int], repeats: int) -> str:
         if not _is_open(p, fewest) and float(p) < float(short[0])
     ]
     best = f"; up to p{bounded[0]} is bounded" if bounded else ""
-    least = (
-        f"p{percentile} takes at least {needed:,}{a_stage}, if they are independent, and more in "
-        "a queue"
-    )
+    least = f"p{percentile} takes at least {needed:,}{a_stage}, all in the steady part"
     return f"{product} requests {where} are too few to bound {named}: {least}{best}"

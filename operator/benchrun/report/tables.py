@@ -20,9 +20,7 @@ ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a
 Suspect load point."""
-UNCERTAIN_NOTE = (
-    "? too few requests for this percentile: its 95 % interval is open at one end or both"
-)
+UNCERTAIN_NOTE = "? too few requests, or too short a stage, to rely on this percentile"
 BARS = "▁▂▃▄▅▆▇█"
 GAP = " "  # For an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
@@ -243,6 +241,7 @@ def result_rows(
             optional=True,
         ),
         Column("proxy ms", partial(_of_role, role=ROLE_PROXY, name="added_mean_ms"), optional=True),
+        Column("steady part", steady_part, wide=True, optional=True),
         Column("failed", _failed),
         Column("verdict", lambda row: row.verdict),
     )
@@ -265,9 +264,9 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
     """In milliseconds, marked where it is uncertain. The median stands in where the spec does not
     name the 50th percentile."""
     key = f"p{percentile}_{name}_ms"
-    value = result.metrics.get(key)
+    value = result.figure(key)
     if value is None and percentile == "50":
-        value = result.metrics.get(f"median_{name}_ms")
+        value = result.figure(f"median_{name}_ms")
     return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
@@ -325,33 +324,33 @@ def _tokens_a_second(row: api.Result) -> float:
 
 
 def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row a percentile: what was measured, its 95 % interval, and the figure of the steady
-    state."""
+    """Return one row a percentile: what was measured in the steady part, its 95 % interval, and
+    the figure of the whole stage, as `vllm bench serve` has it."""
     rows = tuple(
         (
             result.cell,
             key.removesuffix("_ms"),
-            figure(value, digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
+            figure(result.figure(key), digits=4, unit=UNCERTAIN if key in result.uncertain else ""),
             *(figure(end, digits=4) for end in result.intervals.get(key, (None, None))),
-            figure(result.independent.get(key), digits=6),
-            figure(result.steady.get(key), digits=4),
+            figure(result.metrics.get(key), digits=4),
         )
         for result in status.results
-        for key, value in result.metrics.items()
+        for key in result.steady | result.metrics
         if key in result.intervals or key in result.uncertain
     )
-    return Rows(
-        (
-            "load point",
-            "percentile (ms)",
-            "measured",
-            "at least",
-            "at most",
-            "independent",
-            "steady state",
-        ),
-        rows,
-    )
+    header = ("load point", "percentile (ms)", "measured", "at least", "at most", "whole stage")
+    return Rows(header, rows)
+
+
+def steady_part(result: api.Result | Row) -> str:
+    """Return the steady part that the figures are of: `52 s, 640 of 800`."""
+    if not isinstance(result, api.Result) or not result.has_plateau:
+        return ABSENT
+    seconds, requests = result.steady.get("duration"), result.steady.get("sent")
+    sent = (result.metrics.get("completed") or 0) + (result.metrics.get("failed") or 0)
+    if seconds is None or requests is None:
+        return ABSENT
+    return f"{figure(seconds)} s, {requests:.0f} of {sent:.0f}"
 
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
@@ -361,7 +360,6 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
         Column("load point", lambda row: row[0]),
         Column("objective", lambda row: objective_text(row[1])),
         Column("measured (ms)", lambda row: figure(row[1].measured_milliseconds, digits=4)),
-        Column("independent", lambda row: figure(row[1].independent, digits=6)),
         Column("outcome", lambda row: row[1].outcome),
         Column(REQUESTS, lambda row: figure(row[1].requests_to_decide, digits=2), optional=True),
     )

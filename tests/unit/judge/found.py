@@ -107,6 +107,7 @@ FOUND_BY: dict[Code, StageRecord] = {
 SPEC = spec(
     endpoint={"url": "http://server:8000", "allowCacheReset": True},
     measurement={"percentiles": ["50", "99"], "cachePolicy": "Reset"},
+    validity={"severities": []},
 )
 
 
@@ -123,7 +124,11 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
     load = {"requestRates": ["4"]} | (
         {"maxConcurrency": scene.max_concurrency} if scene.max_concurrency else {}
     )
-    base = SPEC if not scene.servers else spec(endpoint=None, server=SERVER)
+    base = (
+        SPEC
+        if not scene.servers
+        else spec(endpoint=None, server=SERVER, validity={"severities": []})
+    )
     run_spec = base.model_copy(
         update={"workloads": spec(workloads=[workload(load=load)]).workloads}
     )

@@ -100,6 +100,22 @@ def _behind_the_client(*, cores: float) -> StageRecord:
 USERS = cell(axis="concurrency", value="8")
 AT_ONCE = cell(value="inf")
 OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
+
+
+def _evenly_sent(*, slower_at_first: float = 1.0) -> StageRecord:
+    """Return 200 requests, four a second, whose first third takes so many times longer."""
+    e2el = [
+        round(100_000 * (slower_at_first if i < 70 else 1.0)) + i * 619 % 997 for i in range(200)
+    ]
+    columns = requests(
+        start_us=[250_000 * i for i in range(200)],
+        ttft_us=[20_000] * 200,
+        e2el_us=e2el,
+        output_tokens=[11] * 200,
+    )
+    return record(requests=columns, scalars={"duration": 50.0})
+
+
 SCENES: Mapping[Code, Scene] = {
     Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
     Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], planned=USERS),
@@ -122,7 +138,8 @@ SCENES: Mapping[Code, Scene] = {
         [record()], samples=[sample(1000.2 + i / 2, running=50.0) for i in range(20)]
     ),
     Code.WINDOW_TOO_SHORT: Scene([record(scalars={"duration": 5.0})]),
-    Code.TOO_FEW_SAMPLES: Scene([record()]),
+    Code.TOO_FEW_SAMPLES: Scene([_evenly_sent()]),
+    Code.FIRST_PART_DIFFERS: Scene([_evenly_sent(slower_at_first=1.3)]),
     Code.QUEUE_WAIT_HIDDEN: Scene(
         [record(requests=requests(queue_us=(0, 9_000_000)))], max_concurrency=1
     ),

@@ -36,7 +36,7 @@ def stage(
 ) -> StageRecord:
     """A hundred requests at their rate, so many of which took too long, or failed."""
     rate = float(value)
-    ttft = [SLOW] * slow + [FAST] * (100 - slow)
+    ttft = [SLOW if n * slow % 100 < slow else FAST for n in range(100)]
     columns = requests(
         ttft_us=ttft,
         e2el_us=[t + 100_000 for t in ttft],

@@ -5,9 +5,9 @@ import math
 
 import pytest
 from benchrun.measure import (
-    MIN_REQUESTS,
     NoPlateau,
     Plateau,
+    RequestLimits,
     completed_in,
     find_plateau,
     in_flight,
@@ -15,7 +15,7 @@ from benchrun.measure import (
     plateau_metrics,
     sent_in_plateau,
 )
-from benchrun_client.contract import RequestColumns, StageRecord
+from benchrun_client.contract import MIN_REQUESTS, RequestColumns, StageRecord
 from hypothesis import given, strategies as st
 from unit.measure.loads import closed_loop, open_loop
 from unit.measure.records import record, requests
@@ -36,9 +36,9 @@ def between(start_us: int, end_us: int) -> Plateau:
 
 
 def test_a_closed_loop_has_its_users_over_the_latency_whatever_ramp_and_drain_do() -> None:
-    metrics = plateau_metrics(
-        [with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)], ("50", "99")
-    )
+    columns = closed_loop(400, 20, duration_us=lambda i: SECOND, ramp_us=50_000)
+    metrics = plateau_metrics([with_plateau(columns, cap=20)], ("50", "99"))
+    assert metrics["sent"] == 401 - 19 - 20 - 40
     assert metrics["request_throughput"] == pytest.approx(20, rel=0.005)
     assert metrics["output_throughput"] == pytest.approx(220, rel=0.005)
     assert metrics["mean_e2el_ms"] == metrics["p99_e2el_ms"] == 1000
@@ -63,20 +63,23 @@ def test_an_open_loop_below_capacity_completes_what_it_sends() -> None:
 
 def test_an_answer_that_ends_after_the_plateau_keeps_its_latency() -> None:
     stage = with_plateau(
-        open_loop(200, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 199 else 1000),
+        open_loop(400, gap_us=10_000, duration_us=lambda i: SECOND * 9 if i == 350 else 1000),
         rate=100,
     )
+    assert stage[1].end_us < 3_950_000
     assert plateau_metrics([stage], ("100",))["p100_e2el_ms"] == 9000
 
 
 def test_several_stages_are_one_pool() -> None:
-    fast = with_plateau(closed_loop(200, 20, duration_us=lambda i: SECOND), cap=20)
-    slow = with_plateau(closed_loop(200, 20, duration_us=lambda i: 2 * SECOND), cap=20)
+    fast, slow = (
+        with_plateau(closed_loop(200, 20, duration_us=of), cap=20)
+        for of in (lambda i: SECOND, lambda i: 2 * SECOND)
+    )
     one, other, both = (
         plateau_metrics(stages, ("99",)) for stages in ([fast], [slow], [fast, slow])
     )
-    assert (one["completed"], other["completed"], both["completed"]) == (180, 180, 360)
-    assert both["request_throughput"] == pytest.approx(360 / (9 + 18), rel=0.01)
+    assert (one["completed"], other["completed"], both["completed"]) == (121, 121, 242)
+    assert both["request_throughput"] == pytest.approx(242 / (6 + 12), rel=0.01)
     assert (both["mean_e2el_ms"], both["p99_e2el_ms"]) == (1500, 2000)
 
 
@@ -174,12 +177,25 @@ def test_an_answer_completed_at_a_border_belongs_to_the_interval_before_it() -> 
 
 
 def test_the_narrowed_record_holds_the_requests_of_the_plateau_and_no_gaps() -> None:
-    stage, found = with_plateau(closed_loop(60, 20, duration_us=lambda i: SECOND + i), cap=20)
+    stage, found = with_plateau(closed_loop(160, 20, duration_us=lambda i: SECOND + i), cap=20)
     narrowed = sent_in_plateau(stage, found)
-    assert narrowed.requests.start_us == tuple(sorted(stage.requests.start_us[18:]))
-    assert len(narrowed.requests.ok) == 42
+    inside = [at for at in stage.requests.start_us if found.start_us <= at <= found.end_us]
+    assert narrowed.requests.start_us == tuple(sorted(inside))
+    assert 80 <= len(narrowed.requests.ok) == len(found.started) < 160
     assert (narrowed.gaps.us, narrowed.gaps.count) == ((), ())
-    assert len(stage.requests.ok) == 60
+    assert len(stage.requests.ok) == 160
+
+
+def test_goodput_and_the_wait_in_the_client_are_of_the_steady_part_too() -> None:
+    """Every second request of the steady part is late; those before it all are."""
+    columns = open_loop(400, gap_us=10_000, duration_us=lambda i: 1000)
+    late = [i % 2 == 1 or i < 40 for i in range(400)]
+    columns = columns.model_copy(update={"queue_us": tuple(50_000 * each for each in late)})
+    stage = with_plateau(columns, rate=100)
+    metrics = plateau_metrics([stage], ("50",), queued=True, limits=RequestLimits(e2el_ms=10))
+    assert metrics["request_goodput"] == pytest.approx(50, rel=0.01)
+    assert metrics["mean_client_queue_time_ms"] == pytest.approx(25, rel=0.02)
+    assert metrics["sent"] == len(stage[1].started)
 
 
 # Where the plateau of a stage begins and ends, for each kind of load, and when there is none.
@@ -194,42 +210,50 @@ def found(
     return find_plateau(columns, in_flight(columns), request_rate=rate, max_concurrency=cap)
 
 
-def test_a_closed_loop_stands_once_95_percent_of_its_users_wait_and_until_the_last_send() -> None:
-    columns = closed_loop(200, 20, duration_us=lambda i: SECOND_STEADY + 1000 * i)
+def test_a_closed_loop_stands_an_answer_after_95_percent_of_its_users_have_sent() -> None:
+    columns = closed_loop(200, 20, duration_us=lambda i: SECOND_STEADY)
     standing = found(columns, cap=20)
     assert isinstance(standing, Plateau)
-    assert standing.start_us == 18 * 100  # the nineteenth user's first request
-    assert standing.end_us == max(columns.start_us)
-    assert list(standing.started) == list(range(18, 200))
-    assert standing.length_us == standing.end_us - 1800
+    assert standing.start_us == 18 * 100 + SECOND_STEADY  # the nineteenth user's first request
+    assert standing.end_us == max(columns.start_us) - 2 * SECOND_STEADY
+    assert list(standing.started) == list(range(38, 160))
+    assert standing.length_us == standing.end_us - standing.start_us
 
 
 def test_a_closed_loop_that_never_fills_its_cap_stands_where_it_is_fullest() -> None:
     standing = found(closed_loop(200, 10, duration_us=lambda i: SECOND_STEADY), cap=64)
     assert isinstance(standing, Plateau)
-    assert standing.start_us == 9 * 100
+    assert standing.start_us == 9 * 100 + SECOND_STEADY
 
 
-def test_an_open_loop_stands_after_the_mean_latency() -> None:
-    standing = found(open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
+def test_an_open_loop_stands_after_two_mean_latencies_until_two_before_the_end() -> None:
+    standing = found(open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
     assert isinstance(standing, Plateau)
-    assert (standing.start_us, standing.end_us) == (SECOND_STEADY, 2_990_000)
-    assert list(standing.started) == list(range(100, 300))
+    assert (standing.start_us, standing.end_us) == (2 * SECOND_STEADY, 7_990_000)
+    assert list(standing.started) == list(range(200, 800))
 
 
 def test_an_open_loop_of_short_answers_stands_after_a_tenth_of_the_sending() -> None:
     standing = found(open_loop(301, gap_us=10_000, duration_us=lambda i: 5_000), rate=100, cap=8)
     assert isinstance(standing, Plateau)
-    assert (standing.start_us, standing.end_us) == (300_000, 3_000_000)
+    assert (standing.start_us, standing.end_us) == (300_000, 2_990_000)
+
+
+@pytest.mark.parametrize(("seconds", "stands"), [(8.01, True), (7.99, False)])
+def test_at_most_half_of_the_sending_is_left_out(seconds: float, stands: bool) -> None:
+    count = round(seconds * 100) + 1
+    standing = found(open_loop(count, gap_us=10_000, duration_us=lambda i: SECOND_STEADY), rate=100)
+    assert isinstance(standing, Plateau)
+    assert standing.is_steady is stands
 
 
 def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
-    columns = open_loop(300, gap_us=10_000, duration_us=lambda i: SECOND_STEADY if i % 2 else 0)
-    columns = columns.model_copy(update={"ok": tuple(i % 2 for i in range(300))})
+    columns = open_loop(1000, gap_us=10_000, duration_us=lambda i: SECOND_STEADY if i % 2 else 0)
+    columns = columns.model_copy(update={"ok": tuple(i % 2 for i in range(1000))})
     standing = found(columns, rate=100)
     assert isinstance(standing, Plateau)
-    assert standing.start_us == SECOND_STEADY
-    assert len(standing.started) == 200
+    assert standing.start_us == 2 * SECOND_STEADY
+    assert len(standing.started) == 600
 
 
 @pytest.mark.parametrize(
@@ -257,7 +281,7 @@ def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
             id="all users once",
         ),
         pytest.param(
-            NoPlateau.TOO_FEW_REQUESTS,
+            NoPlateau.ANSWERS_OUTLAST_SENDING,
             closed_loop(1, 1, duration_us=lambda i: 5),
             INF,
             1,
@@ -265,13 +289,13 @@ def test_failed_requests_are_sent_too_but_say_nothing_of_the_latency() -> None:
         ),
         pytest.param(
             NoPlateau.TOO_FEW_REQUESTS,
-            open_loop(22, gap_us=1000, duration_us=lambda i: 2500),
+            open_loop(11, gap_us=1000, duration_us=lambda i: 100),
             1000,
             None,
             id="short",
         ),
         pytest.param(
-            NoPlateau.TOO_FEW_REQUESTS,
+            NoPlateau.ANSWERS_OUTLAST_SENDING,
             closed_loop(50, 50, duration_us=lambda i: 0, ramp_us=0),
             INF,
             8,
@@ -322,5 +346,7 @@ def test_any_record_has_a_plateau_of_enough_requests_or_a_reason(
     assert sent == sorted(sent)
     assert len(set(standing.started)) == len(sent) >= MIN_REQUESTS
     assert 0 <= standing.start_us <= sent[0]
-    assert sent[-1] == standing.end_us == max(columns.start_us)
+    assert sent[-1] <= standing.end_us <= max(columns.start_us)
+    sending = max(columns.start_us) - min(columns.start_us)
+    assert standing.length_us >= sending / 2
     assert standing.length_us > 0

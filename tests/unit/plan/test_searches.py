@@ -149,8 +149,8 @@ def test_a_confirmation_is_a_cell_of_its_own_with_a_smaller_error() -> None:
         ("chat/rate=1/confirmation", "1", True),
         ("chat/rate=2", "2", False),
     ]
-    # Three loads may be confirmed, each judged after each of three stages.
-    assert [objective_error(run_spec, cell) for cell in found] == [0.025, 0.025 / 9, 0.025]
+    # Three loads may be confirmed.
+    assert [objective_error(run_spec, cell) for cell in found] == [0.025, 0.025 / 3, 0.025]
 
 
 def test_a_repeat_that_is_missing_between_others_is_still_of_its_cell() -> None:

@@ -199,7 +199,7 @@ def test_remark(case: str) -> None:
             id="rows of any length",
         ),
         pytest.param(
-            {"workloads.0.requests": 368},
+            {"workloads.0.requests": 500},
             Known(),
             "spec.workloads[0].requests",
             id="enough requests",

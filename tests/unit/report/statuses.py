@@ -46,7 +46,6 @@ def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
             "failed": 1.0,
         },
         "intervals": {"p50_ttft_ms": [79.5, 83.25], "p50_tpot_ms": [9.8, 9.9]},
-        "independent": {"p50_ttft_ms": 412},
         "uncertain": ["p99_ttft_ms", "p99_e2el_ms"],
         "steady": {"p50_ttft_ms": 80.0},
         "roles": [

@@ -30,6 +30,7 @@ from benchrun.report.tables import (
     price_text,
     repeat_rows,
     result_rows,
+    steady_part,
     texts_per_prompt,
 )
 from unit.plan.specs import spec_body, workload
@@ -102,7 +103,7 @@ def test_texts_a_second_stand_where_texts_are_packed() -> None:
     )
     at = rows.headers.index("texts/s")
     assert [row[at] for row in rows.rows] == ["138", "-"]
-    assert "texts/s" not in result_rows(status(result())).headers
+    assert "texts/s" not in result_rows(status(result()), wide=True).headers
 
 
 def test_which_workloads_pack_texts() -> None:
@@ -173,14 +174,13 @@ def test_intervals() -> None:
             "measured",
             "at least",
             "at most",
-            "independent",
-            "steady state",
+            "whole stage",
         ),
         (
-            ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "412", "80"),
-            ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "-", "-"),
-            ("chat/concurrency=8", "p50_tpot", "9.87", "9.8", "9.9", "-", "-"),
-            ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "-", "-"),
+            ("chat/concurrency=8", "p50_ttft", "81.23", "79.5", "83.25", "81.23"),
+            ("chat/concurrency=8", "p99_ttft", "118.4?", "-", "-", "118.4"),
+            ("chat/concurrency=8", "p50_tpot", "9.87", "9.8", "9.9", "9.87"),
+            ("chat/concurrency=8", "p99_e2el", "12350?", "-", "-", "12350"),
         ),
     )
 
@@ -204,17 +204,17 @@ def test_a_row_an_objective_and_load_point() -> None:
             result("a/rate=1", axis="rate", objectives=[objective(), missed]), result("b/rate=2")
         )
     )
-    assert rows.headers == ("load point", "objective", "measured (ms)", "independent", "outcome")
+    assert rows.headers == ("load point", "objective", "measured (ms)", "outcome")
     assert rows.rows == (
-        ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "-", "Met"),
-        ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "-", "Missed"),
+        ("a/rate=1", "TTFT p99 at most 500 ms", "123.5", "Met"),
+        ("a/rate=1", "E2EL p99.9 at most 500 ms", "12350", "Missed"),
     )
 
 
 def test_an_unmeasured_value_is_a_dash() -> None:
     unknown = objective(measured_milliseconds=None, outcome="Inconclusive")
     (row,) = objective_rows(status(result(objectives=[unknown]))).rows
-    assert row[2:] == ("-", "-", "Inconclusive")
+    assert row[2:] == ("-", "Inconclusive")
 
 
 def test_what_it_takes_to_decide_an_objective_is_shown_where_it_is_known() -> None:
@@ -345,12 +345,26 @@ def test_intervals_have_four_digits_and_only_percentiles_a_row() -> None:
     row = result(
         metrics={"p99_ttft_ms": 123.456, "mean_ttft_ms": 99.0, "completed": 9.0},
         intervals={"p99_ttft_ms": [101.234, 150.678]},
-        steady={"p99_ttft_ms": 111.119},
+        steady={"p99_ttft_ms": 111.119, "request_throughput": 3.0},
+        throughput_of="Plateau",
         uncertain=[],
     )
-    assert interval_rows(status(row)).rows == (
-        ("chat/concurrency=8", "p99_ttft", "123.5", "101.2", "150.7", "-", "111.1"),
-    )
+    cells = ("chat/concurrency=8", "p99_ttft", "111.1", "101.2", "150.7")
+    assert interval_rows(status(row)).rows == ((*cells, "123.5"),)
+    # Whole stages' latencies are the first that a large status leaves out.
+    cut = row.model_copy(update={"metrics": {"completed": 9.0}})
+    assert interval_rows(status(cut)).rows == ((*cells, "-"),)
+
+
+def test_the_steady_part_is_told_where_the_figures_are_of_it() -> None:
+    steady = {"request_throughput": 3.0, "duration": 52.04, "sent": 64.0}
+    row = result(steady=steady, throughput_of="Plateau")
+    assert steady_part(row) == "52 s, 64 of 100"
+    assert steady_part(result(steady=steady)) == "-"
+    rows = result_rows(status(row, result()), wide=True)
+    assert "steady part" not in result_rows(status(row, result())).headers
+    assert rows.rows[0][rows.headers.index("steady part")] == "52 s, 64 of 100"
+    assert "steady part" not in result_rows(status(result()), wide=True).headers
 
 
 @pytest.mark.parametrize(

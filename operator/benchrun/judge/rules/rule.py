@@ -19,7 +19,7 @@ from benchrun.api import Cell, Code as Code, Objective, RuleSeverity, Severity
 from benchrun.judge.objectives import expected_samples
 from benchrun.judge.stage_facts import ExpectedLoad, StageFacts as StageFacts
 from benchrun.judge.thresholds import Thresholds as Thresholds
-from benchrun.measure import QUEUED_LATENCIES, Pools, Samples, pools_of
+from benchrun.measure import QUEUED_LATENCIES, Plateau, Pools, Samples, pools_of
 
 Evidence = Mapping[str, float | str | None]
 SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to worst.
@@ -80,20 +80,24 @@ class CellContext:
         return pools_of(self.records, QUEUED_LATENCIES) if self.expected.capped else {}
 
     @cached_property
+    def parts(self) -> list[Plateau | None] | None:
+        """The steady part of each stage, None where it has none; None for a load that is never
+        steady, whose stages count whole."""
+        if self.expected.never_steady:
+            return None
+        return [stage.steady_part for stage in self.stages]
+
+    @cached_property
     def samples(self) -> Samples:
-        """The latencies of all requests, failed ones at infinity: those of `pools`, and of
-        `queued`."""
-        return expected_samples(self.records, self.expected)
+        """The latencies of the requests that count, failed ones at infinity."""
+        return expected_samples(self.records, self.expected, parts=self.parts)
 
     @cached_property
     def answered(self) -> Samples:
         """The same without failed requests."""
-        all_answered = all(all(record.requests.ok) for record in self.records)
-        return (
-            self.samples
-            if all_answered
-            else expected_samples(self.records, self.expected, failed=False)
-        )
+        if all(all(record.requests.ok) for record in self.records):
+            return self.samples
+        return expected_samples(self.records, self.expected, parts=self.parts, failed=False)
 
     def summary(self) -> "list[StageSummary]":
         """What the rules of a run need of it."""
@@ -157,6 +161,7 @@ _FIGURES: Mapping[str, str] = {
     "requestsInSystem": "Requests in the system",
     "e2el": "E2EL",
     "tpot": "TPOT",
+    "ttft": "TTFT",
     "queueWaitAndTtft": "Queue wait plus TTFT",
     "meanTtftMs": "Mean TTFT (ms)",
     "meanTpotMs": "Mean TPOT (ms)",

@@ -1,10 +1,9 @@
 """Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
 
-import math
 from collections.abc import Collection
 from statistics import fmean
 
-from benchrun_client.contract import interval, least_count
+from benchrun_client.contract import MIN_ROUNDS, is_bounded, least_count
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import sample_of
@@ -21,31 +20,28 @@ from benchrun.measure import rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Percentiles of the spec, those of its objectives too, without a two-sided 95 % interval: of
-    E2EL, or of an objective's latency. What was not measured has none to miss."""
-    asked = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
-    asked += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
+    """Find percentiles of the spec, those of its objectives too, that too few requests show: of E2EL,
+    or of an objective's latency. Stages without a steady part have a finding of their own."""
+    wanted = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
+    wanted += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
     unbounded = {
         percentile: sample
-        for percentile, sample in asked
-        if sample is not None and sample.count and interval(sample, percentile) is None
+        for percentile, sample in wanted
+        if sample is not None and sample.count and sample.is_steady
+        if not is_bounded(sample, percentile)
     }
     if not unbounded:
         return []
     needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
-    inflation = sample.inflation(neediest)
-    short = inflation is None and sample.count >= needed[neediest]
+    is_short = sample.rounds < MIN_ROUNDS
     evidence: Evidence = {
         "samples": sample.count,
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
-        "percentile": f"{neediest:g}",
-        "needed": None if short else needed[neediest],
-        "independent": math.floor(sample.count / inflation)
-        if inflation is not None and inflation > 1
-        else None,
-        "parts": math.floor(sample.parts) if short else None,
-        "partsNeeded": sample.parts_needed if short else None,
+        "percentile": None if is_short else f"{neediest:g}",
+        "needed": None if is_short else needed[neediest],
+        "rounds": rounded(sample.rounds) if is_short else None,
+        "roundsNeeded": MIN_ROUNDS if is_short else None,
     }
     evidence = {key: value for key, value in evidence.items() if value is not None}
     times_too_few = needed[neediest] / sample.count
@@ -107,13 +103,11 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
-        (
-            340,
-            Code.TOO_FEW_SAMPLES,
-        ): "No 95 % interval for percentile {percentiles}: {samples} requests[, worth "
-        "{independent} independent ones][; p{percentile} needs {needed}][; the stage is too "
-        "short: {parts} of {partsNeeded} "
-        "cycles of its queue (or pairs of rounds of its users)].",
+        (340, Code.TOO_FEW_SAMPLES): (
+            "Percentile {percentiles} can't be relied on: {samples} requests in the steady part"
+            "[; p{percentile} needs {needed}][, {rounds} rounds of all requests in flight (needed: "
+            "{roundsNeeded})]."
+        ),
         (
             290,
             Code.REPEATS_DISAGREE,

@@ -3,8 +3,11 @@ drift from repeat to repeat."""
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import NamedTuple
+
+from benchrun_client.contract import MIN_REQUESTS
 
 from benchrun.judge.rules.rule import (
     Code,
@@ -20,10 +23,12 @@ from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     Distribution,
+    NoPlateau,
+    Plateau,
     batches,
     completed_in,
     groups_p_value,
-    plateau,
+    request_figures,
     rounded,
     significance,
 )
@@ -48,13 +53,13 @@ def not_steady_state(stage: StageFacts) -> Found:
     ):
         return []
     where = stage.plateau
-    if where is plateau.NoPlateau.ANSWERS_OUTLAST_SENDING:
+    if where is NoPlateau.ANSWERS_OUTLAST_SENDING:
         return _growing_queue(stage)
-    if isinstance(where, plateau.NoPlateau):
+    if isinstance(where, NoPlateau):
         return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
     if expected.closed_loop:
         return _latencies(stage, where)
-    arriving = plateau.Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
+    arriving = Plateau(where.start_us, min(where.end_us, max(stage.due_us)), where.started)
     # Whether the number of requests in the system could have come to rest, even where some answers
     # are long.
     is_long = arriving.length_us * len(stage.e2el_us) >= MIN_ANSWER_TIMES * sum(stage.e2el_us)
@@ -66,7 +71,7 @@ def not_steady_state(stage: StageFacts) -> Found:
     return _standstill(stage) if is_long and not found else found
 
 
-def _open_loop(stage: StageFacts, where: plateau.Plateau) -> Found:
+def _open_loop(stage: StageFacts, where: Plateau) -> Found:
     thresholds = stage.thresholds
     in_system = stage.demand.means(where.start_us, where.end_us, parts=batches.BATCHES)
     moved = _moved(stage, "requestsInSystem", in_system, thresholds.steady_change_percent)
@@ -84,7 +89,7 @@ def _open_loop(stage: StageFacts, where: plateau.Plateau) -> Found:
     return [_finding(stage, moved, rates, BEYOND_CAPACITY if short else None)]
 
 
-def _latencies(stage: StageFacts, where: plateau.Plateau) -> Found:
+def _latencies(stage: StageFacts, where: Plateau) -> Found:
     rows, thresholds = stage.requests, stage.thresholds
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
@@ -183,6 +188,52 @@ def _finding(
     )
 
 
+def first_part_differs(stage: StageFacts) -> Found:
+    """Find that the first quarter of the steady part differs from the rest in a mean latency, by
+    more than a threshold and more than noise: what was left out at the begin did not suffice, or
+    the server changed."""
+    where = stage.steady_part
+    if where is None:
+        return []
+    found = [
+        finding
+        for figure in ("ttft", "tpot", "e2el")
+        if (finding := _first_part(stage, where, figure)) is not None
+    ]
+    return [max(found, key=lambda finding: finding.weight)] if found else []
+
+
+FIRST_PARTS = batches.BATCHES // 4
+
+
+def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding | None:
+    every = request_figures.request_values(stage.requests, figure)
+    values = request_figures.known(every[position] for position in where.started)
+    means = batches.batch_means(values)
+    if len(means) < batches.BATCHES:
+        return None
+    first, rest = means[:FIRST_PARTS], means[FIRST_PARTS:]
+    before, after = significance.mean_of(rest), significance.mean_of(first)
+    residuals = [[mean - fmean(part) for mean in part] for part in (first, rest)]
+    inflation = batches.variance_inflation(residuals, fitted=1)
+    contrast = significance.welch(before, after)
+    contrast = replace(contrast, squared_error=contrast.squared_error * inflation)
+    change = 100 * contrast.estimate / before.estimate if before.estimate else 0.0
+    chance, thresholds = contrast.p_value, stage.thresholds
+    if abs(change) <= thresholds.first_part_percent or chance >= thresholds.chance_of_alarm:
+        return None
+    evidence: Evidence = {
+        "figure": figure,
+        "firstMs": rounded(after.estimate / 1000),
+        "restMs": rounded(before.estimate / 1000),
+        "changePercent": rounded(change),
+        "suspectPercent": thresholds.first_part_percent,
+        "chance": rounded(chance),
+        "suspectChance": thresholds.chance_of_alarm,
+    }
+    return StageFinding(Code.FIRST_PART_DIFFERS, "Suspect", stage.id, evidence, weight=abs(change))
+
+
 def window_too_short(stage: StageFacts) -> Found:
     """Too few requests for those in flight at a time, or too few seconds. In flight are the users
     of a closed loop, and the measured mean of an open one. A round is the time of a mean answer:
@@ -204,9 +255,12 @@ def window_too_short(stage: StageFacts) -> Found:
     needed = max(rounds * concurrency, thresholds.fewest_requests_a_user * users)
     needed = 0.0 if expected.all_at_once else needed
     share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
-    if share >= 1:
+    # Fewer requests than a steady part has are told by the marks of their percentiles.
+    is_long = requests >= MIN_REQUESTS and not expected.never_steady
+    has_none = is_long and stage.steady_part is None
+    if share >= 1 and not has_none:
         return []
-    evidence = {
+    evidence: Evidence = {
         "requests": requests,
         "concurrency": rounded(concurrency),
         "neededRequests": rounded(needed),
@@ -214,7 +268,14 @@ def window_too_short(stage: StageFacts) -> Found:
         "neededSeconds": thresholds.window_seconds,
         "meanE2elSeconds": rounded(round_seconds),
     }
+    if has_none:
+        evidence = {**evidence, "noSteadyPart": _why_none(stage)}
     return [StageFinding(Code.WINDOW_TOO_SHORT, "Suspect", stage.id, evidence, weight=1 - share)]
+
+
+def _why_none(stage: StageFacts) -> str:
+    where = stage.plateau
+    return where.value if isinstance(where, NoPlateau) else "answers are long for the sending"
 
 
 def drift(run: RunContext) -> Found:
@@ -283,7 +344,7 @@ def _drifting(
 
 
 RULES = Rules(
-    of_stages={300: window_too_short, 310: not_steady_state},
+    of_stages={300: window_too_short, 305: first_part_differs, 310: not_steady_state},
     of_runs=(drift,),
     sentences={
         (
@@ -299,7 +360,11 @@ RULES = Rules(
             330,
             Code.WINDOW_TOO_SHORT,
         ): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
-        "{neededRequests} requests and {neededSeconds} s).",
+        "{neededRequests} requests and {neededSeconds} s)[; it has no steady part: {noSteadyPart}].",
+        (275, Code.FIRST_PART_DIFFERS): (
+            "Mean {figure} is {firstMs} ms in the first quarter of the steady part and {restMs} ms in "
+            "the rest: {changePercent} % (threshold {suspectPercent} %)."
+        ),
         (
             280,
             Code.DRIFT,

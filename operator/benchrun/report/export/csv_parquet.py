@@ -55,7 +55,7 @@ def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
         steady | tokens_per_joule(stage.gpus, stage.servers) | costs(throughputs, run.status.cost)
     )
     spent |= token_costs([stage.record], run.spec.cost)
-    uncertain = intervals(formats.samples(stage, queued=queued), percentiles).uncertain
+    uncertain = intervals(formats.samples(stage, queued=queued), percentiles, metrics).uncertain
     return _StageRow(run, stage, {**metrics, **spent}, uncertain, api.answering(stage.servers))
 
 

@@ -168,8 +168,14 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """The same latencies of one stage as samples; `queued`: those with the wait in the client's
     queue, too."""
     of, shown = stage.expected, pools(stage)
+    parts = None if of.never_steady else [StageFacts(stage.record, of).steady_part]
     found = measure.latency_samples(
-        [stage.record], users=of.users, at_once=of.all_at_once, queued=queued, failed=False
+        [stage.record],
+        users=of.users,
+        at_once=of.all_at_once,
+        queued=queued,
+        failed=False,
+        parts=parts,
     )
     return {
         name: sample

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import compress
 
 import yaml
-from benchrun_client.contract import RandomData, StageRecord, interval
+from benchrun_client.contract import RandomData, StageRecord, is_bounded
 
 from benchrun.api import RoleFigures
 from benchrun.judge.result_row import gpus_of
@@ -72,14 +72,12 @@ def requests(record: StageRecord) -> Json:
 
 
 def latency(pools: Pools, samples: Samples) -> Json:
-    """A percentile that too few independent requests bound is left out: the format has no mark for
+    """A percentile that too few requests bound is left out: the format has no mark for
     it."""
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
-        bounded = {
-            key: p for key, p in _PERCENTILES.items() if interval(samples[name], p) is not None
-        }
+        bounded = {key: p for key, p in _PERCENTILES.items() if is_bounded(samples[name], p)}
         found[field] = _statistics(pool, units, bounded, scale=seconds)
     return found
 

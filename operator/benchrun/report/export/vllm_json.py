@@ -72,12 +72,17 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         "benchrun_stage": stage.id,
         "benchrun_verdict": stage.verdict,
         "benchrun_findings": ",".join(stage.findings),
-        "benchrun_uncertain": ",".join(
-            intervals(formats.samples(stage), run.spec.measurement.percentiles).uncertain
-        ),
+        "benchrun_uncertain": ",".join(_uncertain(run, stage)),
         "request_rate": "inf",
         **formats.engine_figures(stage),
     }
+
+
+def _uncertain(run: formats.ExportedRun, stage: formats.ExportedStage) -> list[str]:
+    """Return the percentiles that have no interval."""
+    figures = formats.engine_figures(stage)
+    percentiles = run.spec.measurement.percentiles
+    return intervals(formats.samples(stage), percentiles, figures).uncertain
 
 
 def _seconds(micros: Iterable[int], answered: Iterable[int]) -> list[float | None]:

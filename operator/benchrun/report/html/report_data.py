@@ -35,7 +35,7 @@ AXIS_UNITS: Mapping[Axis, str] = {
     "batch": "requests a batch",
 }
 """Of the loads, as they follow a number."""
-FIELDS = frozenset({"results[].metrics", "results[].intervals", "results[].objectives"})
+FIELDS = frozenset(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives"))
 """Fields that `restored` recomputes, by their names in `truncated`."""
 AXIS_TITLES: Mapping[Axis, str] = {
     "rate": "requests/s offered",
@@ -124,7 +124,7 @@ def _restored(run: Reported, row: Result) -> Result:
     update = {
         "metrics": whole.metrics | row.metrics,
         "intervals": whole.intervals | row.intervals,
-        "independent": whole.independent | row.independent,
+        "steady": whole.steady | row.steady,
         "uncertain": whole.uncertain,
         "objectives": whole.objectives
         if row.verdict in TRUSTED

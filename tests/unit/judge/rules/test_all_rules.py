@@ -140,6 +140,7 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
         (Below("requests", "neededRequests"), Below("seconds", "neededSeconds")),
     ),
     Code.TOO_FEW_SAMPLES: ((Below("samples", "needed"),),),
+    Code.FIRST_PART_DIFFERS: ((Above("changePercent", "suspectPercent"),),),
     Code.CHUNKS_ARE_NOT_TOKENS: ((Below("chunksPerToken", "noteBelow"),),),
     Code.QUEUE_WAIT_HIDDEN: (
         (Above("p99QueueWaitMs", "lineMs"), Above("meanQueueWaitMs", "lineMs")),

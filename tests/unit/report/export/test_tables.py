@@ -13,6 +13,7 @@ from benchrun.measure import LATENCIES
 from benchrun.report.export.csv_parquet import request_table, stage_table
 from benchrun.report.export.encoders import Value, as_csv
 from benchrun.report.export.formats import ExportedRun
+from unit.measure.loads import closed_loop
 from unit.report.export.runs import (
     CAPPED,
     CELLS,
@@ -146,7 +147,8 @@ def test_power_is_that_of_all_roles_and_not_known_where_one_does_not_tell() -> N
 
 def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
     priced = status().model_copy(update={"cost": CostStatus(currency="EUR", per_hour=3600.0)})
-    found = stages(run(of_status=priced))
+    steady = measured(CHAT, requests=closed_loop(200, 4, duration_us=lambda i: 100_000))
+    found = stages(run(steady, measured(FIRST), of_status=priced))
     for stage_id, throughput in ((CHAT, "steady_{}_throughput"), (FIRST, "{}_throughput")):
         stage = found[stage_id]
         assert (stage["currency"], stage["cost_per_hour"]) == ("EUR", 3600.0)

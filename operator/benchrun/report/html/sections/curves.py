@@ -68,7 +68,7 @@ def _point(run: Reported, row: Result) -> CurvePoint | None:
     """Of a load point whose numbers are not Invalid. Under a rate with a cap, a response begins
     when the request was due."""
     queued = f"mean_{QUEUED_E2EL}_ms" in row.metrics
-    mean_ms = row.metrics.get(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
+    mean_ms = row.figure(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
     throughput = row.figure("request_throughput")
     if row.verdict == "Invalid" or mean_ms is None or throughput is None:
         return None
@@ -124,8 +124,14 @@ def _levels(row: Result, latency: str) -> "list[LoadValue]":
     return [
         _load_value(row, line, value, row.intervals.get(interval))
         for line, key, interval in keys
-        if (value := row.metrics.get(key, row.metrics.get(interval))) is not None
+        if (value := _level(row, key, interval)) is not None
     ]
+
+
+def _level(row: Result, *keys: str) -> float | None:
+    """Return the first of these figures that the row has."""
+    found = (row.figure(key) for key in keys)
+    return next((value for value in found if value is not None), None)
 
 
 def _load_value(

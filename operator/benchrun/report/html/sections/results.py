@@ -17,7 +17,7 @@ def results_section(run: html.Reported) -> html.Section:
     texts = tables.texts_per_prompt(run.declared.spec)
     rows = tables.result_rows(status, texts_per_prompt=texts, wide=True)
     intervals = html.Table(
-        "95 % intervals, and the figure of the steady state", tables.interval_rows(status)
+        "95 % intervals, and the figure of the whole stage", tables.interval_rows(status)
     )
     parts = "; ".join(f"{cut.included} of {cut.total} {cut.field}" for cut in status.truncated)
     return html.section(

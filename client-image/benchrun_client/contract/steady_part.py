@@ -1,5 +1,5 @@
-"""The plateau of a stage: how many requests were under way, and where the load stands at its
-target."""
+"""The steady part of a stage: how many requests were under way, and where the load stands at its
+target. Pure."""
 
 import math
 from bisect import bisect_right
@@ -9,7 +9,7 @@ from enum import StrEnum
 from itertools import accumulate, compress, pairwise
 from operator import add, mul, sub
 
-from benchrun_client.contract import RequestColumns
+from benchrun_client.contract.record import RequestColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,20 +84,27 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     )
 
 
-# The plateau: from where the load stands at its target until the last request is sent.
+# The steady part (plateau): what every figure of a load point is of. It leaves out
 #
-# Before it the load still rises, after it the load drains, and both make figures of a short stage
-# too good or too bad. When a load stands depends on what keeps it up:
+#     the begin    of a closed loop until nearly all users have sent, and one mean E2EL more, in
+#                  which the first wave is answered; of an open loop until two mean E2ELs, or a tenth
+#                  of the sending, are over
+#     the end      the last two mean E2ELs before the last send: later requests run beside too few
 #
-#     a cap alone       the first instant with 95 % of the cap in flight, or with the most there ever were
-#     a rate            once the first requests could have been answered, and the first tenth of the sending is over
-#     neither           all at once, or as recorded: nothing ever stands, there is no plateau
+# Requests count that are *sent* in between, however late their answer. At most half of the sending
+# is left out: where more had to be, there is no steady part, and no other part stands for it; the
+# throughput alone is of the time in which the load pressed fully. A load
+# sent at once, a recorded one, and whole batches never stand: there the load is the whole stage.
 
-MIN_REQUESTS = 20  # Fewer sent within it do not show a level.
-REACHED_SHARE = (
-    0.95  # Of the cap: by the time the last users send, the first may have their answers.
-)
+MIN_REQUESTS = 10  # Fewer sent within it do not show a level.
+REACHED_SHARE = 0.95
+"""Of the cap: by the time the last users send, the first may have their answers."""
 SKIPPED_SHARE = 0.1  # Of the sending time, at least, under a rate.
+FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
+WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
+DRAIN_ANSWER_TIMES = 2.0
+"""Mean E2ELs before the last send: requests sent later run beside too few, the longest most."""
+MAX_LEFT_OUT = 0.5  # Of the time of sending.
 
 
 class NoPlateau(StrEnum):
@@ -119,6 +126,9 @@ class Plateau:
     start_us: int
     end_us: int
     started: Sequence[int]  # Positions in the record's columns, in order of sending.
+    is_steady: bool = True
+    """False: answers take too long for a steady part. It is the time of the load's full pressure,
+    which shows the throughput; latencies of it mean nothing."""
 
     @property
     def length_us(self) -> int:
@@ -133,28 +143,35 @@ def find_plateau(
     request_rate: float,
     max_concurrency: float | None,
 ) -> Plateau | NoPlateau:
-    """Find it. `request_rate` is infinite where only the cap limits: of users that think,
-    `max_concurrency` is how many are in flight on average. `flight` counts requests from their
-    sending."""
+    """Return the steady part, or why there is none.
+
+    `request_rate` is infinite where only the cap limits: of users that think, `max_concurrency` is
+    how many are in flight on average. `flight` counts requests from their sending.
+    """
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
     first, last = min(requests.start_us), max(requests.start_us)
+    answers = list(compress(requests.e2el_us, requests.ok))
+    answer_us = sum(answers) / len(answers) if answers else 0.0
     if math.isfinite(request_rate):
-        answers = list(compress(requests.e2el_us, requests.ok))
-        mean = sum(answers) / len(answers) if answers else 0.0
-        start = first + math.ceil(max(mean, SKIPPED_SHARE * (last - first)))
-        if start >= last:
-            return NoPlateau.ANSWERS_OUTLAST_SENDING
+        fill_us = max(FILL_ANSWER_TIMES * answer_us, SKIPPED_SHARE * (last - first))
+        start = first + math.ceil(fill_us)
     elif max_concurrency is not None:
-        start = max(
-            0, flight.first_reaching(min(REACHED_SHARE * max_concurrency, flight.maximum())) or 0
-        )
+        level = min(REACHED_SHARE * max_concurrency, flight.maximum())
+        sent_by_all = max(0, flight.first_reaching(level) or 0)
+        start = sent_by_all + math.ceil(WAVE_ANSWER_TIMES * answer_us)
     else:
         return NoPlateau.ALL_AT_ONCE
+    end = last - math.ceil(DRAIN_ANSWER_TIMES * answer_us)
+    is_steady = end - start >= (1 - MAX_LEFT_OUT) * (last - first) and start < end
+    if not is_steady:
+        start, end = start - math.ceil(answer_us), last
+    if start >= end:
+        return NoPlateau.ANSWERS_OUTLAST_SENDING
     # Columns are in order of sending but for requests of the same moment; the sort then costs
     # nothing.
-    started = [i for i, sent in enumerate(requests.start_us) if start <= sent <= last]
+    started = [i for i, sent in enumerate(requests.start_us) if start <= sent <= end]
     started.sort(key=requests.start_us.__getitem__)
-    if len(started) < MIN_REQUESTS or start >= last:
+    if len(started) < MIN_REQUESTS:
         return NoPlateau.TOO_FEW_REQUESTS
-    return Plateau(start, last, started)
+    return Plateau(start, end, started, is_steady)
