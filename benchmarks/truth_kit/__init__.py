@@ -2,5 +2,5 @@
 logged.
 
 `processes` starts servers and clients, `lab` measures an experiment as the operator would and
-judges it, `mistakes` and `clean` say what to measure, `timing` holds the figures against the truth,
-`pairs` compares fresh servers."""
+judges it, `mistakes`, `doses` and `clean` say what to measure, `timing` reads the truth out of the
+log, `paired` takes turns with vLLM's own client, `pairs` compares fresh servers."""

@@ -10,9 +10,8 @@ from truth_kit.mistakes import open_loop, users
 
 STAGE_SECONDS = 10.5
 CELLS_A_RUN = 5
-REPEATS, QUEUE_REPEATS = 5, 3
+REPEATS, QUEUE_REPEATS = 3, 2
 _TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
-_FAST = ("--sim-ttft-ms=8", "--sim-ttft-ms=20")
 _RATES, _USERS, _TOKENS = ("4", "10", "20", "30"), (1, 4, 12, 24), (8, 24, 48)
 MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 36, 1200
 """Of a load point: five clients and their servers share two cores. What one client carries with a
@@ -41,11 +40,6 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
 def clean_stages(run: Experiment) -> int:
     """That it has."""
     return CELLS_A_RUN * run.repeats
-
-
-def is_fast(run: Experiment) -> bool:
-    """Whether its TTFT is so short that waiting for a core is a part of it."""
-    return any(flag in _FAST for flag in run.servers[0])
 
 
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:

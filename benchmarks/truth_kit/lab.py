@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from random import Random
-from typing import Any, Self
+from typing import Any
 
 import httpx
 from benchrun.api import MAX_COMPILATIONS, BenchmarkRunSpec, CompiledKernels, ServerStatus, Severity
@@ -88,6 +88,8 @@ class Experiment:
     """Once it measures, the client runs before all processes of ordinary priority, as if it had a
     core to itself; likewise the servers."""
     servers_ahead: bool = False
+    threads_ahead: bool = False
+    """So does whatever they start, threads included."""
     traffic: str = ""
     """Experiments with the same word send the same prompts at the same instants; without any, each
     has its own."""
@@ -136,20 +138,21 @@ class Outcome:
         servers = [ServerStatus(role="server", compilations=known)]
         return results(kept, self.records, self.samples, spec=self.spec, servers=servers)
 
-    def only(self, kept: Callable[[StageRecord], bool]) -> Self:
-        """As if the other stages had not been planned."""
-        return replace(self, records=tuple(filter(kept, self.records)))
-
 
 class Failed(RuntimeError):
     """The client gave up; the text is its own."""
 
 
 async def measure_all(
-    experiments: Sequence[Experiment], *, lanes: int, say: Callable[[str], None]
+    experiments: Sequence[Experiment],
+    *,
+    lanes: int,
+    say: Callable[[str], None],
+    as_listed: bool = False,
 ) -> AsyncIterator[tuple[Experiment, Outcome]]:
     """Run them, so many at a time; in the order in which they end. One that fails is told and left
-    out."""
+    out. `as_listed`: neighbours in the list are run in the same minute; otherwise the longest begin
+    first."""
     lane = asyncio.Semaphore(lanes)
 
     async def one(experiment: Experiment) -> tuple[Experiment, Outcome | Failed]:
@@ -162,9 +165,8 @@ async def measure_all(
     # Those of one kind lie side by side, and would all want the same at once.
     mixed = Random(1).sample(experiments, len(experiments))
     longest_first = sorted(mixed, key=lambda experiment: -experiment.about_seconds)
-    for ended in asyncio.as_completed(
-        [asyncio.create_task(one(experiment)) for experiment in longest_first]
-    ):
+    order = experiments if as_listed else longest_first
+    for ended in asyncio.as_completed([asyncio.create_task(one(each)) for each in order]):
         experiment, outcome = await ended
         if isinstance(outcome, Failed):
             say(f"{experiment.name}: {outcome}")
@@ -193,11 +195,29 @@ async def measure(experiment: Experiment) -> Outcome:
                 stack, experiment, _plan(experiment, spec, servers), servers, folder
             )
         # Read once the servers have ended: they write their log when they have time.
-        truth = tuple(line for each in servers for line in _log(each))
+        truth = tuple(line for each in servers for line in read_log(each))
     compilations = tuple(at for each in servers for at in each.compilations)
     return Outcome(
         spec, tuple(records), tuple(samples), compilations, truth, time.monotonic() - began
     )
+
+
+async def measure_at(experiment: Experiment, at: Server) -> Outcome:
+    """Run an experiment against a server that is there already and goes on. The outcome has no
+    truth: the log is whole once the server has ended. Raises Failed."""
+    began = time.monotonic()
+    spec = experiment.spec(at.url)
+    with tempfile.TemporaryDirectory(prefix="truth-") as folder:
+        async with AsyncExitStack() as stack:
+            records, samples = await _measure(
+                stack, experiment, _plan(experiment, spec, [at]), [at], Path(folder)
+            )
+    return Outcome(spec, tuple(records), tuple(samples), (), (), time.monotonic() - began)
+
+
+def stage_seeds(experiment: Experiment, at: Server) -> Sequence[int]:
+    """Return the seed of each stage of an experiment, in the order in which they are sent."""
+    return [stage.seed for stage in _plan(experiment, experiment.spec(at.url), [at]).stages]
 
 
 async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
@@ -249,7 +269,7 @@ async def _measure(
         if group is not None:
             (group / "cgroup.procs").write_text(str(process.pid))
         for each in ahead:
-            run_ahead(each)
+            run_ahead(each, with_threads=experiment.threads_ahead)
         stack.enter_context(neighbours(experiment.neighbours))
 
     samples: list[Sample] = []
@@ -350,7 +370,8 @@ async def _scrape(http: httpx.AsyncClient, of: Server, pod: str, samples: list[S
             continue
 
 
-def _log(of: Server) -> list[dict[str, Any]]:
+def read_log(of: Server) -> list[dict[str, Any]]:
+    """Return the lines of a simulated server's own log; none where it has no log."""
     if not of.truth.exists():
         return []
     return [json.loads(line) for line in of.truth.read_text().splitlines() if line.startswith("{")]

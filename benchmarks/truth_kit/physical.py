@@ -6,6 +6,7 @@ network namespace of its own."""
 
 import asyncio
 import ctypes
+import errno
 import os
 import signal
 import struct
@@ -149,15 +150,19 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
         process.send_signal(signal.SIGCONT)
 
 
-def run_ahead(process: Process) -> None:
+def run_ahead(process: Process, *, with_threads: bool = False) -> None:
     """Before all processes of usual niceness, and woken at once though others that run ahead
     compute, as a client does between stages: by slices of 0.1 ms (Linux 6.12). What it starts does
-    not."""
+    not, unless `with_threads`."""
     # struct sched_attr: size, policy, flags, niceness, priority, runtime, deadline, period;
     # sched_setattr(2).
-    attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, RESET_ON_FORK, -20, 0, SLICE_NS, 0, 0)
-    if _LIBC.syscall(SCHED_SETATTR[os.uname().machine], process.pid, attributes, 0):
-        raise OSError(ctypes.get_errno(), "sched_setattr")
+    flags = 0 if with_threads else RESET_ON_FORK
+    attributes = struct.pack("IIQiIQQQ", 48, os.SCHED_OTHER, flags, -20, 0, SLICE_NS, 0, 0)
+    threads = [int(each.name) for each in Path(f"/proc/{process.pid}/task").iterdir()]
+    for thread in threads if with_threads else [process.pid]:
+        failed = _LIBC.syscall(SCHED_SETATTR[os.uname().machine], thread, attributes, 0)
+        if failed and ctypes.get_errno() != errno.ESRCH:  # A thread may end at any time.
+            raise OSError(ctypes.get_errno(), "sched_setattr")
 
 
 @asynccontextmanager

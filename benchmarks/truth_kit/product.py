@@ -4,11 +4,12 @@ compared, what a design could find.
 Only public functions that a run uses as well; a change of the product's interface is followed here
 and nowhere else."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
-from _records import columns, gap_counts, server_edge, stage_record
+from _records import columns, server_edge, stage_record
 from benchrun import measure
 from benchrun.api import (
     KEYS,
@@ -22,18 +23,16 @@ from benchrun.api import (
 from benchrun.judge.comparison.comparability import MeasuredRun
 from benchrun.judge.comparison.compare import Compared, compare
 from benchrun.judge.results import results
-from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells
-from benchrun_client.contract import ClientFigures, StageRecord
+from benchrun_client.contract import ClientFigures, GapCounts, StageRecord
 
-from truth_kit.queues import PERCENTS, Request
+from truth_kit.batching import Answer
 
 ENDED = "2026-01-01T00:00:00Z"
-SECONDS_A_SERVICE = 2.0
-"""The mean service time of a simulated queue: long, for a limit is in whole milliseconds."""
-PREFILL_SHARE = 0.1
-"""Of a service, until the first token."""
 BEGAN_US = 1_800_000_000_000_000
+ComparedLatency = Literal["TTFT", "TPOT", "E2EL"]
+PERCENTS = (50, 90, 95, 99)
+PROMPT_TOKENS = 512
 NEVER_COMPILED = ServerStatus(role="server", compilations=CompiledKernels(count=0))
 
 
@@ -54,57 +53,57 @@ def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
     return BenchmarkRunSpec.model_validate(values | changes)
 
 
-def judged_stage(
-    requests: Sequence[Request],
+def judged_answers(
+    stages: Sequence[Sequence[Answer]],
     *,
-    limits: Sequence[tuple[int, float]],
-    rate: float = 0.0,
+    limits: Sequence[tuple[ComparedLatency, int, int]] = (),
+    rate: float | None = None,
     users: int | None = None,
 ) -> Result:
-    """The row of one stage: of an open loop, whose `rate` is in requests a mean service time, or of
-    so many users. `limits` are percentiles of the time in the system with the value, in mean
-    service times, that each must keep."""
+    """Return the row of a load point with these repeats: at a rate in requests a second, or of so
+    many users. `limits` are objectives: latency, percentile and milliseconds."""
     objectives = [
-        {
-            "metric": "E2EL",
-            "percentile": str(percent),
-            "maxMilliseconds": round(1000 * SECONDS_A_SERVICE * limit),
-        }
-        for percent, limit in limits
+        {"metric": metric, "percentile": str(percent), "maxMilliseconds": limit_ms}
+        for metric, percent, limit_ms in limits
     ]
-    load: Mapping[str, Any] = {"requestRates": [f"{rate / SECONDS_A_SERVICE:.6g}"]}
-    if users is not None:
-        load = {"concurrencies": [users]}
+    load: Mapping[str, Any] = {"concurrencies": [users]}
+    if rate is not None:
+        load = {"requestRates": [f"{rate:.6g}"]}
     workload = {
         "name": "w",
-        "dataset": {"random": {"inputTokens": 64, "outputTokens": 2}},
+        "dataset": {"random": {"inputTokens": PROMPT_TOKENS, "outputTokens": 128}},
         "load": load,
     }
     spec = fresh_spec(
-        workloads=[{**workload, "requests": len(requests)}],
+        workloads=[{**workload, "requests": len(stages[0])}],
         objectives=objectives,
+        repeats=len(stages),
         measurement={"percentiles": list(map(str, PERCENTS)), "warmup": {"none": {}}},
     )
     (cell,) = cells(spec)
-    record = _record(requests, cell.stage_ids[0])
-    return results([cell], [record], _samples(record), spec=spec, servers=[NEVER_COMPILED]).results[
-        0
+    records = [
+        _record(answers, stage_id, number)
+        for number, (answers, stage_id) in enumerate(zip(stages, cell.stage_ids, strict=True))
     ]
+    judged = results([cell], records, [], spec=spec, servers=[NEVER_COMPILED])
+    return judged.results[0]
 
 
-def _record(requests: Sequence[Request], stage_id: str) -> StageRecord:
-    def us(times: float) -> int:
-        return round(1e6 * SECONDS_A_SERVICE * times)
-
-    first = requests[0].sent
+def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRecord:
+    first = min(each.sent for each in answers)
     sent = columns(
-        [us(each.sent - first) for each in requests],
-        [us(each.waited + PREFILL_SHARE * each.served) for each in requests],
-        [us(each.sojourn) for each in requests],
-        tokens=(64, 2),
+        [round(1000 * (each.sent - first)) for each in answers],
+        [round(1000 * each.ttft) for each in answers],
+        [round(1000 * each.e2el) for each in answers],
+        tokens=(PROMPT_TOKENS, 2),
     )
+    tokens = tuple(each.tokens for each in answers)
+    sent = sent.model_copy(update={"output_tokens": tokens, "asked_tokens": tokens})
     ended = max(start + e2el for start, e2el in zip(sent.start_us, sent.e2el_us, strict=True))
-    gaps = gap_counts(e2el - ttft for ttft, e2el in zip(sent.ttft_us, sent.e2el_us, strict=True))
+    gaps = Counter[int]()
+    for each in answers:
+        gaps[round(1000 * each.tpot)] += each.tokens - 1
+    counts = GapCounts(us=tuple(sorted(gaps)), count=tuple(gaps[us] for us in sorted(gaps)))
     wall = ended / 1e6
     client = ClientFigures(
         cpu_seconds=wall / 20,
@@ -115,26 +114,14 @@ def _record(requests: Sequence[Request], stage_id: str) -> StageRecord:
     )
     return stage_record(
         stage_id,
-        0,
+        sequence,
         sent,
-        gaps,
-        server_edge(sent, start_time=1.0),
-        began_us=BEGAN_US,
-        ended_us=BEGAN_US + ended,
+        counts,
+        server_edge(sent, start_time=1.0, generated=1e6 * sequence),
+        began_us=BEGAN_US + sequence * 10**10,
+        ended_us=BEGAN_US + sequence * 10**10 + ended,
         client=client,
     )
-
-
-def _samples(record: StageRecord) -> list[Sample]:
-    """None: a simulated stage has no servers to read, and rules that need them say that they did
-    not check."""
-    return []
-
-
-def interval_ms(row: Result, percent: int) -> tuple[float, float] | None:
-    """The interval of a percentile of E2EL; None where none is given."""
-    found = row.intervals.get(f"p{percent}_e2el_ms")
-    return None if found is None else (found[0], found[1])
 
 
 def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> MeasuredRun:

@@ -14,11 +14,22 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import partial
 from heapq import heapreplace
-from statistics import median
-from typing import NamedTuple
+from statistics import fmean, median
+from typing import Literal, NamedTuple
 
-from benchrun_client.contract import Limit, RandomData, Search, stage_parts
-from benchrun_client.search.bisection import LoadResult, Position, after, first, outcome_of, spelled
+from _records import columns
+from benchrun_client.contract import Limit, RandomData, RequestColumns, Search
+from benchrun_client.search.bisection import (
+    LoadResult,
+    Position,
+    after,
+    first,
+    outcome_of,
+    result_of,
+    spelled,
+)
+
+from truth_kit import batching
 
 SERVICE_MS = 1000.0
 LONG_RUN = 1_000_000
@@ -35,13 +46,21 @@ class Case:
     percentile: float
     requests: int  # Of each stage.
     limit_ms: int
+    kind: Literal["queue", "batching", "constant", "users"] = "queue"
+    """A queue whose E2EL has the limit; a server with continuous batching, or one whose answers are
+    nearly constant, at a rate or with users, whose TTFT has it."""
     drift_percent: float = 0.0
     """From each stage to the next the server takes so much longer for a request; below 0: it gets
     faster."""
 
     @property
     def truth(self) -> float:
-        """Requests a second up to which the limit is kept by the server as it is at first."""
+        """Requests a second, or users, up to which the limit is kept by the server as it is at
+        first."""
+        if self.kind == "batching":
+            return self.rho * batching.CAPACITY
+        if self.kind == "users":
+            return float(self.servers)
         return self.rho * self.servers / SERVICE_MS * 1000
 
     def slower(self, stages: int) -> float:
@@ -52,7 +71,7 @@ class Case:
         """Requests a second up to which the limit is kept by the server as it is after so many
         stages; drifting ones are M/M/k."""
         slower = self.slower(stages)
-        if slower == 1:
+        if slower == 1 or self.kind != "queue":
             return self.truth
         late, limit = 1 - self.percentile / 100, self.limit_ms / SERVICE_MS / slower
         low, high = 0.0, 1.0
@@ -74,11 +93,11 @@ class Shares(NamedTuple):
     none_found_percent: float
     median_below_percent: float
     """How far the median load found is below the truth; where none was found it counts as 0."""
-    median_stages: float
+    mean_stages: float
 
 
 def simulated(
-    case: Case, rate: float, requests: int, chance: random.Random
+    case: Case, rate: float, requests: int, chance: random.Random, *, scatter: float | None = None
 ) -> tuple[list[float], list[float]]:
     """When each request of a stage at this rate (requests a second) began and ended, in
     milliseconds."""
@@ -87,11 +106,12 @@ def simulated(
     begins, ends = [], []
     for _ in range(requests):
         now += chance.expovariate(rate / 1000)
-        service = (
-            chance.expovariate(1.0)
-            if case.sigma is None
-            else chance.lognormvariate(mean_log, case.sigma)
-        )
+        if scatter is not None:
+            service = chance.gauss(1.0, scatter)
+        elif case.sigma is None:
+            service = chance.expovariate(1.0)
+        else:
+            service = chance.lognormvariate(mean_log, case.sigma)
         end = max(now, free[0]) + SERVICE_MS * service
         heapreplace(free, end)
         begins.append(now)
@@ -151,11 +171,13 @@ def case_of(
 def search_of(case: Case, *, max_repeats: int = 3) -> Search:
     """From a tenth of the truth to four times it."""
     probes = 16
-    limit = Limit(metric="E2EL", percentile=f"{case.percentile:g}", max_milliseconds=case.limit_ms)
+    metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
+    is_of_users = case.kind == "users"
+    limit = Limit(metric=metric, percentile=f"{case.percentile:g}", max_milliseconds=case.limit_ms)
     blank: dict[str, object] = {
         "workload": "queue",
-        "axis": "rate",
-        "lowest": spelled(Decimal(f"{case.truth / 10:.4g}")),
+        "axis": "concurrency" if is_of_users else "rate",
+        "lowest": "1" if is_of_users else spelled(Decimal(f"{case.truth / 10:.4g}")),
         "highest": spelled(Decimal(f"{case.truth * 4:.4g}")),
         "tolerance_percent": str(TOLERANCE_PERCENT),
         "max_probes": probes,
@@ -166,6 +188,55 @@ def search_of(case: Case, *, max_repeats: int = 3) -> Search:
         "requests": case.requests,
     }
     return Search.model_validate(blank | {"seeds": (0,) * ((probes + 3) * max_repeats)})
+
+
+Row = tuple[float, float, float]
+"""When a request was sent, its TTFT and its E2EL, in milliseconds."""
+
+
+def stage(case: Case, load: float, slower: float, chance: random.Random) -> list[Row]:
+    """Return a stage at a load, in requests a second or users, which begins with an empty server; a
+    slower server is the same one with time stretched."""
+    if case.kind == "batching":
+        server = batching.Server(case.requests, chance, rate=load)
+        return [(each.sent, each.ttft, each.e2el) for each in server.answers()]
+    if case.kind == "users":
+        return _users(case, int(load), chance)
+    scatter = CONSTANT_SCATTER if case.kind == "constant" else None
+    begins, ends = simulated(case, slower * load, case.requests, chance, scatter=scatter)
+    # The first token comes after a fifth of a nearly constant answer.
+    late = 0.8 * SERVICE_MS if case.kind == "constant" else 0.0
+    rows = zip(begins, ends, strict=True)
+    return [(slower * a, slower * (b - a - late), slower * (b - a)) for a, b in rows]
+
+
+CONSTANT_SCATTER = 0.02
+
+
+def _users(case: Case, users: int, chance: random.Random) -> list[Row]:
+    """Return the requests of users who begin spread over a round."""
+    free = [0.0] * case.servers
+    ready = [SERVICE_MS * number / users for number in range(users)]
+    rows = []
+    for _ in range(case.requests):
+        sent, served = ready[0], SERVICE_MS * chance.gauss(1.0, CONSTANT_SCATTER)
+        begun = max(sent, free[0])
+        heapreplace(free, begun + served)
+        heapreplace(ready, begun + served)
+        rows.append((sent, begun - sent + 0.2 * SERVICE_MS, begun - sent + served))
+    return rows
+
+
+def requests_of(rows: list[Row]) -> RequestColumns:
+    """Return the columns of a record in order of sending."""
+    rows = sorted(rows)
+    first = rows[0][0]
+    return columns(
+        [round(1000 * (sent - first)) for sent, _, _ in rows],
+        [round(1000 * max(ttft, 0.0)) for _, ttft, _ in rows],
+        [round(1000 * e2el) for _, _, e2el in rows],
+        tokens=(1, 2),
+    )
 
 
 class Found(NamedTuple):
@@ -182,15 +253,9 @@ def one_search(case: Case, seed: int) -> Found:
     results: list[LoadResult] = []
     while here is not None:
         chance = random.Random(f"{case}/{seed}/{here.number}/{here.repeat}")
-        # A slower server is the same one with time stretched.
-        slower = case.slower(stages)
-        begins, ends = (
-            [slower * at for at in instants]
-            for instants in simulated(case, slower * float(here.value), case.requests, chance)
-        )
-        times = [1000 * (end - begin) for begin, end in zip(begins, ends, strict=True)]
+        rows = stage(case, float(here.value), case.slower(stages), chance)
         results = results if here.repeat > 1 else []
-        results.append(LoadResult(0, stage_parts(begins, ends), {"E2EL": times}))
+        results.append(result_of(search, here, requests_of(rows)))
         stages += 1
         outcome = outcome_of(search, here, results)
         if here.confirmation and outcome == "Met":
@@ -199,6 +264,31 @@ def one_search(case: Case, seed: int) -> Found:
     return Found(None, stages)
 
 
+def other_case(
+    kind: Literal["batching", "constant", "users"],
+    servers: int,
+    rho: float,
+    percentile: float,
+    requests: int,
+) -> Case:
+    """Return a case of another server, with its limit: the percentile at the load that is to be
+    found, from a long stage; of users a limit that the first who has to wait breaks."""
+    case = Case(servers, None, rho, percentile, requests, 0, kind=kind)
+    if kind == "users":
+        return replace(case, limit_ms=round(0.26 * SERVICE_MS))
+    long = replace(case, requests=LONG_RUN // 4)
+    rows = stage(long, case.truth, 1.0, random.Random(0))
+    times = sorted(ttft for _, ttft, _ in rows[len(rows) // 20 :])
+    return replace(case, limit_ms=round(times[math.ceil(percentile / 100 * len(times)) - 1]))
+
+
+OTHERS: tuple[tuple[Literal["batching", "constant", "users"], int, float, float, int], ...] = (
+    ("batching", 1, 0.7, 90.0, 6000),
+    ("batching", 1, 0.6, 50.0, 4000),
+    ("constant", 8, 0.85, 90.0, 4000),
+    ("users", 8, 1.0, 90.0, 300),
+)
+"""Kind, servers, utilisation, percentile, requests a stage."""
 CASES = (
     (1, None, 0.6, 90.0, 4000),
     (1, None, 0.7, 50.0, 4000),
@@ -213,29 +303,35 @@ DRIFTING = ((1, None, 0.7, 50.0, 2000), (8, None, 0.9, 95.0, 6000))
 """Of the cases those that drift."""
 
 
-def simulated_searches(count: int = 200, *, drifting: int = 40) -> tuple[Shares, Shares]:
-    """So many searches, shared out evenly over the cases, on all cores; and those whose server
-    drifts."""
+def simulated_searches(
+    count: int = 200, *, others: int = 100, drifting: int = 40
+) -> dict[str, Shares]:
+    """Return what came of so many searches, shared out evenly over the cases, on all cores: on
+    queues, on other servers, and on servers that drift."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
-        cases = list(pool.map(case_of, *zip(*CASES, strict=True)))
         still = list(pool.map(case_of, *zip(*DRIFTING, strict=True)))
-        drift = [
-            replace(case, drift_percent=percent) for case in still for percent in DRIFTS_PERCENT
-        ]
-        of_cases = [
-            [
+        groups = {
+            "": (list(pool.map(case_of, *zip(*CASES, strict=True))), count),
+            "others_": (list(pool.map(other_case, *zip(*OTHERS, strict=True))), others),
+            "drifting_": (
+                [replace(case, drift_percent=each) for case in still for each in DRIFTS_PERCENT],
+                drifting,
+            ),
+        }
+        running = {
+            name: [
                 (
                     case,
                     pool.map(partial(one_search, case), range(searches // len(some)), chunksize=5),
                 )
                 for case in some
             ]
-            for some, searches in ((cases, count), (drift, drifting))
-        ]
-        steady, drifted = (
-            shares([(case, each) for case, found in some for each in found]) for some in of_cases
-        )
-    return steady, drifted
+            for name, (some, searches) in groups.items()
+        }
+        return {
+            name: shares([(case, each) for case, found in some for each in found])
+            for name, some in running.items()
+        }
 
 
 def shares(ends: list[tuple[Case, Found]]) -> Shares:
@@ -246,8 +342,8 @@ def shares(ends: list[tuple[Case, Found]]) -> Shares:
     ]
     return Shares(
         searches=len(ends),
-        above_truth_percent=100 * sum(ratio > 1 for ratio in ratios) / len(ends),
+        above_truth_percent=100 * sum(ratio > 1 + 1e-9 for ratio in ratios) / len(ends),
         none_found_percent=100 * sum(found.load is None for _, found in ends) / len(ends),
         median_below_percent=100 * (1 - median(ratios)),
-        median_stages=median(found.stages for _, found in ends),
+        mean_stages=fmean(found.stages for _, found in ends),
     )

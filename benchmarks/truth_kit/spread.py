@@ -14,10 +14,7 @@ Found = TypeVar("Found")
 def spread(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found]:
     """The results in the order of the tasks. `work` is a function of a module."""
     context = get_context("spawn")
-    # Four for one: the processes that keep the cores awake (`machine`) have the same priority.
-    with ProcessPoolExecutor(
-        4 * (os.cpu_count() or 1), mp_context=context, initializer=_idle
-    ) as pool:
+    with ProcessPoolExecutor(mp_context=context, initializer=_idle) as pool:
         yield from pool.map(work, tasks)
 
 

@@ -2,27 +2,27 @@
 
 import asyncio
 import math
+import os
+import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from statistics import fmean
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any, Literal
 
 import pytest
 from benchrun.api import Result
-from benchrun.measure import Plateau, duration_seconds
 from benchrun.plan import cells
-from benchrun_client.contract import StageRecord
-from truth import LIMITS, WORDS, _beyond, _blamed
-from truth_kit import coverage, doses, gates, pairs, product, timing
-from truth_kit.clean import CELLS_A_RUN, clean_runs
-from truth_kit.doses import FAST, MISTAKES, SLOW, Seen
+from truth import LIMITS, WORDS, _beyond
+from truth_kit import batching, certainty, doses, gates, paired, pairs, product, steady, timing
+from truth_kit.clean import CELLS_A_RUN, clean_runs, clean_stages
+from truth_kit.doses import MISTAKES, Seen
 from truth_kit.lab import Experiment, Outcome
-from truth_kit.machine import LONG_IN_ALL_SECONDS, LONG_STOP_SECONDS, LOST_SHARE, Machine
 from truth_kit.mistakes import users
-from truth_kit.physical import delaying
+from truth_kit.physical import delaying, run_ahead
 from truth_kit.processes import free_port
 from truth_kit.queues import (
     CLOSED,
@@ -36,7 +36,7 @@ from truth_kit.queues import (
     simulated,
     stage,
 )
-from unit.measure.records import client, record, requests
+from unit.measure.records import record, requests
 
 CLIENT = next(mistake for mistake in MISTAKES if mistake.cause == "client")
 PATH = next(mistake for mistake in MISTAKES if mistake.cause == "path")
@@ -65,13 +65,46 @@ def test_a_stage_has_the_rate_and_the_mean_time_of_its_queue() -> None:
 
 
 def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
-    requests = stage(MM8, 0.5, 400, Random(2))
-    row = product.judged_stage(requests, rate=4.0, limits=[(50, 1e-3), (50, 1e3)])
+    answers = batching.steady_stage(800, Random(2), rate=3.0)
+    limits: list[tuple[Literal["TTFT", "TPOT", "E2EL"], int, int]] = [
+        ("TTFT", 50, 1),
+        ("TTFT", 50, 100_000),
+    ]
+    row = product.judged_answers([answers], limits=limits, rate=3.0)
     assert row.verdict in ("Valid", "Suspect")
     assert [each.outcome for each in row.objectives] == ["Missed", "Met"]
-    interval = product.interval_ms(row, 50)
-    assert interval is not None
-    assert interval[0] < 2000 * percentile(MM8, 0.5, 50) < interval[1]
+    low, high = row.intervals["p50_ttft_ms"]
+    assert low < 69 < high
+
+
+def test_one_user_of_a_batching_server_waits_for_nobody() -> None:
+    for each in batching.Server(50, Random(1), users=1).answers():
+        # Every step decodes one token of one sequence.
+        assert each.tpot == pytest.approx(batching.BASE_MS + batching.MS_A_SEQUENCE)
+
+
+def test_a_batching_server_beyond_its_capacity_serves_what_it_can() -> None:
+    answers = batching.Server(6000, Random(1), rate=30.0).answers()
+    seconds = max(each.sent + each.e2el for each in answers) / 1000
+    assert 6000 / seconds == pytest.approx(batching.CAPACITY, rel=0.06)
+
+
+def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> None:
+    (server,) = (each for each in certainty.SERVERS if each.name == "constant 1% 8 users")
+    tally, _ = certainty._chunk(certainty._Task(certainty.Setting(server, 50, 1), 0, 5))
+    assert tally["obvious", "e2el", 95] > 0
+    assert tally["undecided obvious", "e2el", 95] == 0
+    assert tally["Met 2.0", "e2el", 50] == tally["Missed 0.5", "e2el", 50] == 5
+
+
+def test_a_stage_that_begins_empty_shows_the_load_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(steady, "TRUTH_REQUESTS", 20_000)
+    setting = steady.Setting(None, 16, 800, 1)
+    ratios, tally = steady._chunk(steady._Task(setting, "", 1, 0))
+    assert tally["Valid"] + tally["Suspect"] == steady.CHUNK
+    assert fmean(ratios["mean_ttft_ms"]) == pytest.approx(1, abs=0.2)
 
 
 @pytest.mark.parametrize("queue", CLOSED, ids=lambda queue: queue.name)
@@ -81,30 +114,6 @@ def test_users_see_the_percentiles_of_a_long_simulation(queue: Any) -> None:
         assert times[len(times) * percent // 100] == pytest.approx(
             percentile(queue, 1.0, percent), rel=0.05
         )
-
-
-def test_users_are_all_under_way_and_judged_as_a_closed_loop() -> None:
-    queue = CLOSED[0]
-    requests = closed_stage(queue, 400, Random(2))
-    assert [each.sent for each in requests[:17]].count(0.0) == queue.users == 16
-    row = product.judged_stage(requests, users=queue.users, limits=[(50, 1e-3), (50, 1e3)])
-    assert (row.axis, row.value) == ("concurrency", "16")
-    assert [each.outcome for each in row.objectives] == ["Missed", "Met"]
-
-
-def test_settings_with_few_intervals_are_counted_for_themselves() -> None:
-    setting = coverage.Setting(0, 0.5, 400)
-    words = {"stages": 100, "Met": 4, "Missed": 2}
-    given = {50: (100, 96), 90: (10, 7), 95: (10, 9), 99: (0, 0)}
-    tally = coverage.Tally(
-        {(word, percent): n for word, n in words.items() for percent in PERCENTS}
-    )
-    for percent, (some, covered) in given.items():
-        tally |= coverage.Tally({("given", percent): some, ("covered", percent): covered})
-    found = coverage._shares({setting: tally})
-    assert (found.coverage, found.sparse_worst, found.sparse_coverage) == (96, 70, 80)
-    assert (found.sparse_settings, found.without_intervals) == (2, 1)
-    assert (found.false_met, found.false_missed, found.intervals_given) == (4, 2, 30)
 
 
 def test_both_sides_differ_by_what_was_put_between_them() -> None:
@@ -125,23 +134,26 @@ def test_both_sides_differ_by_what_was_put_between_them() -> None:
     )
 
 
-def seen(harm: float, verdict: str, *blamed: doses.Cause, **more: Any) -> Seen:
-    return Seen(harm, "mean_ttft_ms", verdict, frozenset(blamed), **({"extra": frozenset()} | more))
+def seen(harm: float, *codes: str, shared: str = "") -> Seen:
+    return Seen(harm, "mean_ttft_ms", frozenset(codes), frozenset({shared} - {""}))
 
 
 @pytest.mark.parametrize(
     ("mistake", "cell", "named"),
     [
-        (CLIENT, seen(20, "Suspect", "client"), "rightly"),
-        (CLIENT, seen(20, "Suspect", "client", "path"), "wrongly"),
-        (CLIENT, seen(20, "Suspect"), "nobody"),
-        (CLIENT, seen(20, "Suspect", unknown=True), "wrongly"),
-        (CLIENT, seen(20, "Valid"), None),
-        (CLIENT, seen(4, "Suspect", "path"), None),
-        (PATH, seen(20, "Suspect", unknown=True), "unknown"),
-        (PATH, seen(20, "Suspect", "path", unknown=True), "rightly"),
-        (SERVER, seen(20, "Invalid"), "rightly"),
-        (SERVER, seen(20, "Invalid", "client"), "wrongly"),
+        (CLIENT, seen(20, "ClientSaturated", "ClientThrottled"), "rightly"),
+        (CLIENT, seen(20, "ClientSaturated", "PathSlow"), "wrongly"),
+        (CLIENT, seen(20, "NotSteadyState"), "nobody"),
+        (CLIENT, seen(20, "ClientServerGap"), "wrongly"),
+        (CLIENT, seen(20), None),
+        (CLIENT, seen(4, "PathSlow"), None),
+        (CLIENT, seen(20, "NotSteadyState", shared="ClientSaturated"), None),
+        (CLIENT, seen(20, "NotSteadyState", shared="PathSlow"), "nobody"),
+        (PATH, seen(20, "ClientSaturated", shared="ClientServerGap"), None),
+        (PATH, seen(20, "ClientServerGap"), "unknown"),
+        (PATH, seen(20, "PathSlow", "ClientServerGap"), "rightly"),
+        (SERVER, seen(20, "NotSteadyState"), "rightly"),
+        (SERVER, seen(20, "NotSteadyState", "ClientSaturated"), "wrongly"),
     ],
 )
 def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | None) -> None:
@@ -150,76 +162,231 @@ def test_each_mistake_is_named(mistake: doses.Mistake, cell: Seen, named: str | 
 
 def test_doses_in_a_few_figures() -> None:
     found = {
-        (CLIENT.name, "slow", 0.5): [seen(4.9, "Valid"), seen(4.9, "Valid", bounded=True)],
-        (CLIENT.name, "slow", 0.3): [seen(9, "Valid"), seen(9, "Suspect", "client")],
-        (CLIENT.name, "fast", 0.1): [
-            seen(50, "Invalid", "client", slowed=True),
-            seen(50, "Invalid", "path", extra=frozenset({"PathSlow", "Drift"})),
-        ],
-        (PATH.name, "fast", 1.0): [
-            seen(0, "Valid", floor_percent=13.0),
-            seen(0, "Suspect", floor_percent=20.0),
-        ],
-        (PATH.name, "fast", 8.0): [seen(90, "Suspect", unknown=True), seen(90, "Suspect")],
-        (SERVER.name, "slow", 1.0): [seen(9, "Invalid"), seen(9, "Invalid", "client")],
+        (CLIENT.name, 0.5): [seen(4.9), seen(4.9)],
+        (CLIENT.name, 0.3): [seen(9), seen(9, "ClientSaturated")],
+        (CLIENT.name, 0.1): [seen(50, "ClientSaturated"), seen(50, "PathSlow", "Drift")],
+        (PATH.name, 8.0): [seen(90, "ClientServerGap"), seen(90, "NotSteadyState")],
+        (CLIENT.name, 0.2): [seen(9, shared="Drift"), seen(4, shared="Drift")],
+        (SERVER.name, 1.0): [seen(9, *SERVER.expected), seen(9, *SERVER.expected, "PathSlow")],
     }
     tally = doses.tally(found, say=lambda _: None)
     assert tally.harmful_unnoticed_percent == 50
-    assert tally.harmful_unnoticed_mean_percent == pytest.approx(100 / 8)
-    assert (tally.harmed, tally.p99_bounded, tally.extra_findings) == (8, 1, 2)
-    assert (tally.within_floor, tally.within_floor_unnoticed) == (2, 1)
-    assert tally.p99_bounded_or_slowed == 2
-    assert tally.named == 5
+    assert tally.harmful_unnoticed_mean_percent == pytest.approx(100 / 9)
+    assert (tally.harmed, tally.undecided, tally.extra_findings, tally.named) == (9, 1, 4, 5)
     shares = tally.named_rightly_percent, tally.named_unknown_percent, tally.nobody_named_percent
     assert shares == (50, 20, 20)
     assert tally.server_blames_others_percent == 50
 
 
-def row(**figures: float) -> Result:
-    steady = {"request_throughput": 60.0, "output_throughput": 480.0}
-    values = {"metrics": {"mean_ttft_ms": 16.5, "output_throughput": 400.0}, "steady": steady}
-    values["metrics"] |= figures
-    same = {
-        "cell": "w0/rate=60",
-        "workload": "w0",
-        "axis": "rate",
-        "value": "60",
-        "repeats": 1,
-        "repeatsPlanned": 1,
-    }
-    return Result.model_validate({**same, **values, "throughputOf": "Arrivals", "verdict": "Valid"})
+def row(*findings: str, throughput: float = 480.0, ttft: float = 15.0) -> Result:
+    return Result.model_validate(
+        {
+            "cell": "w0/rate=60",
+            "workload": "w0",
+            "axis": "rate",
+            "value": "60",
+            "repeats": 1,
+            "repeatsPlanned": 1,
+            "metrics": {"mean_ttft_ms": ttft, "output_throughput": 400.0},
+            "steady": {"request_throughput": 60.0, "output_throughput": throughput},
+            "throughputOf": "Arrivals",
+            "verdict": "Valid",
+            "findings": findings,
+        }
+    )
+
+
+def judged(of: Result, **severities: str) -> Any:
+    """An outcome with one load point."""
+    findings = [SimpleNamespace(code=code, severity=each) for code, each in severities.items()]
+    return SimpleNamespace(judged=SimpleNamespace(findings=findings, results=[of]))
 
 
 @pytest.mark.parametrize(
-    ("figures", "harm", "floor"),
+    ("of", "figure", "percent"),
     [
-        ({}, 0.0, 10.0),
-        ({"mean_ttft_ms": 15.9}, 0.0, 0.0),
-        ({"mean_ttft_ms": 21.0}, 40.0, 0.0),
-        ({"p99_ttft_ms": 23.0, "mean_ttft_ms": 15.0}, 53.3, 0.0),
+        (row(), "output_throughput", 0.0),
+        (row(ttft=16.5), "mean_ttft_ms", 10.0),
+        (row(ttft=16.5, throughput=360.0), "output_throughput", 25.0),
     ],
 )
-def test_harm_is_that_of_the_plateau_and_what_the_rules_let_pass_is_told_apart(
-    figures: dict[str, float], harm: float, floor: float
+def test_harm_is_the_largest_difference_from_the_clean_twin(
+    of: Result, figure: str, percent: float
 ) -> None:
-    truth = doses.Truth(
-        {"output_throughput": 1.0, "mean_ttft_ms": 15.0, "p99_ttft_ms": 15.0},
-        {"w0/rate=60": 480.0, "w1/rate=60": 1.0},
-    )
-    outcome = SimpleNamespace(
-        judged=SimpleNamespace(findings=[], results=[row(**figures)]), records=()
-    )
-    (found,) = doses.seen(PATH, cast("Any", outcome), truth, lambda _: False)
-    assert (round(found.harm_percent, 1), round(found.floor_percent, 1)) == (harm, floor)
+    (found,) = doses.seen(judged(of), judged(row()))
+    assert found.figure == figure
+    assert found.harm_percent == pytest.approx(percent)
 
 
-def test_tokens_between_the_edges_of_a_plateau_are_counted() -> None:
-    lines = [
-        {"first_sent_at": 10.5, "gaps_us": [500_000, 500_000]},  # 10.5, 11.0, 11.5
-        {"first_sent_at": 11.9, "gaps_us": [200_000]},  # 11.9, 12.1
+@pytest.mark.parametrize(
+    ("of_twin", "codes"),
+    [
+        ({}, {"ClientSaturated", "PathSlow"}),
+        ({"ClientSaturated": "Suspect"}, {"PathSlow"}),
+        ({"ClientSaturated": "Invalid"}, {"PathSlow"}),
+        ({"ClientSaturated": "Note"}, {"ClientSaturated", "PathSlow"}),
+        ({"PathSlow": "Suspect"}, {"ClientSaturated", "PathSlow"}),
+    ],
+)
+def test_what_the_clean_twin_has_as_severely_does_not_count(
+    of_twin: dict[str, str], codes: set[str]
+) -> None:
+    severities = {"ClientSaturated": "Suspect", "PathSlow": "Invalid", "TooFewSamples": "Note"}
+    outcome = judged(row(*severities), **severities)
+    (found,) = doses.seen(outcome, judged(row(*of_twin), **of_twin))
+    assert found.codes == codes
+    assert found.shared == {"ClientSaturated", "PathSlow"} - codes
+    (found,) = doses.seen(outcome, judged(row()), [judged(row(*of_twin), **of_twin)])
+    assert found.codes == codes, "of another mistake's twin"
+
+
+def test_what_a_twin_has_too_is_not_unnoticed_and_nothing_named_is_not_named_wrongly() -> None:
+    assert seen(9).unnoticed
+    assert not seen(9, shared="Drift").unnoticed
+    nothing = doses.tally({(CLIENT.name, 0.2): [seen(9, shared="Drift")]}, say=lambda _: None)
+    assert (nothing.named, nothing.named_rightly_percent) == (0, 100.0)
+
+
+def line(arrived: float, *, ttft: float = 0.020, gap: float = 0.005) -> Mapping[str, Any]:
+    """A request of three tokens in the server's log."""
+    return {
+        "arrived_at": arrived,
+        "first_sent_at": arrived + ttft,
+        "last_sent_at": arrived + ttft + 2 * gap,
+        "output_tokens": 3,
+        "gaps_us": [1e6 * gap] * 2,
+    }
+
+
+def test_true_figures_are_those_of_the_log() -> None:
+    lines = [line(10.5), line(11.0, ttft=0.030), line(11.5, ttft=0.070, gap=0.010)]
+    true = timing.true_figures(lines, rate=2.0)
+    assert true["mean_ttft_ms"] == pytest.approx(40)
+    assert true["median_ttft_ms"] == pytest.approx(30)
+    assert true["mean_e2el_ms"] == pytest.approx((30 + 40 + 90) / 3)
+    assert [true["mean_tpot_ms"], true["mean_itl_ms"]] == pytest.approx([20 / 3] * 2)
+    assert true["median_itl_ms"] == pytest.approx(5)
+    # The first of three arrivals at 2 a second comes after a gap: the load began at 10.0.
+    assert true["output_throughput"] == pytest.approx(9 / 1.59)
+    assert timing.true_figures(lines, rate=None)["output_throughput"] == pytest.approx(9 / 1.09)
+
+
+@pytest.mark.parametrize(
+    ("requests", "last_sent", "arrivals"),
+    [
+        (3, 10.99, [10.0, 10.5, 11.0]),
+        (3, 10.0, [10.0, 10.5, 11.0]),
+        (2, 10.99, [10.0, 10.5]),
+        (2, 11.0, None),
+        (5, 12.0, None),
+    ],
+    ids=["the next ones", "however late", "the last comes later", "others' too", "some missing"],
+)
+def test_the_lines_of_a_stage_are_those_that_follow_its_first_sending(
+    requests: int, last_sent: float, arrivals: list[float] | None
+) -> None:
+    log = [line(at) for at in (12.0, 10.5, 11.0, 10.0, 9.0)]
+    lines = timing.stage_lines(log, first_sent=9.99, last_sent=last_sent, requests=requests)
+    found = None if lines is None else [each["arrived_at"] for each in lines]
+    assert found == arrivals
+
+
+SIX: Mapping[str, Any] = {
+    "ttft_us": (21_000,) * 6, "e2el_us": (31_000,) * 6, "output_tokens": (3,) * 6,
+    "start_us": tuple(1_000_000 * number for number in range(6)),
+}  # fmt: skip
+"""A request a second."""
+
+
+def test_ttft_is_held_against_the_log_of_its_own_stage() -> None:
+    of = record("chat/concurrency=2/r1", requests=requests(**SIX))
+    began = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic())
+    log = tuple(line(began + number) for number in range(-3, 6))
+    spec = Experiment(name="one", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
+    outcome = Outcome(spec, (of,), (), (), log, 0.0)
+    assert timing.ttft_error(outcome, of.stage_id) == pytest.approx(5.0, abs=0.01)
+    assert timing.ttft_error(outcome, "chat/concurrency=2/r2") is None
+    assert timing.ttft_error(replace(outcome, truth=log[:5]), of.stage_id) is None
+
+
+def paired_stages(ours: Mapping[str, float], vllm: Mapping[str, float]) -> list[paired.Stage]:
+    """Six rounds, whose errors are those of quiet minutes and of four times as busy ones; errors of
+    a figure that is not named are 1 %."""
+    return [
+        paired.Stage(
+            client,
+            number,
+            "load",
+            {name: factor * named.get(name, 1.0) for name in paired.FIGURES},
+            dict.fromkeys(paired.FIGURES, 0.1),
+        )
+        for number, factor in enumerate((1, 4, 1, 1, 4, 1))
+        for client, named in ((paired.OURS, ours), (paired.FIRST, vllm), (paired.SECOND, vllm))
     ]
-    where = Plateau(start_us=1_000_000, end_us=2_000_000, started=())
-    assert timing._steady(lines, 10.0, where) == 2.0
+
+
+@pytest.mark.parametrize(
+    ("ours", "vllm", "ratio"),
+    [
+        ({}, {}, 1.0),
+        ({"mean_ttft_ms": 1.2}, {}, 1.2),
+        ({"mean_ttft_ms": 1.2, "median_itl_ms": 2.0}, {}, 2.0),
+        (dict.fromkeys(paired.FIGURES, 0.5), {}, 0.5),
+        ({"mean_tpot_ms": 0.04}, {"mean_tpot_ms": 0.0}, 1.0),
+        ({"mean_tpot_ms": 0.10}, {"mean_tpot_ms": 0.0}, 2.0),
+    ],
+    ids=["equal", "one worse", "the worst", "better", "both below the floor", "above the floor"],
+)
+def test_our_errors_are_held_against_those_of_vllms_client(
+    ours: Mapping[str, float], vllm: Mapping[str, float], ratio: float
+) -> None:
+    found = paired.compared(paired_stages(ours, vllm), say=lambda _: None)
+    assert found["paired_error_ratio"] == pytest.approx(ratio)
+    if "mean_tpot_ms" not in ours or ratio <= 1:
+        # Both meet the same minutes: how busy those were is no part of the ratio.
+        assert found["paired_error_ratio_at_least"] == pytest.approx(ratio)
+    assert found["paired_aa_ratio"] == 1.0
+    assert found["paired_stages"] == 6
+
+
+def test_a_ratio_that_chance_may_have_made_is_no_worse_than_its_lower_end() -> None:
+    stages = paired_stages({}, {})
+    late = [
+        replace(stage, errors={**stage.errors, "mean_ttft_ms": 20.0})
+        if (stage.client, stage.round) == (paired.OURS, 3)
+        else stage
+        for stage in stages
+    ]
+    found = paired.compared(late, say=lambda _: None)
+    assert found["paired_error_ratio"] == pytest.approx(31 / 12)
+    assert found["paired_error_ratio_at_least"] == pytest.approx(1.0)
+    assert found["paired_found_from_ratio"] == pytest.approx(1.1 * 31 / 12)
+
+
+def test_errors_below_the_clock_or_the_rounding_count_as_none() -> None:
+    true = dict.fromkeys(paired.FIGURES, 100.0) | {"mean_tpot_ms": 5.0}
+    off, floors = paired.errors(dict.fromkeys(paired.FIGURES, 99.0) | {"mean_tpot_ms": 5.1}, true)
+    assert [off["mean_ttft_ms"], off["mean_tpot_ms"]] == pytest.approx([1, 2])
+    assert (floors["mean_ttft_ms"], floors["output_throughput"]) == (0.1, 0.1)
+    assert floors["mean_tpot_ms"] == pytest.approx(1.0)
+
+
+def test_both_clients_send_the_same_load() -> None:
+    experiment = paired._experiment(1)
+    of_cells = cells(experiment.spec("http://127.0.0.1:1"))
+    assert [cell.workload for cell in of_cells] == [load.name for load in paired.LOADS]
+    for load, workload in zip(paired.LOADS, experiment.workloads, strict=True):
+        words = dict(zip(arguments := load.arguments("http://x", 7), arguments[1:], strict=False))
+        assert words["--num-prompts"] == str(workload["requests"])
+        assert words["--seed"] == "7"
+        lengths = workload["dataset"]["random"]
+        assert words["--random-input-len"] == str(lengths["inputTokens"])
+        assert words["--random-output-len"] == str(lengths["outputTokens"])
+        sent = words.get("--max-concurrency"), words["--request-rate"]
+        if load.rate is None:
+            assert sent == (str(workload["load"]["concurrencies"][0]), "inf")
+        else:
+            assert sent == (None, workload["load"]["requestRates"][0])
 
 
 def test_halves_of_a_block_share_half_of_each_side() -> None:
@@ -249,44 +416,28 @@ def test_servers_are_halved_block_by_block() -> None:
     ] == [7 + 3]
 
 
-def test_every_mistake_has_five_doses_and_a_spec() -> None:
+def test_every_mistake_has_two_doses_and_a_twin_with_the_same_load() -> None:
     names = []
-    for mistake in (*MISTAKES, *doses.REFERENCES):
-        assert len(mistake.doses) in (1, 5)
-        for place, dose in mistake.tried:
-            experiment = mistake.experiment(place, dose)
+    for mistake in MISTAKES:
+        assert len(mistake.doses) == 2
+        twin = mistake.twin()
+        assert all(getattr(twin, name) == value for name, value in mistake.also.items())
+        # A control group weighs more than the rest, whatever its limit: the twin needs one, too.
+        limited = [mistake.dosed(dose) for dose in mistake.doses]
+        assert (twin.client_cpu_share is None) == (limited[0].client_cpu_share is None)
+        assert (twin.server_cpu_share is None) == (limited[0].server_cpu_share is None)
+        for experiment in (twin, *map(mistake.dosed, mistake.doses)):
             names.append(experiment.name)
+            same = ("workloads", "traffic", "measurement", "client_ahead", "servers_ahead")
+            assert all(getattr(experiment, name) == getattr(twin, name) for name in same)
             assert len(cells(experiment.spec("http://127.0.0.1:1"))) == mistake.cells
     assert len(set(names)) == len(names)
-
-
-def test_client_path_and_front_end_have_doses_at_the_fast_server() -> None:
-    assert all(len(mistake.fast) >= 2 for mistake in MISTAKES if mistake.cause not in ("server",))
-    assert float(FAST.rate) * FAST.seconds > 369 > float(SLOW.rate) * SLOW.seconds, (
-        "a p99 takes 369 at least"
-    )
-
-
-def test_doses_send_what_the_references_send() -> None:
-    loads = {
-        (
-            place.name,
-            mistake.prompt_tokens,
-            tuple(map(str, experiment.workloads[:1])),
-            experiment.traffic,
-        )
-        for mistake in (*MISTAKES, *doses.REFERENCES)
-        for place, dose in mistake.tried
-        for experiment in [mistake.experiment(place, dose)]
-    }
-    assert len(loads) == 3
-    assert {traffic for *_, traffic in loads} == {"doses"}
 
 
 def test_a_third_of_clean_runs_queue() -> None:
     runs = list(clean_runs(300))
     assert sum("queue" in run.name for run in runs) == len(runs) // 3
-    assert sum(CELLS_A_RUN * run.repeats for run in runs) >= 300
+    assert sum(clean_stages(run) for run in runs) >= 300
     assert all(len(cells(run.spec("http://127.0.0.1:1"))) == CELLS_A_RUN for run in runs)
 
 
@@ -304,7 +455,8 @@ GOOD: dict[str, float | str | None] = {
         ({"false_met_percent": 5.1, "real_ab": "Mixed"}, 2),
         ({"power_told_error_points": None}, 1),
         ({"real_aa": "Equivalent"}, 0),
-        ({"false_suspect": 1}, 1),
+        ({"false_suspect_percent": 5.1}, 1),
+        ({"paired_error_ratio_at_least": 1.11}, 1),
     ],
 )
 def test_values_beyond_the_limit_are_counted(
@@ -335,172 +487,31 @@ async def test_a_delayed_way_adds_to_every_round_trip() -> None:
         await writer.wait_closed()
 
 
-@pytest.mark.parametrize(
-    ("stolen", "counts"),
-    [(0.0, True), (LONG_IN_ALL_SECONDS - 0.01, True), (LONG_IN_ALL_SECONDS, False)],
-)
-def test_a_stage_of_which_the_host_took_much_does_not_count(stolen: float, counts: bool) -> None:
-    assert Machine([]).disturbed(record(client=client(stolen_seconds=stolen))) is not counts
+def threads_of(pid: int) -> set[int]:
+    return {int(each.name) for each in Path(f"/proc/{pid}/task").iterdir()}
 
 
-def test_a_stage_that_met_a_long_stop_or_many_does_not_count(tmp_path: Path) -> None:
-    of, log = record(), tmp_path / "core-0"
-    began, ended = of.first_send_unix_us / 1e6, of.first_send_unix_us / 1e6 + duration_seconds(of)
-
-    def disturbed(*stops: tuple[float, float]) -> bool:
-        spans = ",".join(f"{begin:.4f}-{begin + length:.4f}" for begin, length in stops)
-        log.write_text(f"{ended + 0.8:.3f} 0.001 0.3 0 . {spans}\n")
-        return Machine([log]).disturbed(of)
-
-    assert disturbed((began, LONG_STOP_SECONDS + 0.001))
-    assert not disturbed((began, LONG_STOP_SECONDS - 0.001))
-    assert disturbed(*((began, LONG_STOP_SECONDS - 0.001) for _ in range(4))), "in all it is long"
-    assert not disturbed((began - 9, 8.0), (ended + 0.5, 0.3)), "before it, and after it"
-
-
-def test_how_fast_the_cores_were_is_read_from_the_time_of_the_stage(tmp_path: Path) -> None:
-    of, log = record(), tmp_path / "core-0"
-    began = of.first_send_unix_us / 1e6
-    rows = ((began - 1, 9), (began, 0.00003), (began + 0.001, 0.00005), (began + 1e6, 9))
-    log.write_text("".join(f"{at:.3f} {usual:.9f} 0.3 0 . .\n" for at, usual in rows))
-    assert Machine([log]).work_seconds(of) == pytest.approx(0.00004)
-    assert not Machine([log]).disturbed(of)
-    assert Machine([]).work_seconds(of) is None
-
-
-def test_a_stage_is_slowed_in_which_the_cores_lost_much_that_no_kernel_tells(
-    tmp_path: Path,
-) -> None:
-    of = record()
-    began, lost = of.first_send_unix_us / 1e6, 1.5 * LOST_SHARE * 0.3
-    logs = [tmp_path / "core-0", tmp_path / "core-1"]
-    for log, seconds in zip(logs, (lost, 0.0), strict=True):
-        log.write_text(f"{began:.3f} 0.00005 0.3 {seconds:.9f} . .\n")
-    assert Machine(logs[:1]).slowed(of)
-    assert not Machine(logs).slowed(of), "of both cores it is less"
-    assert not Machine(logs[:1]).disturbed(of)
-    assert not Machine([]).slowed(of)
-
-
-SIX: Mapping[str, Any] = {
-    "ttft_us": (20_000,) * 6, "e2el_us": (120_000,) * 6, "output_tokens": (11,) * 6,
-    "start_us": tuple(1_000_000 * number for number in range(6)),
-}  # fmt: skip
-"""A request a second."""
-
-
-def lines_of(of: StageRecord, late_seconds: Mapping[int, float]) -> tuple[Mapping[str, Any], ...]:
-    """The server's log, last request first, if the client was so late at these requests' first
-    tokens."""
-    began, columns = of.first_send_unix_us / 1e6 - (time.time() - time.monotonic()), of.requests
-    rows = zip(columns.start_us, columns.ttft_us, columns.e2el_us, strict=True)
-    lines = [
-        {
-            "arrived_at": began + start_us / 1e6,
-            "first_sent_at": began + (start_us + ttft_us) / 1e6 - late_seconds.get(number, 0.0),
-            "last_sent_at": began + (start_us + e2el_us) / 1e6,
-            "output_tokens": 11,
-            "gaps_us": [10_000] * 10,
-        }
-        for number, (start_us, ttft_us, e2el_us) in enumerate(rows)
-    ]
-    return tuple(reversed(lines))
-
-
-def test_requests_that_met_a_slow_core_are_left_out_of_the_timings(tmp_path: Path) -> None:
-    of = record("chat/concurrency=2/r1", requests=requests(**SIX))
-    began = of.first_send_unix_us / 1e6
-    log = tmp_path / "core-0"
-    # What a slow core did is told after the stage; a stop between two requests harms none.
-    told = began + duration_seconds(of) + 0.9
-    slow, stop = (
-        f"{began + 1.100:.4f}-{began + 1.115:.4f}",
-        f"{began + 2.5:.4f}-{began + 2.504:.4f}",
+@pytest.mark.parametrize("with_threads", [False, True])
+async def test_threads_run_ahead_only_where_asked_for(with_threads: bool) -> None:
+    program = (
+        "import threading, sys\n"
+        "threading.Thread(target=sys.stdin.read, daemon=True).start()\n"
+        "print(flush=True)\n"
+        "threading.Event().wait()"
     )
-    log.write_text(f"{told:.3f} 0.00005 0.3 0.01 {slow} {stop}\n")
-    machine = Machine([log])
-    assert timing.undisturbed(of, machine.slow(of)) == [True, False, True, True, True, True]
-    assert all(timing.undisturbed(of, ()))
-    spec = Experiment(name="late", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
-    outcome = Outcome(spec, (of,), (), (), lines_of(of, {1: 0.012}), 0.0)
-
-    def mean_ttft(slow: timing.Slow) -> Sequence[tuple[float, float]]:
-        found = timing.errors(outcome, slow=slow)
-        return [(round(e.truth, 3), round(e.measured, 3)) for e in found if e.figure == "mean ttft"]
-
-    assert mean_ttft(lambda _: ()) == [(18.0, 20.0)]
-    assert mean_ttft(machine.slow) == [(20.0, 20.0)]
-    assert mean_ttft(lambda _: [(began, began + 1.1)]) == [], "of four requests nothing is told"
-
-
-def test_a_late_client_is_excused_only_where_the_host_slowed_the_cores() -> None:
-    other = Result.model_validate(
-        {**row().model_dump(by_alias=True), "findings": ["ClientSaturated", "PathSlow"]}
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", program, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
     )
-    alone = Result.model_validate(
-        {**row().model_dump(by_alias=True), "findings": ["ClientSaturated"]}
-    )
-    truth = doses.Truth({"output_throughput": 480.0, "mean_ttft_ms": 10.0}, {})
-    severe = [
-        SimpleNamespace(code=code, severity="Suspect") for code in ("ClientSaturated", "PathSlow")
-    ]
-
-    def blamed(
-        mistake: doses.Mistake, of: Result, *, slowed: bool
-    ) -> tuple[set[str], set[str], bool]:
-        judged = SimpleNamespace(findings=severe, results=[of])
-        outcome = SimpleNamespace(judged=judged, records=[record(f"{of.cell}/r1")])
-        (found,) = doses.seen(mistake, cast("Any", outcome), truth, lambda _: slowed)
-        return set(found.blamed), set(found.extra), found.slowed
-
-    assert blamed(PATH, other, slowed=False) == ({"client", "path"}, {"ClientSaturated"}, False)
-    assert blamed(PATH, other, slowed=True) == ({"path"}, set(), True)
-    assert blamed(PATH, alone, slowed=True) == ({"client"}, {"ClientSaturated"}, True)
-    assert blamed(CLIENT, other, slowed=True) == ({"client", "path"}, {"PathSlow"}, True)
-
-
-def test_in_clean_stages_only_a_late_client_is_excused_by_a_slow_host() -> None:
-    def outcome(codes: Mapping[str, Sequence[str]]) -> Any:
-        """Findings of each stage."""
-        found = [
-            SimpleNamespace(code=code, severity="Suspect", worst_stage=stage, count=1, evidence={})
-            for stage, of in codes.items()
-            for code in of
-        ]
-
-        def only(kept: Any) -> Any:
-            return outcome({stage: of for stage, of in codes.items() if kept(stage)})
-
-        return SimpleNamespace(
-            records=list(codes), judged=SimpleNamespace(findings=found), only=only
-        )
-
-    clean = [outcome({"a": ["ClientSaturated"], "b": ["ClientSaturated", "Drift"]})]
-    for slowed, blamed in (("", 3), ("b", 2), ("ab", 1)):
-        slow = set(slowed)
-        assert sum(_blamed(clean, "Suspect", slow.__contains__)) == blamed
-    assert sum(_blamed(clean, "Invalid", lambda _: False)) == 0
-
-
-def test_what_is_forgiven_of_a_request_follows_the_speed_of_the_cores() -> None:
-    """Alone, a client measures 2 ms more than the server, at 40 ms of work."""
-    of = record("chat/concurrency=2/r1", requests=requests(**SIX))
-    lines = lines_of(of, dict.fromkeys(range(6), 0.002))
-    spec = Experiment(name="alone", workloads=[users(2, 6)]).spec("http://127.0.0.1:1")
-    works = {id(of): 0.040}
-    alone, slowed = Outcome(spec, (of,), (), (), lines, 0.0), set[int]()
-    forgiven = timing.forgiven_ms(
-        alone, lambda stage: works.get(id(stage)), slowed=lambda stage: id(stage) in slowed
-    )
-    slow, fast, unknown = record(), record(), record()
-    works |= {id(slow): 0.060, id(fast): 0.010}
-    assert [forgiven(each)["ttft"] for each in (of, slow, fast, unknown)] == pytest.approx(
-        [3.0, 4.5, 1.0, 1.0], rel=0.01
-    )
-    assert forgiven(slow) == {
-        **timing.FORGIVEN_MS,
-        "ttft": forgiven(slow)["ttft"],
-        "e2el": forgiven(slow)["ttft"],
-    }
-    slowed.add(id(slow))
-    assert forgiven(slow)["ttft"] == pytest.approx(6.0, rel=0.01)
+    try:
+        assert process.stdout is not None
+        await process.stdout.readline()
+        run_ahead(process, with_threads=with_threads)
+        (other,) = threads_of(process.pid) - {process.pid}
+        assert os.getpriority(os.PRIO_PROCESS, process.pid) == -20
+        later_ones_do_not = bool(os.sched_getscheduler(process.pid) & os.SCHED_RESET_ON_FORK)
+        assert later_ones_do_not is not with_threads
+        usual = os.getpriority(os.PRIO_PROCESS, 0)
+        assert os.getpriority(os.PRIO_PROCESS, other) == (-20 if with_threads else usual)
+    finally:
+        process.kill()
+        await process.communicate()

@@ -1,0 +1,152 @@
+"""A simulated server with continuous batching, written apart from the project's simulator.
+
+In each step the server decodes one token of every running sequence and prefills waiting prompts
+within its token budget; a step takes a base time, and more with prefilled tokens and sequences.
+Times are in milliseconds.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from random import Random
+
+BASE_MS = 12.0
+MS_A_PROMPT_TOKEN = 0.12
+MS_A_SEQUENCE = 0.25
+MAX_SEQUENCES = 256
+BUDGET_TOKENS = 2048
+PROMPT_TOKENS, PROMPT_SIGMA = 512, 1.0
+OUTPUT_TOKENS, OUTPUT_SIGMA = 128, 0.8
+"""Means and spreads of the logarithms of lognormal lengths."""
+CAPACITY = 10.2
+"""Requests a second that a long queue is served at."""
+STEADY_ROUNDS = 15
+STEADY_SECONDS = 60.0
+"""Rounds of a closed loop, or seconds of an open one, until an empty server stands."""
+
+Speed = Callable[[float], float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One request of a stage, in milliseconds from the stage's begin."""
+
+    sent: float
+    ttft: float
+    e2el: float
+    tokens: int
+
+    @property
+    def tpot(self) -> float:
+        """Time per output token after the first."""
+        return (self.e2el - self.ttft) / (self.tokens - 1)
+
+
+class Server:
+    """One stage: `count` requests, at a rate or from users."""
+
+    def __init__(
+        self,
+        count: int,
+        random: Random,
+        *,
+        rate: float | None = None,
+        users: int | None = None,
+        spread_ms: float = 0.0,
+        speed: Speed | None = None,
+    ) -> None:
+        """`rate` is in requests a second. Users begin evenly within `spread_ms`. `speed` is how
+        many times longer a step takes at an instant."""
+        self._count, self._speed = count, speed
+        self._prompts = [
+            _length(random, PROMPT_TOKENS, PROMPT_SIGMA, 1, 8000) for _ in range(count)
+        ]
+        self._outputs = [
+            _length(random, OUTPUT_TOKENS, OUTPUT_SIGMA, 2, 2000) for _ in range(count)
+        ]
+        self._is_closed = users is not None
+        self._arrivals: list[float] = []
+        if users is not None:
+            begun = min(users, count)
+            self._arrivals = [spread_ms * number / users for number in range(begun)]
+        elif rate is not None:
+            now = 0.0
+            for _ in range(count):
+                now += random.expovariate(rate / 1000)
+                self._arrivals.append(now)
+        self._issued = len(self._arrivals)
+        heapify(self._arrivals)
+
+    def answers(self) -> list[Answer]:
+        """Serve all requests. Return them in order of sending."""
+        count, arrivals = self._count, self._arrivals
+        sent, first, end = ([0.0] * count for _ in range(3))
+        waiting: list[int] = []
+        ending: list[tuple[int, int]] = []
+        taken, admitted, running, done, step, now = 0, 0, 0, 0, 0, 0.0
+        prefilling: tuple[int, int] | None = None
+        while done < count:
+            while arrivals and arrivals[0] <= now:
+                sent[taken] = heappop(arrivals)
+                waiting.append(taken)
+                taken += 1
+            if not running and prefilling is None and admitted == len(waiting):
+                now = arrivals[0]
+                continue
+            budget, prefilled = BUDGET_TOKENS - running, 0
+            ready: list[int] = []
+            while budget > 0:
+                if prefilling is None:
+                    if admitted == len(waiting) or running + len(ready) >= MAX_SEQUENCES:
+                        break
+                    prefilling = waiting[admitted], self._prompts[waiting[admitted]]
+                    admitted += 1
+                number, left = prefilling
+                part = min(budget, left)
+                budget -= part
+                prefilled += part
+                prefilling = (number, left - part) if part < left else None
+                if prefilling is None:
+                    ready.append(number)
+            took = BASE_MS + MS_A_PROMPT_TOKEN * prefilled + MS_A_SEQUENCE * running
+            now += took * (self._speed(now) if self._speed is not None else 1.0)
+            step += 1
+            for number in ready:
+                first[number] = now
+                running += 1
+                heappush(ending, (step + self._outputs[number] - 1, number))
+            while ending and ending[0][0] <= step:
+                number = heappop(ending)[1]
+                end[number] = now
+                running -= 1
+                done += 1
+                if self._is_closed and self._issued < count:
+                    self._issued += 1
+                    heappush(arrivals, now)
+        return [
+            Answer(sent[i], first[i] - sent[i], end[i] - sent[i], self._outputs[i])
+            for i in range(count)
+        ]
+
+
+def _length(random: Random, mean: int, sigma: float, least: int, most: int) -> int:
+    drawn = random.lognormvariate(math.log(mean) - sigma * sigma / 2, sigma)
+    return int(min(max(drawn, least), most))
+
+
+def steady_stage(
+    count: int,
+    random: Random,
+    *,
+    rate: float | None = None,
+    users: int | None = None,
+    speed: Speed | None = None,
+) -> list[Answer]:
+    """Return so many answers of a server that stands."""
+    warm = STEADY_ROUNDS * users if users else round(STEADY_SECONDS * (rate or 0.0))
+    spread_ms = 3000.0 if users else 0.0
+    server = Server(warm + count, random, rate=rate, users=users, spread_ms=spread_ms, speed=speed)
+    kept = server.answers()[warm:]
+    began = kept[0].sent
+    return [Answer(each.sent - began, each.ttft, each.e2el, each.tokens) for each in kept]
