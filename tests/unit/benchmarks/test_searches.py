@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from truth_kit.searches import Found, case_of, limit_at, one_search, shares, simulated
+from truth_kit.searches import Found, case_of, limit_at, one_search, other_case, shares, simulated
 
 
 def test_the_limit_is_the_percentile_of_the_response_time() -> None:
@@ -28,6 +28,14 @@ def test_a_search_finds_less_than_the_truth_and_not_half() -> None:
     found = shares([(case, one_search(case, seed)) for seed in range(3)])
     assert (found.searches, found.above_truth_percent, found.none_found_percent) == (3, 0, 0)
     assert found.median_below_percent < 45
+
+
+def test_all_users_are_found_that_nobody_has_to_wait_for() -> None:
+    case = other_case("users", 8, 1.0, 90.0, 300)
+    assert (case.truth, case.limit_ms) == (8, 260)
+    found = shares([(case, one_search(case, seed)) for seed in range(3)])
+    assert (found.above_truth_percent, found.none_found_percent) == (0, 0)
+    assert found.median_below_percent == 0
 
 
 def test_shares_count_what_was_not_found_as_nothing() -> None:

@@ -78,15 +78,21 @@ def test_a_simulated_stage_is_judged_as_a_measured_one() -> None:
 
 
 def test_one_user_of_a_batching_server_waits_for_nobody() -> None:
-    for each in batching.Server(50, Random(1), users=1).answers():
+    server = batching.Server(200, Random(1), users=1)
+    for tokens, each in zip(server._prompts, server.answers(), strict=True):
+        steps = math.ceil(tokens / batching.BUDGET_TOKENS)
+        prefill = steps * batching.BASE_MS + tokens * batching.MS_A_PROMPT_TOKEN
+        assert each.ttft == pytest.approx(prefill)
         # Every step decodes one token of one sequence.
-        assert each.tpot == pytest.approx(batching.BASE_MS + batching.MS_A_SEQUENCE)
+        decode = (each.tokens - 1) * (batching.BASE_MS + batching.MS_A_SEQUENCE)
+        assert each.e2el == pytest.approx(prefill + decode)
 
 
 def test_a_batching_server_beyond_its_capacity_serves_what_it_can() -> None:
     answers = batching.Server(6000, Random(1), rate=30.0).answers()
-    seconds = max(each.sent + each.e2el for each in answers) / 1000
-    assert 6000 / seconds == pytest.approx(batching.CAPACITY, rel=0.06)
+    ended = sorted((each.sent + each.e2el) / 1000 for each in answers)
+    # Neither while the queue begins nor while the last ones drain.
+    assert 4000 / (ended[5000] - ended[1000]) == pytest.approx(batching.CAPACITY, rel=0.05)
 
 
 def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> None:
@@ -95,6 +101,9 @@ def test_nearly_constant_answers_decide_what_is_far_from_fifty_requests_on() -> 
     assert tally["obvious", "e2el", 95] > 0
     assert tally["undecided obvious", "e2el", 95] == 0
     assert tally["Met 2.0", "e2el", 50] == tally["Missed 0.5", "e2el", 50] == 5
+    for times in certainty.TIMES:
+        words = [tally[f"{word} {times}", "e2el", 50] for word in ("Met", "Missed", "Inconclusive")]
+        assert sum(words) == tally["load points", "e2el", 50] == 5
 
 
 def test_a_stage_that_begins_empty_shows_the_load_all_the_same(

@@ -12,6 +12,9 @@ from benchrun.judge.search_results import outcome_of as outcome_of_row
 from benchrun.judge.thresholds import Thresholds
 from benchrun.plan import probed_cells
 from benchrun_client.contract import (
+    CONFIRMATION_ERROR,
+    CONFIRMATIONS,
+    ERROR,
     Limit,
     Outcome,
     Probe,
@@ -154,6 +157,27 @@ def test_a_confirmation_takes_more_than_a_look(values: int, look: str, confirmat
     assert both(search(), varied(values, 0), here=CONFIRMATION) == confirmation
 
 
+def test_all_confirmations_together_err_as_often_as_one_look() -> None:
+    assert ERROR == 0.025
+    assert pytest.approx(ERROR) == CONFIRMATIONS * CONFIRMATION_ERROR
+
+
+@pytest.mark.parametrize("axis", ["rate", "concurrency"])
+def test_a_load_is_judged_by_its_steady_part(axis: str) -> None:
+    search_spec = search(axis=axis, objectives=(limit("TTFT", "99", 100),))
+    first_slow = stage(900, *[50] * 59)
+    found = load_result(search_spec, LOOK, first_slow)
+    assert (found.requests, found.failed, found.shape.is_steady) == (60, 0, True)
+    assert 0 not in found.shape.order
+    assert both(search_spec, first_slow) == "Met"
+    assert both(search_spec, stage(*[50] * 30, 900, *[50] * 29)) != "Met"
+
+
+def test_failed_requests_are_counted_in_the_whole_stage() -> None:
+    found = load_result(search(), LOOK, stage(*[50] * 60, failed=3))
+    assert (found.requests, found.failed) == (63, 3)
+
+
 def test_where_too_many_fail_the_load_is_too_much_however_fast_the_others_were() -> None:
     search_spec = search(objectives=(limit("TTFT", "50", 100),), max_failed_percent="2")
     assert client_outcome(search_spec, stage(*[50] * 98, failed=2)) != "Missed"
@@ -201,8 +225,7 @@ def test_every_stage_is_judged_as_the_operator_judges_it(here: Position, axis: s
 
 
 def test_a_few_late_requests_close_together_do_not_hide_that_the_limit_is_kept() -> None:
-    # Far below the limit's load; without an upper bound of the inflation (WORTH_A_PART) 10 of 12
-    # are Met.
+    # Far below the limit's load, two stages are enough.
     case = case_of(1, None, 0.6, 90, 1000)
     outcomes = []
     for seed in range(12):
