@@ -35,8 +35,9 @@ MIN_ROUNDS = 3
 """Rounds of all requests in flight that a stage has at least: a shorter one shows no steady load."""
 FAR = 2.0
 """A limit that no value comes within half of is kept, whatever the correlation."""
-MIN_FAR_REQUESTS = 20
-"""Of the steady part: a stage of 50 requests has as many."""
+MIN_FAR_REQUESTS = 30
+"""Of the steady part: most stages of 50 requests have as many. Of fewer, the slowest percent is too
+often missing altogether."""
 NEAR = 1.5
 """A limit so close is not decided by one stretch of time: servers change their speed over minutes.
 Where it scatters by 15 % within five minutes, the median of eleven minutes of a loaded server is
@@ -174,6 +175,11 @@ class LatencySample(ABC):
         return all(stage.is_steady for stage in self.stages)
 
     @property
+    def is_burst(self) -> bool:
+        """Whether every stage was sent at once."""
+        return all(stage.at_once for stage in self.stages)
+
+    @property
     def repeats(self) -> int:
         """How many stages there are."""
         return len(self.stages)
@@ -205,16 +211,31 @@ class LatencySample(ABC):
 
     def _find_bounds(self, percent: float, error: float) -> "_Bounds":
         value = self.percentile(percent)
-        is_burst = all(stage.at_once for stage in self.stages)
-        widths = None if is_burst else self._half_widths(percent, error)
-        if self.repeats >= MIN_REPEATS:
-            of_repeats = _scatter_of_repeats(self._of_repeats(percent), value, error)
-            lower, higher = widths or ((0.0, 0.0) if is_burst else (math.inf, math.inf))
-            widths = max(lower, of_repeats), max(higher, of_repeats)
+        widths = self._widths_of_all(percent, error)
         if widths is None or self.rounds < MIN_ROUNDS:
             return _Bounds(0.0, value, math.inf)
         lower, higher = (width * math.sqrt(self.copies) for width in widths)
         return _Bounds(_scaled(self._as_answered(value), -lower), value, _scaled(value, higher))
+
+    def _widths_of_all(self, percent: float, error: float) -> tuple[float, float] | None:
+        """Return the half-widths by batches and by repeats, the larger of both; of a burst, whose
+        batches are its own queue, by repeats alone."""
+        by_batches = (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
+        if self.repeats < MIN_REPEATS:
+            return None if self.is_burst else by_batches
+        if by_batches is None:
+            return None
+        by_repeats = _scatter_of_repeats(self._of_repeats(percent), self.percentile(percent), error)
+        lower, higher = by_batches
+        return max(lower, by_repeats), max(higher, by_repeats)
+
+    def more_are_above(self, percent: float, limit: float, error: float) -> bool:
+        """Return whether certainly more values are above a limit than may be above the percentile.
+
+        Where values have two levels, the percentile jumps from one to the other, and the scatter of
+        its logarithm says too little of that.
+        """
+        return True
 
     def _as_answered(self, value: float) -> float:
         """Return what the lower end is counted from."""
@@ -345,7 +366,7 @@ class RequestSample(LatencySample):
         if len(batches) < MIN_BATCHES:
             return None
         value = self.percentile(percent)
-        if math.isinf(value) and self._is_lost(percent, batches, error):
+        if math.isinf(value) and self._more_are(math.isinf, percent, error):
             return -math.inf, math.inf
         # Among failed requests: at least as long as the longest answer.
         finite = self._failed_as if math.isfinite(value) else self._longest
@@ -355,11 +376,15 @@ class RequestSample(LatencySample):
         above = self._clusters_with(partial(lt, value))
         return width * _stretch(below), width * _stretch(above)
 
-    def _is_lost(self, percent: float, batches: Sequence[list[float]], error: float) -> bool:
-        """Return whether certainly more requests fail than lie beyond the percentile."""
-        shares = [sum(map(math.isinf, part)) / len(part) for part in batches]
-        reach = _half_width(shares, fmean(shares), error)
-        reach *= _stretch(self._clusters_with(math.isinf))
+    def more_are_above(self, percent: float, limit: float, error: float) -> bool:
+        return self.is_burst or self._more_are(partial(lt, limit), percent, error)
+
+    def _more_are(self, hit: Callable[[float], bool], percent: float, error: float) -> bool:
+        """Return whether certainly more values are hit than lie beyond the percentile, by the
+        scatter of the batches' shares."""
+        batches = list(chain.from_iterable(self._batches))
+        shares = [sum(map(hit, part)) / len(part) for part in batches]
+        reach = _half_width(shares, fmean(shares), error) * _stretch(self._clusters_with(hit))
         return fmean(shares) - reach > 1 - percent / 100
 
     def _clusters_with(self, hit: Callable[[float], bool]) -> float:
@@ -508,7 +533,8 @@ def decided(
         return Decision("Met", value)
     is_far = is_long and smallest >= FAR * limit
     grows = all(stage.grows for stage in sample.stages) and value > limit
-    if is_far or grows or (low > limit and value > limit * near):
+    is_above = low > limit and value > limit * near
+    if is_far or grows or (is_above and sample.more_are_above(percent, limit, error)):
         return Decision("Missed", value)
     return Decision("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
 
@@ -518,7 +544,7 @@ def _requests_to_decide(
 ) -> int | None:
     """Return about how many requests would decide, if the percentile is what was measured: the
     interval narrows with the root of their number."""
-    if math.isinf(value) or limit <= 0:
+    if math.isinf(value) or limit <= 0 or not sample.is_steady:
         return None
     if sample.rounds < MIN_ROUNDS:
         return math.ceil(sample.count * MIN_ROUNDS / max(sample.rounds, 0.1))
@@ -528,6 +554,6 @@ def _requests_to_decide(
         return None
     width = abs(math.log(end / max(value, 1.0)))
     needed = math.ceil(sample.count * max(1.0, (width / distance) ** 2))
-    if distance < math.log(NEAR) and sample.repeats < MIN_REPEATS:
+    if distance <= math.log(NEAR) and sample.repeats < MIN_REPEATS:
         needed = max(needed, math.ceil(sample.count * MIN_REPEATS / sample.repeats))
     return needed if needed <= MAX_REQUESTS else None

@@ -92,9 +92,10 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 #     the end      the last two mean E2ELs before the last send: later requests run beside too few
 #
 # Requests count that are *sent* in between, however late their answer. At most half of the sending
-# is left out: where more had to be, there is no steady part, and no other part stands for it; the
-# throughput alone is of the time in which the load pressed fully. A load
-# sent at once, a recorded one, and whole batches never stand: there the load is the whole stage.
+# of users is left out, and three tenths of that under a rate: where more had to be, there is no
+# steady part, and no other part stands for it; the throughput alone is of the time in which the load
+# pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the load
+# is the whole stage.
 
 MIN_REQUESTS = 10  # Fewer sent within it do not show a level.
 REACHED_SHARE = 0.95
@@ -104,7 +105,9 @@ FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
 WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
 DRAIN_ANSWER_TIMES = 2.0
 """Mean E2ELs before the last send: requests sent later run beside too few, the longest most."""
-MAX_LEFT_OUT = 0.5  # Of the time of sending.
+MAX_LEFT_OUT = 0.5  # Of the time of sending, by users.
+MAX_LEFT_OUT_OF_RATE = 0.3
+"""Under a rate the queue wanders: of shorter stages those look steady that met a quiet time."""
 
 
 class NoPlateau(StrEnum):
@@ -153,6 +156,7 @@ def find_plateau(
     first, last = min(requests.start_us), max(requests.start_us)
     answers = list(compress(requests.e2el_us, requests.ok))
     answer_us = sum(answers) / len(answers) if answers else 0.0
+    kept = 1 - (MAX_LEFT_OUT_OF_RATE if math.isfinite(request_rate) else MAX_LEFT_OUT)
     if math.isfinite(request_rate):
         fill_us = max(FILL_ANSWER_TIMES * answer_us, SKIPPED_SHARE * (last - first))
         start = first + math.ceil(fill_us)
@@ -163,7 +167,7 @@ def find_plateau(
     else:
         return NoPlateau.ALL_AT_ONCE
     end = last - math.ceil(DRAIN_ANSWER_TIMES * answer_us)
-    is_steady = end - start >= (1 - MAX_LEFT_OUT) * (last - first) and start < end
+    is_steady = end - start >= kept * (last - first) and start < end
     if not is_steady:
         start, end = start - math.ceil(answer_us), last
     if start >= end:

@@ -196,7 +196,8 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
     """Values in order of time as they would be at the mean load, where more load makes them larger.
 
     What load does is the slope of the differences of neighbours on those of their loads: slow
-    trends, which may be causes or effects of each other, are not in it."""
+    trends, which may be causes or effects of each other, are not in it. Where it would take a whole
+    value away, as beside a long queue, the slope is noise: the values stay as they are."""
     steps = [
         (load - before, value - was)
         for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))
@@ -204,6 +205,8 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
     squares = math.fsum(load * load for load, _ in steps)
     slope = max(0.0, math.fsum(load * value for load, value in steps) / squares) if squares else 0.0
     mean = math.fsum(loads) / max(1, len(loads))
+    if slope * (max(loads, default=0.0) - mean) >= math.fsum(values) / max(1, len(values)):
+        return list(values)
     return [value - slope * (load - mean) for value, load in zip(values, loads, strict=True)]
 
 

@@ -344,6 +344,37 @@ def test_a_limit_well_away_from_the_percentile_is_decided(
     assert sum(each.outcome == word for each in found) >= 17
 
 
+@pytest.mark.parametrize(
+    ("slow_percent", "wrong"), [(0.7, "Missed"), (0.95, "Missed"), (1.2, "Met")]
+)
+def test_values_of_two_levels_are_not_called_by_the_level_they_happen_to_show(
+    slow_percent: float, wrong: str
+) -> None:
+    """Answers of 10 ms, but for a few of 100 ms: p99 is one or the other."""
+    found = Counter[str]()
+    for seed in range(100):
+        random = Random(seed)
+        values = [100_000 if random.random() < slow_percent / 100 else 10_000 for _ in range(1000)]
+        found[decided(in_order(values), 99, 25_000).outcome] += 1
+    assert found[wrong] <= 5
+
+
+def test_two_levels_far_from_the_percentile_are_decided() -> None:
+    values = [100_000 if i % 12 == 0 else 10_000 for i in range(1000)]
+    assert decided(in_order(values), 95, 25_000).outcome == "Missed"
+    assert decided(in_order(values), 50, 25_000).outcome == "Met"
+
+
+def test_requests_to_decide_are_more_than_there_are() -> None:
+    """Where a limit is exactly as near as one stretch may not decide, and without a steady part."""
+    values = [1000.0 + i % 3 for i in range(200)]
+    value = decided(in_order(values), 50, 1.0).value
+    found = decided(in_order(values), 50, value / 1.5)
+    assert (found.outcome, found.requests_to_decide) == ("Inconclusive", 600)
+    shape = stage_shape(range(200), range(200), users=1, is_steady=False)
+    assert decided(RequestSample([shape], [values]), 50, 2000).requests_to_decide is None
+
+
 def closed_loop(users: int, requests: int, seed: int) -> list[float]:
     """Neighbours are alike for half a round (an autoregressive series)."""
     random, kept = Random(seed), math.exp(-2 / users)

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from statistics import fmean
 
-from benchrun_client.contract import MIN_ROUNDS, is_bounded, least_count
+from benchrun_client.contract import MIN_REPEATS, MIN_ROUNDS, is_bounded, least_count
 
 from benchrun.api import Cell
 from benchrun.judge.objectives import sample_of
@@ -35,13 +35,17 @@ def too_few_samples(cell: CellContext) -> Found:
     needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
     is_short = sample.rounds < MIN_ROUNDS
+    is_burst = all(stage.at_once for stage in sample.stages) and sample.repeats < MIN_REPEATS
+    is_few = sample.count < needed[neediest] and not is_short
     evidence: Evidence = {
         "samples": sample.count,
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
-        "percentile": None if is_short else f"{neediest:g}",
-        "needed": None if is_short else needed[neediest],
+        "percentile": f"{neediest:g}" if is_few else None,
+        "needed": needed[neediest] if is_few else None,
         "rounds": rounded(sample.rounds) if is_short else None,
         "roundsNeeded": MIN_ROUNDS if is_short else None,
+        "repeats": sample.repeats if is_burst else None,
+        "repeatsNeeded": MIN_REPEATS if is_burst else None,
     }
     evidence = {key: value for key, value in evidence.items() if value is not None}
     times_too_few = needed[neediest] / sample.count
@@ -106,7 +110,7 @@ RULES = Rules(
         (340, Code.TOO_FEW_SAMPLES): (
             "Percentile {percentiles} can't be relied on: {samples} requests in the steady part"
             "[; p{percentile} needs {needed}][, {rounds} rounds of all requests in flight (needed: "
-            "{roundsNeeded})]."
+            "{roundsNeeded})][, {repeats} repeats (needed, as all were sent at once: {repeatsNeeded})]."
         ),
         (
             290,

@@ -11,7 +11,7 @@ from benchrun.judge.rules.sample_size import too_few_samples
 from benchrun.judge.stage_facts import ExpectedLoad
 from benchrun.judge.thresholds import Thresholds
 from benchrun_client.contract import StageRecord
-from unit.judge.stages import OPEN_LOOP, context, findings, users
+from unit.judge.stages import OPEN_LOOP, context, findings, open_loop_load, users
 from unit.measure.records import CELL, cell, record, requests
 
 
@@ -85,13 +85,38 @@ def test_an_objective_on_gaps_rests_on_as_many_as_there_are(tokens: int, found: 
     assert bool(findings(too_few_samples(context_with_objective))) == found
 
 
-def test_a_stage_of_few_rounds_tells_how_many_it_has() -> None:
+def test_a_steady_part_of_fewer_than_three_rounds_tells_how_many_it_has() -> None:
     columns = requests(
         start_us=[1000 * (i // 50) for i in range(400)],
         ttft_us=[500] * 400,
         e2el_us=[1000] * 400,
         output_tokens=[2] * 400,
     )
-    steady = measured([record(requests=columns)], "50", load=users(150))
-    few = findings(too_few_samples(steady))
-    assert [(f.evidence["roundsNeeded"], "needed" in f.evidence) for f in few] in ([], [(3, False)])
+    fewer, enough = (
+        findings(too_few_samples(measured([record(requests=columns)], "50", load=users(each))))
+        for each in (100, 50)
+    )
+    assert [f.evidence for f in fewer] == [
+        {"samples": 250, "percentiles": "50", "rounds": 2.5, "roundsNeeded": 3}
+    ]
+    assert enough == []
+
+
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_burst_of_few_repeats_says_how_many_it_takes(repeats: int) -> None:
+    """Six hundred requests are enough for p99; what is missing is another burst."""
+    columns = requests(
+        start_us=[0] * 600,
+        ttft_us=[1000] * 600,
+        e2el_us=[2000 + i for i in range(600)],
+        output_tokens=[2] * 600,
+    )
+    stages = [record(stage, requests=columns) for stage in cell(repeats=repeats).stage_ids]
+    burst = open_loop_load(rate=None)
+    (found,) = findings(too_few_samples(measured(stages, "99", load=burst)))
+    assert found.evidence == {
+        "samples": 600 * repeats,
+        "percentiles": "99",
+        "repeats": repeats,
+        "repeatsNeeded": 3,
+    }

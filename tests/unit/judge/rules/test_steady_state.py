@@ -331,19 +331,19 @@ def stage(count: int, seconds: float, *, e2el_seconds: float = 0.001, ok: int = 
         pytest.param(
             False,
             open_loop_load(rate=4.0),
-            stage(40, 10.0, e2el_seconds=1.0),
+            stage(60, 15.0, e2el_seconds=1.0),
             id="a rate: four under way",
         ),
         pytest.param(
             True,
             open_loop_load(rate=4.0),
-            stage(40, 10.0, e2el_seconds=1.001),
-            id="a rate: a little more",
+            stage(60, 15.0, e2el_seconds=1.1),
+            id="a rate: answers that are longer for the sending",
         ),
         pytest.param(
             False,
             open_loop_load(rate=4.0, concurrency=999),
-            stage(40, 10.0, e2el_seconds=1.0),
+            stage(60, 15.0, e2el_seconds=1.0),
             id="a cap never met",
         ),
         pytest.param(
