@@ -243,7 +243,7 @@ def _count(
         true = truth[figure, percent]
         tally["load points", figure, percent] += 1
         for times in TIMES:
-            word = decided(sample, percent, true * times).outcome
+            word: str = decided(sample, percent, true * times).outcome
             if times == 1.0 and word == "Met":
                 # A limit at an atom is kept by it. It is an error only where one hardly less is
                 # kept, too; that such a one is Missed is right.
