@@ -133,10 +133,11 @@ class Api:
     ) -> Iterator[list[Json]]:
         """Those of all namespaces. One whose own objects take long is left out from then on, and
         read when the others have been: nobody's objects hide those of another."""
-        path, fields, slow = path_of(kind, ""), query.get("fieldSelector"), list[str]()
+        path, slow = path_of(kind, ""), list[str]()
+        fields = [query["fieldSelector"]] if "fieldSelector" in query else []
         while True:
             others = [f"metadata.namespace!={name}" for name in slow]
-            selected = ",".join([fields] * bool(fields) + others)
+            selected = ",".join([*fields, *others])
             wanted = query | ({"fieldSelector": selected} if selected else {})
             greedy = None
             spent, began = dict[str, float](), monotonic()

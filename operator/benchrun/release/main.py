@@ -226,8 +226,8 @@ class Look:
             about = mapping(pod.get("metadata"))
             label = mapping(about.get("labels")).get(names.LABEL_RUN_UID)
             clock = clock_of(str(about.get("namespace")), label)
-            since = got_its_node(pod, self._now)
-            started[clock] = min(started.get(clock, since), since)
+            at = got_its_node(pod, self._now)
+            started[clock] = min(started.get(clock, at), at)
         for server in servers(self._api, namespace):
             since = self._since(server, started.get(server.clock))
             if server.run and since is not None:

@@ -4,7 +4,6 @@ fails."""
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -540,7 +539,7 @@ def test_where_many_are_due_namespaces_take_turns(cluster: Cluster, look: LookAt
 
 
 @pytest.fixture
-def slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each object of the namespace `aaa` takes a second, those of others none."""
     seconds = [0.0]
 
@@ -550,7 +549,6 @@ def slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     cluster.takes = take
     monkeypatch.setattr("benchrun.release.api_server.monotonic", lambda: seconds[0])
     monkeypatch.setattr("benchrun.release.api_server.PAGE", 2)
-    yield
 
 
 @pytest.mark.usefixtures("slow")
