@@ -34,6 +34,7 @@ ON_A_NODE = {"labelSelector": SERVERS, "fieldSelector": "spec.nodeName!="}
 OURS = {"apiVersion": names.API_VERSION, "kind": names.KIND}
 MAX_CLOCKS = 7_000  # with the longest names, what a ConfigMap holds
 SAME_START_SECONDS = 60  # the servers of a run are made within so long
+LOOK_AGAIN_SECONDS = 2.0
 Item = TypeVar("Item")
 
 
@@ -58,8 +59,9 @@ def main(arguments: Sequence[str]) -> int:
     )
     parser.add_argument(
         "--expect-none",
-        action="store_true",
-        help="delete nothing; name the servers that are there, and exit with 1 if there are any",
+        type=int,
+        metavar="SECONDS",
+        help="delete nothing; exit with 1 if servers are still there after so long, and name them",
     )
     options = parser.parse_args(arguments)
     if not options.max_hold_seconds:
@@ -68,9 +70,9 @@ def main(arguments: Sequence[str]) -> int:
         )
     watched = [name for name in env("BENCHRUN_NAMESPACES", "").split(",") if name]
     namespaces = options.namespace or watched or [""]
+    if options.expect_none is not None:
+        return expect_none(namespaces, seconds=options.expect_none)
     api = Api(lists=len(namespaces) * LISTS)
-    if options.expect_none:
-        return expect_none(api, namespaces)
     look = Look(api, options.state, max_hold_seconds=options.max_hold_seconds)
     return 1 if look.at(namespaces) else 0
 
@@ -156,17 +158,22 @@ def servers(api: Api, namespace: str) -> Iterator[Seen]:
             yield seen(kind, mapping(item.get("metadata")))
 
 
-def expect_none(api: Api, namespaces: Sequence[str]) -> int:
-    """Name the servers that are there; 1 if there are any, or if that can't be told."""
-    there = {
-        f"{server.namespace}/{server.name}"
-        for namespace in namespaces
-        for server in servers(api, namespace)
-        if server.run
-    }
+def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
+    """1 if servers are still there after so many seconds, or if that can't be told. Those of runs
+    that were just deleted go within a few."""
+    until = time.monotonic() + seconds
+    while True:
+        api = Api(lists=len(namespaces) * LISTS)
+        found = (server for namespace in namespaces for server in servers(api, namespace))
+        there = {f"{server.namespace}/{server.name}" for server in found if server.run}
+        if not there and not api.failures:
+            return 0
+        if time.monotonic() >= until:
+            break
+        time.sleep(LOOK_AGAIN_SECONDS)
     for name in sorted(there):
-        print(f"{name} is there: cancel or delete its run")
-    return 1 if there or api.failures else 0
+        print(f"{name} is there: delete its run, or set spec.cancel")
+    return 1
 
 
 def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:

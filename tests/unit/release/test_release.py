@@ -571,19 +571,33 @@ def test_a_slow_namespace_is_read_whole_where_there_is_time(cluster: Cluster, lo
 def test_none_is_expected_when_the_chart_is_uninstalled(
     cluster: Cluster, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [main(["--expect-none"]), capsys.readouterr().out] == [0, ""]
-    name = server(cluster, since=T0 - 10 * DAY)["metadata"]["name"]
-    assert main(["--expect-none", "--namespace=team-b"]) == 0
-    assert main(["--expect-none"]) == 1
-    assert f"team-a/{name}" in capsys.readouterr().out
+    assert [main(["--expect-none=0"]), capsys.readouterr().out] == [0, ""]
+    body = server(cluster, since=T0 - 10 * DAY)
+    assert main(["--expect-none=0", "--namespace=team-b"]) == 0
+    assert main(["--expect-none=0"]) == 1
+    assert f"team-a/{body['metadata']['name']}" in capsys.readouterr().out
     assert {verb for verb, _, _ in cluster.calls} == {"GET"}
-    cluster.of("deployments")[0]["metadata"] |= {
-        "deletionTimestamp": AT,
-        "finalizers": ["foregroundDeletion"],
-    }
-    assert main(["--expect-none"]) == 0
+    body["metadata"] |= {"deletionTimestamp": AT, "finalizers": ["foregroundDeletion"]}
+    assert main(["--expect-none=0"]) == 0
     cluster.refused["GET", "/apis/apps"] = 403
-    assert main(["--expect-none"]) == 1
+    assert main(["--expect-none=0"]) == 1
+
+
+def test_servers_of_runs_that_were_just_deleted_are_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server(cluster)
+    monkeypatch.setattr("benchrun.release.main.LOOK_AGAIN_SECONDS", 0.0)
+    looks = [0]
+
+    def garbage_collector(page: list[Json]) -> None:
+        looks[0] += 1
+        if looks[0] == 5:
+            cluster.objects.clear()
+
+    cluster.takes = garbage_collector
+    assert main(["--expect-none=60"]) == 0
+    assert looks[0] >= 5
 
 
 def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing(
