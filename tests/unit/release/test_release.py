@@ -669,6 +669,14 @@ def test_without_namespaces_the_whole_cluster(
     ]
 
 
+def test_a_proxy_of_the_environment_is_not_used(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert main([]) == 0
+
+
 def test_a_failed_run_exits_with_1(cluster: Cluster) -> None:
     cluster.refused["GET", "/apis/apps/v1/namespaces/team-a"] = 403
     assert main(["--namespace=team-a"]) == 1
