@@ -59,8 +59,8 @@ images: ## Build the operator, client and simulator images and load them into th
 install: ## Install the operator with Helm into the cluster
 	helm upgrade --install $(HELM_OWNERSHIP) benchrun charts/benchrun \
 	  --namespace benchrun-system --create-namespace --wait --timeout 3m \
-	  --set image.repository=$(call repository,$(OPERATOR_IMAGE)) --set image.tag=$(call tag,$(OPERATOR_IMAGE)) \
-	  --set clientImage.repository=$(call repository,$(CLIENT_IMAGE)) --set clientImage.tag=$(call tag,$(CLIENT_IMAGE)) \
+	  --set image.repository=$(call repository,$(OPERATOR_IMAGE)) --set-string image.tag=$(call tag,$(OPERATOR_IMAGE)) \
+	  --set clientImage.repository=$(call repository,$(CLIENT_IMAGE)) --set-string clientImage.tag=$(call tag,$(CLIENT_IMAGE)) \
 	  $(HELM_FLAGS)
 	@# A development tag stays the same when its image does not: a new image needs a new pod.
 	kubectl --namespace benchrun-system rollout restart deployment --selector app.kubernetes.io/name=benchrun
@@ -81,7 +81,7 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
 	@# The scale benchmark runs an operator of its own.
-	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
+	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(MAKE) --no-print-directory bench-runs
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
@@ -119,7 +119,7 @@ test-chart: .venv ## The Helm chart, rendered and checked
 .PHONY: test-cluster
 test-cluster: .venv ## Against a real API server
 	@# These tests write status themselves; an operator left from a demo would write over it.
-	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --wait
+	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
 	$(PYTEST) tests/cluster
 
 .PHONY: test-e2e

@@ -60,7 +60,7 @@ EVERYTHING: Object = {
     },
     "unschedulableGraceSeconds": 0,
     "extraEnv": [
-        {"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"},
+        {"name": "TZ", "value": "UTC"},
         {"name": "NODE_NAME", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
     ],
     "deploymentAnnotations": {"example.com/reload": "true"},

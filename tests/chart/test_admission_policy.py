@@ -4,10 +4,15 @@ are there.
 What their rules refuse is put to a real API server in tests/cluster/test_admission_policy.py.
 """
 
+import re
+
 import pytest
+from benchrun.plan import Owner
 from cel_expr_python import cel
-from chart.rendering import MODES, NAMESPACE, Object, render
+from chart.rendering import MODES, NAMESPACE, Object, refusal, render
 from chart.test_permissions import named
+from unit.plan.objects import objects
+from unit.plan.specs import spec
 
 POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
 CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
@@ -43,8 +48,8 @@ def policies(values: Object, *arguments: str) -> dict[str, Object]:
 def test_every_policy_looks_at_what_one_account_does_and_fails_shut() -> None:
     found = policies({})
     assert found.keys() == LOOKED_AT.keys()
-    for name, spec in found.items():
-        rules = spec["matchConstraints"]["resourceRules"]
+    for name, policy in found.items():
+        rules = policy["matchConstraints"]["resourceRules"]
         resources = {
             f"{group}/{each}"
             for rule in rules
@@ -54,9 +59,9 @@ def test_every_policy_looks_at_what_one_account_does_and_fails_shut() -> None:
         assert (resources, {each for rule in rules for each in rule["operations"]}) == LOOKED_AT[
             name
         ]
-        assert spec["failurePolicy"] == "Fail"
+        assert policy["failurePolicy"] == "Fail"
         account = "bench-benchrun-release" if name == "release" else "bench-benchrun"
-        (condition,) = spec["matchConditions"]
+        (condition,) = policy["matchConditions"]
         who = f"system:serviceaccount:{NAMESPACE}:{account}"
         assert condition["expression"] == f"request.userInfo.username == '{who}'"
 
@@ -177,3 +182,133 @@ def test_either_the_label_or_the_run_that_controls_it_is_enough_to_delete_it(
             "variables": {"subject": {"metadata": metadata}},
         }
         assert program.eval(data=given).value() is holds
+
+
+def refused(pod: Object, values: Object | None = None, policy: str = "pods") -> list[str]:
+    """Names of the values that the refusals of this pod mention; an empty name where none does."""
+    environment = cel.NewEnv(variables={"request": cel.Type.DYN, "variables": cel.Type.DYN})
+    rules = policies({"admissionPolicy": values or {}})[policy]["validations"]
+    failed = [
+        rule["message"]
+        for rule in rules
+        if environment.compile(rule["expression"])
+        .eval(data={"request": {"operation": CREATE}, "variables": {"pods": [pod]}})
+        .value()
+        is not True
+    ]
+    found = [re.search(r"admissionPolicy\.(\w+)", message) for message in failed]
+    return sorted({each[1] if each else "" for each in found})
+
+
+def pod_of(given: Object, part: str = "server") -> Object:
+    """The pod of that part of a run with these overrides, as the operator makes it."""
+    server = {"image": "v", "nodesPerReplica": 2} if part == "group" else {"image": "v"}
+    whose = "server" if part == "group" else part
+    changes: Object = {
+        "server": server,
+        whose: {**(server if whose == "server" else {}), "pod": given},
+    }
+    made = objects(Owner("team-a", "chat", "u"), spec(**changes))
+    kind = {"server": "Deployment", "client": "Job", "group": "LeaderWorkerSet"}[part]
+    (found,) = (each["spec"] for each in made if each["kind"] == kind)
+    groups = found.get("leaderWorkerTemplate")
+    pod: Object = (groups["workerTemplate"] if groups else found["template"])["spec"]
+    return pod
+
+
+PARTS = {"server": "pods", "client": "pods", "group": "groups"}
+"""Which policy looks at a part's pods."""
+
+
+@pytest.mark.parametrize(
+    ("given", "value", "allowing"),
+    [
+        pytest.param({}, None, {}, id="as the operator makes it"),
+        pytest.param(
+            {"volumes": [{"name": "x", "hostPath": {"path": "/"}}]},
+            "allowHostPath",
+            {"allowHostPath": True},
+            id="hostPath",
+        ),
+        pytest.param(
+            {"securityContext": {"runAsUser": 0}}, "allowRoot", {"allowRoot": True}, id="root"
+        ),
+        pytest.param(
+            {"securityContext": {"runAsUser": 0, "runAsNonRoot": True}},
+            "allowRoot",
+            {"allowRoot": True},
+            id="root, said not to be",
+        ),
+        pytest.param(
+            {"securityContext": {}}, "allowRoot", {"allowRoot": True}, id="as its image says"
+        ),
+        pytest.param({"securityContext": {"runAsNonRoot": True}}, None, {}, id="any but root"),
+        pytest.param({"securityContext": {"runAsUser": 7}}, None, {}, id="another user"),
+        pytest.param({"serviceAccountName": "default"}, None, {}, id="the account of everybody"),
+        pytest.param(
+            {"serviceAccountName": "s3"},
+            "serviceAccounts",
+            {"serviceAccounts": ["s3"]},
+            id="an account",
+        ),
+        pytest.param(
+            {"serviceAccountName": "s3"}, "serviceAccounts", {"serviceAccounts": ["*"]}, id="any"
+        ),
+        pytest.param(
+            {"priorityClassName": "system-node-critical"},
+            "priorityClasses",
+            {"priorityClasses": ["system-node-critical"]},
+            id="a priority",
+        ),
+        pytest.param(
+            {"priorityClassName": "high"},
+            "priorityClasses",
+            {"priorityClasses": ["*"]},
+            id="any of them",
+        ),
+    ],
+)
+@pytest.mark.parametrize("part", PARTS)
+def test_what_pods_of_runs_may_be_is_said_by_a_value(
+    part: str, given: Object, value: str | None, allowing: Object
+) -> None:
+    pod, policy = pod_of(given, part), PARTS[part]
+    assert refused(pod, None, policy) == ([] if value is None else [value])
+    assert refused(pod, allowing, policy) == []
+
+
+def test_one_value_allows_nothing_else() -> None:
+    pod = pod_of(
+        {
+            "volumes": [{"name": "x", "hostPath": {"path": "/"}}],
+            "securityContext": {"runAsUser": 0},
+            "serviceAccountName": "s3",
+            "priorityClassName": "high",
+        }
+    )
+    values: Object = {
+        "allowHostPath": True,
+        "allowRoot": True,
+        "serviceAccounts": ["s3"],
+        "priorityClasses": ["high"],
+    }
+    assert refused(pod) == sorted(values)
+    for value in values:
+        assert refused(pod, {value: values[value]}) == sorted(values.keys() - {value})
+    assert refused(pod, {"serviceAccounts": ["other"]}) == sorted(values)
+
+
+@pytest.mark.parametrize("place", ["containers", "initContainers"])
+@pytest.mark.parametrize("security", [{"runAsUser": 0}, {"runAsNonRoot": False}])
+def test_no_container_of_a_pod_is_root_either(place: str, security: Object) -> None:
+    pod = pod_of({})
+    assert refused({**pod, place: [{"name": "c", "securityContext": security}]}) == ["allowRoot"]
+
+
+def test_the_older_name_of_an_account_is_one_too() -> None:
+    assert refused({**pod_of({}), "serviceAccount": "s3"}) == ["serviceAccounts"]
+
+
+@pytest.mark.parametrize("value", ["serviceAccounts", "priorityClasses"])
+def test_names_that_would_be_more_than_names_in_a_rule_are_refused(value: str) -> None:
+    assert value in refusal({"admissionPolicy": {value: ["x'] || true || '' in ['"]}})

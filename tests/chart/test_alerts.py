@@ -9,7 +9,7 @@ import yaml
 from benchrun.runtime.telemetry import MAX_SILENCE_SECONDS
 from benchrun.runtime.watching import INACTIVITY_TIMEOUT_SECONDS
 from chart.monitoring import exposed, promtool, target_labels
-from chart.rendering import CHART, EVERYTHING, REPOSITORY, Object, only, render
+from chart.rendering import CHART, EVERYTHING, NAMESPACE, REPOSITORY, Object, only, render
 
 FILE = CHART / "files" / "alerts.yaml"
 SCENES = Path(__file__).with_name("alerts.test.yaml")
@@ -22,7 +22,9 @@ def rules(groups: Object) -> list[Object]:
     return [rule for group in groups["groups"] for rule in group["rules"]]
 
 
+KUBE_STATE_METRICS = {"kube_cronjob_status_last_successful_time", "kube_cronjob_created"}
 RULES = rules(yaml.safe_load(FILE.read_text()))
+MONITORED = {"serviceMonitor": {"enabled": True}, "prometheusRule": {"enabled": True}}
 NAMES = [rule["alert"] for rule in RULES]
 
 
@@ -47,8 +49,8 @@ def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("rule", RULES, ids=NAMES)
 def test_alert_asks_only_for_what_the_operator_exposes(rule: Object) -> None:
-    names = {name for name, _ in exposed()}
-    labels = {label for _, carried in exposed() for label in carried}
+    names = {name for name, _ in exposed()} | KUBE_STATE_METRICS
+    labels = {label for _, carried in exposed() for label in carried} | {"cronjob"}
     asked = SELECTOR.findall(rule["expr"])
     assert asked
     assert {name for name, _ in asked} <= names
@@ -79,12 +81,15 @@ def test_stale_watch_is_told_when_it_did_not_heal_itself_and_before_the_operator
 
 
 def test_chart_asks_of_its_own_release_alone() -> None:
-    made = only(render({"metrics": {"prometheusRule": {"enabled": True}}}), "PrometheusRule")
+    made = only(render(EVERYTHING | {"nameOverride": "", "metrics": MONITORED}), "PrometheusRule")
     assert [rule["alert"] for rule in rules(made["spec"])] == NAMES
     for rule, ours in zip(rules(made["spec"]), RULES, strict=True):
         own = ",".join(f'{label}="{value}"' for label, value in target_labels().items())
-        assert rule == ours | {"expr": ours["expr"].replace('job="benchrun"', own)}
-        assert all(own in matchers for _, matchers in SELECTOR.findall(rule["expr"]))
+        job = f'cronjob="bench-benchrun-release",namespace="{NAMESPACE}"'
+        expected = ours["expr"].replace('cronjob="benchrun-release"', job)
+        assert rule == ours | {"expr": re.sub(r'\bjob="benchrun"', own, expected)}
+        for _, matchers in SELECTOR.findall(rule["expr"]):
+            assert own in matchers or job in matchers
 
 
 def test_chart_puts_labels_on_the_rule_and_makes_none_unless_asked() -> None:

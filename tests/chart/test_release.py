@@ -140,6 +140,28 @@ def test_at_home_it_may_keep_one_config_map(mode: str) -> None:
     assert named(objects, "RoleBinding", f"{own}-state")["roleRef"]["name"] == f"{own}-state"
 
 
+def test_its_account_can_come_from_elsewhere() -> None:
+    account = {"create": False, "name": "theirs"}
+    values: Object = {"release": {"serviceAccount": account}, "rbac": {"scope": "namespace"}}
+    for changes in ({}, {"rbac": {"scope": "cluster"}}):
+        objects = render(values | changes)
+        assert "ServiceAccount" not in {each["kind"] for each in objects}
+        bound = [each for each in objects if each["kind"].endswith("RoleBinding")]
+        assert {each["subjects"][0]["name"] for each in bound} == {"theirs"}
+        assert pod(values | changes)["spec"]["serviceAccountName"] == "theirs"
+    policy = named(rendered(values), "ValidatingAdmissionPolicy", f"{NAME}.{NAMESPACE}")
+    (condition,) = policy["spec"]["matchConditions"]
+    assert condition["expression"].endswith(f":{NAMESPACE}:theirs'")
+
+
+def test_its_account_takes_a_name_and_annotations() -> None:
+    account = {"name": "mine", "annotations": {"a": "b"}}
+    values: Object = {"release": {"serviceAccount": account}}
+    metadata = only(render(values), "ServiceAccount")["metadata"]
+    assert (metadata["name"], metadata["annotations"]) == ("mine", {"a": "b"})
+    assert pod(values)["spec"]["serviceAccountName"] == "mine"
+
+
 def test_rights_can_be_left_to_the_cluster_administrator() -> None:
     values = {"rbac": {"create": False}}
     assert {entry["kind"] for entry in render(values)} == {"CronJob", "ServiceAccount"}

@@ -169,6 +169,17 @@ def test_an_image_without_a_repository_is_refused_in_plain_words(value: str, giv
             {"networkPolicies": {"operator": False, "egress": {"enabled": True}}},
             "networkPolicies.operator=true",
         ),
+        (
+            {"metrics": {"prometheusRule": {"enabled": True}}},
+            "metrics.serviceMonitor.enabled=true",
+        ),
+        (
+            {
+                "serviceAccount": {"create": False, "name": "a"},
+                "release": {"serviceAccount": {"create": False, "name": "a"}},
+            },
+            "release.serviceAccount.name",
+        ),
     ],
 )
 def test_values_that_do_not_fit_together_are_refused_with_the_way_out(

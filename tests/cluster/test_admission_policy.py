@@ -230,6 +230,23 @@ def test_its_pods_get_no_token_and_nothing_of_the_node(
     assert "pods of a run get no ServiceAccount token" in refused(operator, deployment(home, **pod))
 
 
+@pytest.mark.parametrize(
+    ("pod", "value"),
+    [
+        ({"volumes": [{"name": "x", "hostPath": {"path": "/"}}]}, "allowHostPath"),
+        ({"securityContext": {"runAsUser": 0}}, "allowRoot"),
+        ({"securityContext": None}, "allowRoot"),
+        ({"serviceAccountName": "s3"}, "serviceAccounts"),
+        ({"priorityClassName": "system-node-critical"}, "priorityClasses"),
+    ],
+    ids=["hostPath", "root", "image's user", "account", "priority"],
+)
+def test_its_pods_are_what_values_allow(
+    operator: Confined, home: Namespace, pod: Object, value: str
+) -> None:
+    assert f"admissionPolicy.{value}" in refused(operator, deployment(home, **pod))
+
+
 def test_it_deletes_what_belongs_to_a_run_and_nothing_else(
     operator: Confined, release: Confined, home: Namespace
 ) -> None:

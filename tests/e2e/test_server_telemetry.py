@@ -59,7 +59,7 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
     with taken_away():
         command("helm", "install", "team", str(CHART), *where, *settings)
         yield namespace
-        command("helm", "uninstall", "team", *where)
+        command("helm", "uninstall", "team", "--no-hooks", *where)
 
 
 def put_page(namespace: Namespace, text: str) -> None:

@@ -40,7 +40,7 @@ def team(operator: Namespace, namespace: Namespace) -> Iterator[Namespace]:
             image("client"),
         )
         yield namespace
-        command("helm", "uninstall", "team", *where)
+        command("helm", "uninstall", "team", "--no-hooks", *where)
 
 
 @pytest.fixture

@@ -92,3 +92,47 @@ variables.pods.all(pod, has(pod.automountServiceAccountToken) && !pod.automountS
 (!has(pod.volumes) || pod.volumes.all(volume, !has(volume.projected) || !has(volume.projected.sources) ||
 volume.projected.sources.all(source, !has(source.serviceAccountToken)))))
 {{- end -}}
+
+{{/* CEL: no pod mounts a path of its node. */}}
+{{- define "benchrun.noHostPath" -}}
+variables.pods.all(pod, !has(pod.volumes) || pod.volumes.all(volume, !has(volume.hostPath)))
+{{- end -}}
+
+{{/* CEL: no container runs as root, neither because that is said nor because its image says so and nothing else is said. */}}
+{{- define "benchrun.notRoot" -}}
+variables.pods.all(pod, has(pod.securityContext) &&
+(has(pod.securityContext.runAsUser) ? pod.securityContext.runAsUser != 0 :
+has(pod.securityContext.runAsNonRoot) && pod.securityContext.runAsNonRoot) &&
+(pod.containers + (has(pod.initContainers) ? pod.initContainers : [])).all(container, !has(container.securityContext) ||
+(!has(container.securityContext.runAsUser) || container.securityContext.runAsUser != 0) &&
+(!has(container.securityContext.runAsNonRoot) || container.securityContext.runAsNonRoot)))
+{{- end -}}
+
+{{/* CEL: every pod has one of these for the field, or none. Takes (dict "field" "allowed" (list)). */}}
+{{- define "benchrun.oneOf" -}}
+variables.pods.all(pod, !has(pod.{{ .field }}) || pod.{{ .field }} in [{{ include "benchrun.quoted" (prepend .allowed "") }}])
+{{- end -}}
+
+{{/* What the pods of runs may not be, as a JSON list of validations; values allow each. */}}
+{{- define "benchrun.podRules" -}}
+{{- $policy := .Values.admissionPolicy -}}
+{{- $named := $policy.serviceAccounts | default list -}}
+{{- $classes := $policy.priorityClasses | default list -}}
+{{- $rules := list (dict "expression" (include "benchrun.harmlessPods" .) "message" "pods of a run get no ServiceAccount token, and may not use hostNetwork, hostPID or hostIPC") -}}
+{{- if not $policy.allowHostPath -}}
+{{- $rules = append $rules (dict "expression" (include "benchrun.noHostPath" .) "message" "pods of a run may not mount a hostPath unless admissionPolicy.allowHostPath is set") -}}
+{{- end -}}
+{{- if not $policy.allowRoot -}}
+{{- $rules = append $rules (dict "expression" (include "benchrun.notRoot" .) "message" "pods of a run may not run as root unless admissionPolicy.allowRoot is set: their securityContext needs runAsNonRoot: true or another runAsUser than 0") -}}
+{{- end -}}
+{{- if not (has "*" $named) -}}
+{{- $accounts := prepend $named "default" -}}
+{{- range list "serviceAccountName" "serviceAccount" -}}
+{{- $rules = append $rules (dict "expression" (include "benchrun.oneOf" (dict "field" . "allowed" $accounts)) "message" "pods of a run may have only a ServiceAccount of admissionPolicy.serviceAccounts") -}}
+{{- end -}}
+{{- end -}}
+{{- if not (has "*" $classes) -}}
+{{- $rules = append $rules (dict "expression" (include "benchrun.oneOf" (dict "field" "priorityClassName" "allowed" $classes)) "message" "pods of a run may have only a PriorityClass of admissionPolicy.priorityClasses") -}}
+{{- end -}}
+{{- $rules | toJson -}}
+{{- end -}}

@@ -7,6 +7,12 @@
 {{- if and $policies.operator .Values.metrics.serviceMonitor.enabled (not $policies.metricsPeers) -}}
 {{- fail "\n\nmetrics.serviceMonitor.enabled needs networkPolicies.metricsPeers: the pods of your Prometheus, for example [{namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: monitoring}}}]. networkPolicies.operator=false lets every pod read /metrics.\n" -}}
 {{- end -}}
+{{- if and .Values.metrics.prometheusRule.enabled (not .Values.metrics.serviceMonitor.enabled) -}}
+{{- fail "\n\nmetrics.prometheusRule.enabled needs metrics.serviceMonitor.enabled=true: without it nobody scrapes what the alerts ask for, and BenchrunOperatorDown fires for ever. To scrape in another way, load files/alerts.yaml (docs/dashboards.md).\n" -}}
+{{- end -}}
+{{- if and .Values.release.enabled (eq (include "benchrun.serviceAccountName" .) (include "benchrun.releaseAccount" .)) -}}
+{{- fail "\n\nserviceAccount.name and release.serviceAccount.name must be two accounts: the CronJob has less rights than the operator.\n" -}}
+{{- end -}}
 {{- if and $policies.egress.enabled (not $policies.operator) -}}
 {{- fail "\n\nnetworkPolicies.egress.enabled needs networkPolicies.operator=true: both are the same NetworkPolicy.\n" -}}
 {{- end -}}

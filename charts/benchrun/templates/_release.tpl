@@ -3,6 +3,13 @@
 {{- include "benchrun.fullname" . | trunc 44 | trimSuffix "-" -}}-release
 {{- end -}}
 
+{{/* Name of its ServiceAccount. */}}
+{{- define "benchrun.releaseAccount" -}}
+{{- $account := (.Values.release | default dict).serviceAccount | default dict -}}
+{{- $default := dig "create" true $account | ternary (include "benchrun.releaseName" .) "default" -}}
+{{- $account.name | default $default -}}
+{{- end -}}
+
 {{/* Its objects' labels: another component than the operator. */}}
 {{- define "benchrun.releaseLabels" -}}
 {{- merge (dict "app.kubernetes.io/component" "release") (fromYaml (include "benchrun.labels" (dict "context" .))) | toYaml -}}
@@ -14,18 +21,23 @@ app.kubernetes.io/name: {{ include "benchrun.releaseName" . | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
-{{/* Its rules in the namespaces of runs. It reads only metadata of a run. */}}
-{{- define "benchrun.releaseRules" -}}
+{{/* Rules over servers in the namespaces of runs. Takes (dict "context" $ "verbs" (list)). */}}
+{{- define "benchrun.serverRules" -}}
 - apiGroups: [apps]
   resources: [deployments]
-  verbs: [list, delete]
-{{- if .Values.rbac.leaderWorkerSets }}
+  verbs: {{ .verbs | toJson }}
+{{- if .context.Values.rbac.leaderWorkerSets }}
 - apiGroups: [leaderworkerset.x-k8s.io]
   resources: [leaderworkersets]
-  verbs: [list, delete]
+  verbs: {{ .verbs | toJson }}
 {{- end }}
+{{- end -}}
+
+{{/* Its rules in the namespaces of runs. It reads nothing of a run, and of servers only metadata. */}}
+{{- define "benchrun.releaseRules" -}}
+{{ include "benchrun.serverRules" (dict "context" . "verbs" (list "list" "delete")) }}
 - apiGroups: [""]
-  resources: [pods] # which servers hold a node
+  resources: [pods] # which servers hold a node, and since when
   verbs: [list]
 - apiGroups: [""]
   resources: [events] # what was deleted, and why

@@ -1,5 +1,6 @@
 """The outside world: the API server, metrics endpoints, clients, and the judge process."""
 
+from benchrun.effects.clock import *
 from benchrun.effects.connection import *
 from benchrun.effects.errors import *
 from benchrun.effects.judge_child import *

@@ -5,7 +5,7 @@ classes and models: those cost 110 MiB."""
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,9 +61,12 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
 
 
 class Connection:
-    """A bounded pool of authenticated connections."""
+    """A bounded pool of authenticated connections. `told` hears the `Date` of every answer."""
 
-    def __init__(self, found: Configuration) -> None:
+    def __init__(
+        self, found: Configuration, *, told: Callable[[str | None], None] | None = None
+    ) -> None:
+        self._told = told
         # The API server redirects nobody; a pod behind its proxy might, and would be followed with
         # our credentials.
         without_redirects = aiohttp.TraceConfig()
@@ -126,6 +129,8 @@ class Connection:
                     auth_settings=["BearerToken"],
                 )
                 answer = await self._client.call_api(verb, url, sent, body=data)
+                if self._told is not None:
+                    self._told(answer.response.headers.get("Date"))
                 return await _read(answer.response, limit_bytes)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Unavailable(f"{method} {path}: {type(error).__name__}: {error}") from error

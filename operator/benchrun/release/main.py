@@ -1,32 +1,21 @@
 """`benchrun-operator release`, by `release-cronjob.yaml` of the chart: delete servers that are held
 longer than they may be.
 
-Metadata does not show when a pod was scheduled, so a ConfigMap keeps when one of a server's was
-first seen on a node."""
+A run's clock starts when the first of its servers' pods got its node. A ConfigMap keeps the clocks,
+since pods come and go. Every instant is one of the API server's: nodes' own clocks are not
+compared."""
 
 import argparse
-import json
 import os
-import ssl
 import time
-from collections.abc import Iterator, Sequence
-from itertools import islice, product
-from typing import Any, NamedTuple
-
-import httpx
-from kubernetes.client.configuration import Configuration
-from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import product
+from typing import NamedTuple, TypeVar
 
 from benchrun import names
+from benchrun.release.api_server import METADATA, Api, Codes, Json, listing, mapping, path_of
 
-Json = dict[str, Any]
-Codes = tuple[int, ...]
-METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 160, 10.0  # parsed, a page takes twelve times as much
-PAGE, LIST_SECONDS = (
-    64,
-    15.0,
-)  # the metadata of one object can be made to be 9 MB of JSON; of a list's pages together
 DEPLOYMENTS, GROUPS = (
     "apis/apps/v1 deployments",
     "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets",
@@ -34,53 +23,58 @@ DEPLOYMENTS, GROUPS = (
 CONFIG_MAPS, EVENTS, PODS = "api/v1 configmaps", "api/v1 events", "api/v1 pods"
 # We made no groups where that kind is not there, or not ours to make.
 KINDS: tuple[tuple[str, Codes], ...] = (DEPLOYMENTS, ()), (GROUPS, (403, 404))
-LABELS = (
-    names.LABEL_RUN,
-    names.LABEL_RUN_UID,
-)  # a server that somebody took one of them from is found by the other
+# A server that somebody took one of them from is found by the other.
+LABELS = (names.LABEL_RUN, names.LABEL_RUN_UID)
+LISTS = 1 + len(KINDS) * len(LABELS)  # of a namespace: pods, and servers
 SERVERS = (
     f"{names.LABEL_RUN_UID},{names.LABEL_ROLE} in "
     f"({names.ROLE_SERVER},{names.ROLE_PREFILL},{names.ROLE_DECODE})"
 )
 ON_A_NODE = {"labelSelector": SERVERS, "fieldSelector": "spec.nodeName!="}
-MAX_CLOCKS, OURS = 8_000, {"apiVersion": names.API_VERSION, "kind": names.KIND}
+OURS = {"apiVersion": names.API_VERSION, "kind": names.KIND}
+MAX_CLOCKS = 7_000  # with the longest names, what a ConfigMap holds
+SAME_START_SECONDS = 60  # the servers of a run are made within so long
+LOOK_AGAIN_SECONDS = 2.0
+Item = TypeVar("Item")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Returns 1 when something could not be read, deleted or written; everything else was done
+    """Return 1 when something could not be read, deleted or written; everything else was done
     nevertheless."""
-    parser, env = (
-        argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__),
-        os.environ.get,
-    )
+    env = os.environ.get
+    parser = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__)
     parser.add_argument(
         "--namespace", action="append", help="only this one; may be repeated (BENCHRUN_NAMESPACES)"
     )
-    bound, state = env("BENCHRUN_MAX_HOLD_SECONDS", "86400"), env("BENCHRUN_RELEASE_STATE", "")
-    parser.add_argument("--max-hold-seconds", type=number, metavar="N", default=bound)
+    parser.add_argument(
+        "--max-hold-seconds",
+        type=number,
+        metavar="N",
+        default=env("BENCHRUN_MAX_HOLD_SECONDS", "86400"),
+    )
     parser.add_argument(
         "--state",
         metavar="NAMESPACE/CONFIGMAP",
-        default=state or "benchrun-system/benchrun-release",
+        default=env("BENCHRUN_RELEASE_STATE") or "benchrun-system/benchrun-release",
+    )
+    parser.add_argument(
+        "--expect-none",
+        type=int,
+        metavar="SECONDS",
+        help="delete nothing; exit with 1 if servers are still there after so long, and name them",
     )
     options = parser.parse_args(arguments)
     if not options.max_hold_seconds:
         parser.error(
             "--max-hold-seconds, BENCHRUN_MAX_HOLD_SECONDS: must be a whole number above 0"
         )
-    namespaces = options.namespace or [
-        name for name in env("BENCHRUN_NAMESPACES", "").split(",") if name
-    ]
-    look = Look(
-        Api(), options.state, max_hold_seconds=options.max_hold_seconds, now=int(time.time())
-    )
-    return 1 if look.at(namespaces or [""]) else 0
-
-
-def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Of an object, or of all of its kind; without a namespace, of all namespaces."""
-    version, plural = kind.split(" ")
-    return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
+    watched = [name for name in env("BENCHRUN_NAMESPACES", "").split(",") if name]
+    namespaces = options.namespace or watched or [""]
+    if options.expect_none is not None:
+        return expect_none(namespaces, seconds=options.expect_none)
+    api = Api(lists=len(namespaces) * LISTS)
+    look = Look(api, options.state, max_hold_seconds=options.max_hold_seconds)
+    return 1 if look.at(namespaces) else 0
 
 
 def number(text: object) -> int:
@@ -92,24 +86,37 @@ def number(text: object) -> int:
     )
 
 
-class Seen(NamedTuple):
-    """A server, or one of its pods, which has the same group; without a run where it is not ours,
-    or already deleted."""
+def instant(text: object) -> int:
+    """An API server's timestamp as Unix seconds; 0 for whatever is none."""
+    try:
+        return max(int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp()), 0)
+    except (ValueError, OverflowError):
+        return 0
 
+
+class Seen(NamedTuple):
+    """A server; without a run where it is not ours, or already deleted."""
+
+    kind: str
     namespace: str
     name: str
     uid: str
-    group: tuple[str, str]
+    created: int
+    clock: str
     run: Json
     hold_seconds: int
 
+    @property
+    def path(self) -> str:
+        return path_of(self.kind, self.namespace, self.name)
 
-def seen(metadata: Json) -> Seen:
+
+def seen(kind: str, metadata: Json) -> Seen:
     """No value of the metadata raises."""
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
     labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
     hold, label = number(annotations.get(names.ANNOTATION_HOLD)), labels.get(names.LABEL_RUN_UID)
-    owners = map(mapping, metadata.get("ownerReferences") or ())
+    owners = map(mapping, listing(metadata.get("ownerReferences")))
     # Without a controller: its run was deleted with --cascade=orphan.
     orphaned = {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label} if hold and label else {}
     run = next((owner for owner in owners if owner.get("controller") is True), orphaned)
@@ -118,196 +125,172 @@ def seen(metadata: Json) -> Seen:
     is_deleted = metadata.get("deletionTimestamp") and "'foregroundDeletion'" in str(
         metadata.get("finalizers")
     )
-    if is_deleted or not OURS.items() <= run.items():
-        return Seen(namespace, name, uid, (namespace, str(label)), {}, hold)
-    about: Json = {key: str(run.get(key))[:253] for key in ("apiVersion", "kind", "name", "uid")}
-    return Seen(namespace, name, uid, (namespace, about["uid"]), about, hold)
+    is_ours = not is_deleted and OURS.items() <= run.items()
+    about = {key: str(run.get(key))[:253] for key in ("apiVersion", "kind", "name", "uid")}
+    created = instant(metadata.get("creationTimestamp"))
+    clock = clock_of(namespace, about["uid"] if is_ours else label)
+    return Seen(kind, namespace, name, uid, created, clock, about if is_ours else {}, hold)
+
+
+def clock_of(namespace: str, run_uid: object) -> str:
+    """Name of a run's clock: never another namespace's, since those have no dots."""
+    return f"{namespace}.{run_uid}"
+
+
+def got_its_node(pod: Json, now: int) -> int:
+    """When this pod got its node. The API server notes it when a scheduler binds it; else the
+    node's word is believed between the pod's creation and now."""
+    status = mapping(pod.get("status"))
+    bound = (
+        instant(condition.get("lastTransitionTime"))
+        for condition in map(mapping, listing(status.get("conditions")))
+        if (condition.get("type"), condition.get("status")) == ("PodScheduled", "True")
+    )
+    claimed = next(bound, 0) or instant(status.get("startTime")) or now
+    return min(max(claimed, instant(mapping(pod.get("metadata")).get("creationTimestamp"))), now)
+
+
+def servers(api: Api, namespace: str) -> Iterator[Seen]:
+    """Whatever looks like a server of ours, some twice; only metadata is read."""
+    for (kind, expected), label in product(KINDS, LABELS):
+        query = {"labelSelector": label}
+        for item in api.objects(kind, namespace, expected, accept=METADATA, query=query):
+            yield seen(kind, mapping(item.get("metadata")))
+
+
+def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
+    """1 if servers are still there after so many seconds, or if that can't be told. Those of runs
+    that were just deleted go within a few."""
+    until = time.monotonic() + seconds
+    while True:
+        api = Api(lists=len(namespaces) * LISTS)
+        found = (server for namespace in namespaces for server in servers(api, namespace))
+        there = {f"{server.namespace}/{server.name}" for server in found if server.run}
+        if not there and not api.failures:
+            return 0
+        if time.monotonic() >= until:
+            break
+        time.sleep(LOOK_AGAIN_SECONDS)
+    for name in sorted(there):
+        print(f"{name} is there: delete its run, or set spec.cancel")
+    return 1
+
+
+def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
+    """Of each namespace the one with the smallest number, then of each the next: none can push out
+    what another has, nor be in its way."""
+    turns = dict[str, int]()
+    ordered = list[tuple[int, int, Item]]()
+    for namespace, rank, item in sorted(items, key=lambda each: each[1]):
+        turns[namespace] = turns.get(namespace, 0) + 1
+        ordered.append((turns[namespace], rank, item))
+    return [item for *_, item in sorted(ordered, key=lambda each: each[:2])]
 
 
 class Look:
     """One look at the servers of some namespaces. Nothing that fails keeps it from anything
     else."""
 
-    def __init__(self, api: "Api", state: str, *, max_hold_seconds: int, now: int) -> None:
-        self._api, self._bound, self._now = api, max_hold_seconds, now
+    def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
+        self._api, self._bound = api, max_hold_seconds
         self._own_namespace, _, self._own_name = state.partition("/")
 
     def at(self, namespaces: Sequence[str]) -> int:
-        """Read, release, remember. The namespace "" is all of them. Returns how much failed."""
-        api, clocks = self._api, dict[str, int]()
-        self._stored = api.request(
-            "GET", path_of(CONFIG_MAPS, self._own_namespace, self._own_name), expected=(404,)
-        )
+        """Read, remember, release. The namespace "" is all of them. Returns how much failed."""
+        api = self._api
+        state = path_of(CONFIG_MAPS, self._own_namespace, self._own_name)
+        self._stored = api.request("GET", state, expected=(404,))
         self._writable, kept = not api.failures, mapping(self._stored.get("data")).items()
-        known = {key: min(number(text), self._now) for key, text in kept if number(text)}
+        self._known, self._now = {key: number(text) for key, text in kept if number(text)}, api.now
+        latest = max(self._known.values(), default=0)
+        if not self._now or self._now < latest:
+            # Of two times that contradict each other one is wrong, and nobody knows which.
+            api.fail(
+                f"nothing is done: by the API server it is {self._now}, and a start in ConfigMap "
+                f"{self._own_namespace}/{self._own_name} is {latest}; delete it if that is wrong"
+            )
+            return api.failures
+        clocks, held = dict[str, int](), dict[str, tuple[Seen, int]]()
         for namespace in namespaces:
             failures = api.failures
-            pods = {
-                seen(pod).group for pod in api.metadata(path_of(PODS, namespace), (), **ON_A_NODE)
-            }
-            for (kind, expected), label in product(KINDS, LABELS):
-                for server in [
-                    *map(
-                        seen, api.metadata(path_of(kind, namespace), expected, labelSelector=label)
-                    )
-                ]:
-                    clock = f"{server.namespace}.{server.uid}"
-                    since = known.get(clock, self._now if server.group in pods else None)
-                    if server.run and since is not None and clock not in clocks:
-                        clocks[clock] = since
-                        self._release_if_due(kind, server, self._now - since)
-                self._save(known | clocks)  # whoever ends us within the next list
+            for server, since in self._held(namespace):
+                clocks[server.clock] = min(clocks.get(server.clock, since), since)
+                held[server.path] = server, since
             if api.failures > failures:  # what was not listed may still be there
-                clocks = {
-                    k: v for k, v in known.items() if k.startswith(namespace and f"{namespace}.")
-                } | clocks
-        self._save(clocks)
+                own = namespace and f"{namespace}."
+                clocks = {k: v for k, v in self._known.items() if k.startswith(own)} | clocks
+        self._save(clocks)  # before anything is deleted, which may take long
+        for server, since in in_turns(
+            (server.namespace, since, (server, since)) for server, since in held.values()
+        ):
+            self._release_if_due(server, self._now - since)
         return api.failures
 
-    def _save(self, clocks: dict[str, int]) -> None:
-        data = {
-            key: str(since)
-            for key, since in sorted(clocks.items(), key=lambda clock: clock[1])[:MAX_CLOCKS]
-        }
-        if self._writable and data != mapping(self._stored.get("data")):
-            path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if self._stored else "")
-            metadata = {"name": self._own_name} | mapping(self._stored.get("metadata"))
-            body: Json = {
-                "apiVersion": "v1",
-                "kind": "ConfigMap",
-                "metadata": metadata,
-                "data": data,
-            }
-            self._stored = (
-                self._api.request("PUT" if self._stored else "POST", path, body) or self._stored
-            )
+    def _held(self, namespace: str) -> Iterator[tuple[Seen, int]]:
+        """Our servers that hold a node, and since when."""
+        started = dict[str, int]()
+        for pod in self._api.objects(PODS, namespace, accept="application/json", query=ON_A_NODE):
+            about = mapping(pod.get("metadata"))
+            label = mapping(about.get("labels")).get(names.LABEL_RUN_UID)
+            clock = clock_of(str(about.get("namespace")), label)
+            at = got_its_node(pod, self._now)
+            started[clock] = min(started.get(clock, at), at)
+        for server in servers(self._api, namespace):
+            since = self._since(server, started.get(server.clock))
+            if server.run and since is not None:
+                yield server, since
 
-    def _release_if_due(self, kind: str, server: Seen, seconds: int) -> None:
+    def _since(self, server: Seen, started: int | None) -> int | None:
+        """A stored start is never lowered; only a server that was made anew, after a suspension,
+        has a later one."""
+        stored = self._known.get(server.clock)
+        if stored is not None and stored >= server.created - SAME_START_SECONDS:
+            return stored
+        return None if started is None else max(started, server.created)
+
+    def _save(self, clocks: dict[str, int]) -> None:
+        ranked = ((key.partition(".")[0], since, key) for key, since in clocks.items())
+        data = {key: str(clocks[key]) for key in in_turns(ranked)[:MAX_CLOCKS]}
+        if not self._writable or data == mapping(self._stored.get("data")):
+            return
+        path = path_of(CONFIG_MAPS, self._own_namespace, self._own_name if self._stored else "")
+        metadata = {"name": self._own_name} | mapping(self._stored.get("metadata"))
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
+        written = self._api.request("PUT" if self._stored else "POST", path, body)
+        self._stored = written or self._stored
+
+    def _release_if_due(self, server: Seen, seconds: int) -> None:
         allowed = min(server.hold_seconds or self._bound, self._bound)
         if seconds <= allowed:
             return
-        body: Json = {
+        body = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": "Foreground",
+            "preconditions": {"uid": server.uid},
         }
-        body["preconditions"] = {
-            "uid": server.uid
-        }  # 404, 409: it is gone, maybe replaced by a namesake
-        if not self._api.request(
-            "DELETE", path_of(kind, server.namespace, server.name), body, (404, 409)
-        ):
+        # 404, 409: it is gone, maybe replaced by a namesake
+        if not self._api.request("DELETE", server.path, body, (404, 409)):
             return
-        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))
         message = (
             f"{server.name} deleted: on a node for {seconds} s, allowed are {allowed} s; is the "
             "operator running?"
         )
         print(f"{server.namespace}: {message}")
-        event: Json = {
+        self._api.request("POST", path_of(EVENTS, server.namespace), self._event(server, message))
+
+    def _event(self, server: Seen, message: str) -> Json:
+        at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now))
+        return {
             "apiVersion": "v1",
             "kind": "Event",
+            "metadata": {"name": f"{server.name}.{self._now:x}"},
+            "involvedObject": {**server.run, "namespace": server.namespace},
+            "type": "Warning",
+            "reason": "ServerReleased",
+            "message": message,
+            "source": {"component": "benchrun-release"},
             "firstTimestamp": at,
             "lastTimestamp": at,
             "count": 1,
         }
-        event |= {
-            "type": "Warning",
-            "reason": "ServerReleased",
-            "source": {"component": "benchrun-release"},
-        }
-        event |= {
-            "message": message,
-            "involvedObject": {**server.run, "namespace": server.namespace},
-        }
-        event |= {"metadata": {"name": f"{server.name}.{self._now:x}"}}
-        self._api.request("POST", path_of(EVENTS, server.namespace), event)
-
-
-def mapping(value: object) -> Json:
-    """The value where it is a JSON object, else an empty one."""
-    return value if isinstance(value, dict) else {}
-
-
-class Api:
-    """By this pod's service account, or by the kubeconfig. What fails is printed and counted, and
-    raises nothing."""
-
-    failures = 0
-
-    def __init__(self) -> None:
-        self._found = Configuration()
-        load = (
-            load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
-        )
-        try:
-            load(client_configuration=self._found)
-            trusted = ssl.create_default_context(cafile=self._found.ssl_ca_cert)
-            self._trust = (
-                trusted if self._found.verify_ssl else httpx.create_ssl_context(verify=False)
-            )
-            if self._found.cert_file:
-                self._trust.load_cert_chain(self._found.cert_file, self._found.key_file)
-        except (ConfigException, OSError) as error:
-            raise SystemExit(f"no way to reach an API server: {error}") from error
-
-    def request(
-        self, method: str, path: str, body: Json | None = None, expected: Codes = (), **query: str
-    ) -> Json:
-        """The answer, metadata only where it is a list's; empty where there is none, no failure
-        with an expected status."""
-        try:
-            token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
-            headers = {
-                "Accept": METADATA if query else "application/json",
-                "Accept-Encoding": "identity",
-            }
-            headers |= {"Authorization": token} if token else {}
-            options: Json = {
-                "params": query or None,
-                "json": body,
-                "headers": headers,
-                "timeout": SECONDS,
-            }
-            with httpx.stream(
-                method, self._found.host + path, verify=self._trust, **options
-            ) as answer:
-                text = b"".join(
-                    islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS)
-                )  # what is cut off is no JSON
-            status, found = (
-                answer.status_code,
-                mapping(json.loads(text)) if answer.is_success else {},
-            )
-        except (
-            ConfigException,
-            httpx.HTTPError,
-            httpx.InvalidURL,
-            OSError,
-            ValueError,
-            RecursionError,
-        ) as error:
-            status, text, found = 0, repr(error).encode(), {}
-        if not found and status not in expected:
-            self.failures += 1
-            print(f"{method} {path}: {status or 'failed'}: {text[:300]!r}")
-        return found
-
-    def metadata(self, path: str, expected: Codes = (), **query: str) -> Iterator[Json]:
-        """Metadata of all objects of a collection, as far as they can be read."""
-        limit, until, failures = PAGE, time.monotonic() + LIST_SECONDS, self.failures
-        while time.monotonic() <= until:
-            page = self.request("GET", path, None, expected, **query, limit=str(limit))
-            if self.failures > failures and limit > 1:
-                limit, self.failures = limit // 8 or 1, failures  # maybe it was too large
-                continue
-            limit = min(2 * limit, PAGE)
-            yield from (mapping(mapping(item).get("metadata")) for item in page.get("items") or ())
-            query["continue"], page = str(mapping(page.get("metadata")).get("continue") or ""), {}
-            if not query["continue"]:
-                return
-        self.failures += 1
-        print(
-            f"GET {path}: not all of it can be read within {LIST_SECONDS:g} s; the others were "
-            "not read"
-        )

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from benchrun import names
@@ -50,7 +51,12 @@ JUDGED_NEXT = "Collecting"
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
 STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
+SECOND_LOOK_SECONDS = 300.0  # how soon two clocks are compared again that contradict each other
 LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
+
+
+def _node_time() -> datetime:
+    return datetime.now(UTC)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -59,6 +65,8 @@ class RunReconciler(Reconciler):
     lookups: LookUps
     context: Context
     decide: Decide
+    second_clock: Callable[[], datetime] = _node_time
+    """What can't be undone is done only where this one agrees with `now`."""
 
     def __post_init__(self) -> None:
         self.memories = Memories(RunMemory)
@@ -140,11 +148,21 @@ class RunReconciler(Reconciler):
         if unapplied is not None:
             return _earliest(REFUSED_RETRY_SECONDS, decision.requeue_after_seconds, due)
         self.telemetry.live(key, decision.status, ended=decision.forget)
-        if decision.delete_run:
-            await self.cluster.delete(Ref(names.KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
+        if decision.delete_run:
+            due = _earliest(due, await self._delete_run(facts))
         return _earliest(decision.requeue_after_seconds, due)
+
+    async def _delete_run(self, facts: Facts) -> float | None:
+        """Delete a finished run with its results, if it is time by either clock; else in how many
+        seconds to look again."""
+        again = self.decide(replace(facts, now=self.second_clock()))
+        if not again.delete_run:
+            return _earliest(SECOND_LOOK_SECONDS, again.requeue_after_seconds)
+        run = facts.run
+        await self.cluster.delete(Ref(names.KIND, run.namespace, run.name, run.uid))
+        return None
 
     def _live_interval_seconds(self) -> float:
         return max(self.context.live_interval_seconds, self._turn_seconds())

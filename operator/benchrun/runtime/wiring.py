@@ -5,7 +5,6 @@ import contextlib
 import logging
 import socket
 from dataclasses import fields
-from datetime import UTC, datetime
 from typing import Any
 
 from benchrun import effects
@@ -43,6 +42,7 @@ class Operator:
 
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
         self._settings, self._decide = settings, decide
+        self.clock = effects.Clock()
         self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
         self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
@@ -80,10 +80,11 @@ class Operator:
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        # On connections of its own: long polls would take all that passes need.
+        # On connections of its own: long polls would take all that passes need. What is told there
+        # is the pods' time.
         by_proxy = self._settings.pod_road == "Proxy"
         fetcher = effects.Fetcher(
-            await self._connection(effects.PROXY_CONNECTIONS) if by_proxy else None
+            await self._connection(effects.PROXY_CONNECTIONS, to_pods=True) if by_proxy else None
         )
         self._cleanup.push_async_callback(fetcher.close)
         cluster = effects.KubernetesApi(connection, count=self.telemetry.count_write)
@@ -173,8 +174,11 @@ class Operator:
                 )
                 await asyncio.sleep(RETRY_SECONDS)
 
-    async def _connection(self, connections: int = effects.CONNECTIONS) -> effects.Connection:
-        connection = effects.Connection(await effects.configuration(connections=connections))
+    async def _connection(
+        self, connections: int = effects.CONNECTIONS, *, to_pods: bool = False
+    ) -> effects.Connection:
+        found = await effects.configuration(connections=connections)
+        connection = effects.Connection(found, told=None if to_pods else self.clock.told)
         self._cleanup.push_async_callback(connection.close)
         return connection
 
@@ -187,7 +191,7 @@ class Operator:
         common: dict[str, Any] = {
             "cluster": cluster,
             "indexes": indexes,
-            "now": utc_now,
+            "now": self.clock.now,
             "telemetry": telemetry,
         }
         sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
@@ -242,7 +246,7 @@ class Operator:
         leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
         return effects.Elector(
-            leases, identity=identity, now=utc_now, monotonic=asyncio.get_running_loop().time
+            leases, identity=identity, now=self.clock.now, monotonic=asyncio.get_running_loop().time
         )
 
     async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue) -> None:
@@ -290,7 +294,3 @@ class Operator:
     def _enqueue_all(self) -> None:
         for key in (*self.indexes.runs(), *self.indexes.sweeps()):
             self.enqueue(key)
-
-
-def utc_now() -> datetime:
-    return datetime.now(UTC)

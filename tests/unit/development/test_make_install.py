@@ -41,6 +41,12 @@ def test_the_tag_is_what_follows_the_last_colon_after_the_last_slash(
     }
 
 
+def test_a_tag_of_digits_alone_stays_text() -> None:
+    words = helm_words("OPERATOR_IMAGE=x:20261128", "CLIENT_IMAGE=x:20261128")
+    for tag in ("image.tag=20261128", "clientImage.tag=20261128"):
+        assert words[words.index(tag) - 1] == "--set-string"
+
+
 TAKING = {"--take-ownership", "--force-conflicts"}
 
 

@@ -2,7 +2,7 @@
 what it was asked."""
 
 import json
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,6 +12,7 @@ from benchrun.effects import Connection, KubernetesApi
 from kubernetes.aio.client.configuration import Configuration
 
 Json = dict[str, Any]
+Told = Callable[[str | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ def refuses(code: int, reason: str = "", message: str = "it said no", **headers:
 
 
 @asynccontextmanager
-async def answering(*answers: Answer) -> AsyncIterator[Exchange]:
+async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator[Exchange]:
     """A line to a server that gives these answers; one question more than answers is its error
     599."""
     left, requests = list(answers), list[Request]()
@@ -88,20 +89,21 @@ async def answering(*answers: Answer) -> AsyncIterator[Exchange]:
     runner = web.AppRunner(app)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
-    async with connected(f"http://127.0.0.1:{runner.addresses[0][1]}") as exchange:
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    async with connected(url, told=told) as exchange:
         exchange.requests = requests
         yield exchange
     await runner.cleanup()
 
 
 @asynccontextmanager
-async def connected(url: str) -> AsyncIterator[Exchange]:
+async def connected(url: str, *, told: Told | None = None) -> AsyncIterator[Exchange]:
     """A line to whatever is there."""
     writes: list[tuple[str, ...]] = []
     found = Configuration(host=url)
     found.api_key["BearerToken"] = "Bearer secret"
     found.retries = None
-    connection = Connection(found)
+    connection = Connection(found, told=told)
     api = KubernetesApi(connection, count=lambda *call: writes.append(call))
     try:
         yield Exchange(api, connection, [], writes)

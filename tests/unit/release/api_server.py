@@ -3,8 +3,9 @@ it."""
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -23,8 +24,8 @@ KINDS = {
 
 
 class Cluster:
-    """Objects by path, each whole; lists answer with metadata alone, and only where that was asked
-    for."""
+    """Objects by path, each whole; lists answer with metadata alone, but for pods, and only where
+    that was asked for."""
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -32,6 +33,8 @@ class Cluster:
         self.calls: list[tuple[str, str, Json | None]] = []  # verb, path without its query, body
         self.pages = 0
         self.url = ""
+        self.now: int | None = 1_800_000_000  # by its own clock; None: it tells no time
+        self.takes: Callable[[list[Json]], None] = lambda page: None  # reads a page's objects
 
     def add(self, plural: str, body: Json) -> Json:
         """As if somebody had created it."""
@@ -59,7 +62,8 @@ class Cluster:
             if refused == verb and path.startswith(beginning):
                 return status, {"kind": "Status", "message": f"{status} \x1b[31m"}
         if verb == "GET" and path.rsplit("/", 1)[1] in KINDS:
-            assert accept == METADATA, "a whole object was asked for"
+            whole = path.endswith("/pods")
+            assert accept == ("application/json" if whole else METADATA)
             return self._page(path, {key: values[0] for key, values in parse_qs(query).items()})
         if verb == "POST":
             assert body is not None
@@ -96,8 +100,13 @@ class Cluster:
             key=lambda each: each[0],
         )
         found = [(at, body) for at, body in found if label in body["metadata"]["labels"]]
-        if query.get("fieldSelector") is not None:
-            assert query["fieldSelector"] == "spec.nodeName!="
+        fields = query["fieldSelector"].split(",") if "fieldSelector" in query else []
+        for field, _, namespace in (each.partition("!=") for each in fields):
+            assert field in ("metadata.namespace", "spec.nodeName")
+            if field == "metadata.namespace":
+                found = [(at, b) for at, b in found if b["metadata"]["namespace"] != namespace]
+        assert ("spec.nodeName!=" in fields) == (plural == "pods")
+        if plural == "pods":
             found = [(at, body) for at, body in found if body["spec"]["nodeName"]]
             found = [
                 (at, body)
@@ -107,7 +116,9 @@ class Cluster:
         found = [(at, body) for at, body in found if at > query.get("continue", "")]
         page = found[: int(query["limit"])]
         more = {"continue": page[-1][0]} if len(page) < len(found) else {}
-        items = [{"metadata": body["metadata"]} for _, body in page]
+        bodies = [body for _, body in page]
+        self.takes(bodies)
+        items = bodies if plural == "pods" else [{"metadata": b["metadata"]} for b in bodies]
         return 200, {"kind": "PartialObjectMetadataList", "metadata": more, "items": items}
 
 
@@ -125,7 +136,9 @@ def serving(cluster: Cluster) -> Iterator[str]:
             assert self.headers["Authorization"] == "Bearer secret"
             status, answer = cluster.answer(self.command, self.path, body, self.headers["Accept"])
             text = json.dumps(answer).encode()
-            self.send_response(status)
+            self.send_response_only(status)
+            if cluster.now is not None:
+                self.send_header("Date", formatdate(cluster.now, usegmt=True))
             self.send_header("Content-Length", str(len(text)))
             self.end_headers()
             self.wfile.write(text)

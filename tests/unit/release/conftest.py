@@ -4,7 +4,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from benchrun.release.main import Api, Look
+from benchrun.release.api_server import Api
+from benchrun.release.main import LISTS, Look
 from kubernetes.config import kube_config
 from unit.release.api_server import Cluster, kubeconfig, serving
 
@@ -26,10 +27,11 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 @pytest.fixture
 def look(cluster: Cluster) -> LookAt:
-    """One look at that instant; what failed."""
+    """One look at that instant of the API server's clock; what failed."""
 
-    def at(now: int, *namespaces: str, bound: int = 86_400) -> int:
-        state = "benchrun-system/benchrun-release"
-        return Look(Api(), state, max_hold_seconds=bound, now=now).at(namespaces or ("",))
+    def at(now: int | None, *namespaces: str, bound: int = 86_400) -> int:
+        cluster.now, state = now, "benchrun-system/benchrun-release"
+        where = namespaces or ("",)
+        return Look(Api(len(where) * LISTS), state, max_hold_seconds=bound).at(where)
 
     return at

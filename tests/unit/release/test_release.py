@@ -4,6 +4,7 @@ fails."""
 import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,11 @@ def server(
     run: str = "chat",
     namespace: str = "team-a",
     node: str = "n",
+    since: int | None = None,
     **changes: Any,
 ) -> Json:
-    """A server as the operator makes it, with its pod; `hold` and `annotations` replace what it
-    says of itself."""
+    """A server as the operator makes it, with its pod, which started then; `hold` and `metadata`
+    replace what it says of itself."""
     owner = Owner(namespace, run, f"{run}-uid")
     wanted = spec(startupDeadlineSeconds=1800, runDeadlineSeconds=HOUR, **changes.pop("spec", {}))
     [role] = server_roles(owner, wanted, client_image="c", pull_policy="Always")
@@ -42,8 +44,14 @@ def server(
     assert not changes
     plural = {"Deployment": "deployments", "LeaderWorkerSet": "leaderworkersets"}[manifest["kind"]]
     pod = {"name": f"{run}-pod", "namespace": namespace, "labels": meta["labels"], "uid": "p"}
-    cluster.add("pods", {"metadata": pod, "spec": {"nodeName": node}})
+    status = {} if since is None else {"startTime": time_of(since)}
+    cluster.add("pods", {"metadata": pod, "spec": {"nodeName": node}, "status": status})
     return cluster.add(plural, {**manifest, "metadata": meta})
+
+
+def time_of(seconds: int) -> str:
+    """As the API server writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def owner(**changes: Any) -> Json:
@@ -245,7 +253,7 @@ def test_a_namesake_is_not_deleted_and_has_a_clock_of_its_own(
     cluster.refused["DELETE", "/apis/apps"] = 409
     assert [look(T0 + HOLD + 1), cluster.of("events")] == [0, []]
     del cluster.refused["DELETE", "/apis/apps"]
-    body["metadata"]["uid"] = "another"
+    body["metadata"] |= {"uid": "another", "creationTimestamp": time_of(T0 + HOLD + 2)}
     assert [look(T0 + HOLD + 2), look(T0 + 2 * HOLD + 2), len(cluster.names("deployments"))] == [
         0,
         0,
@@ -306,7 +314,7 @@ def test_an_event_that_is_rejected_is_a_failure_and_no_more(cluster: Cluster, lo
 
 
 @pytest.mark.parametrize(
-    "data", [None, {}, [1], "text", {"team-a.chat-server-uid": "x"}, {"team-a.chat-server-uid": 7}]
+    "data", [None, {}, [1], "text", {"team-a.chat-uid": "x"}, {"team-a.chat-uid": 7}]
 )
 def test_lost_clocks_start_anew_and_never_early(
     cluster: Cluster, look: LookAt, data: object
@@ -322,12 +330,23 @@ def test_lost_clocks_start_anew_and_never_early(
     assert [look(T0 + 2 * HOLD + 2), cluster.names("deployments")] == [0, []]
 
 
-def test_a_clock_ahead_of_time_is_set_to_now(cluster: Cluster, look: LookAt) -> None:
-    server(cluster)
-    look(T0 + 10 * DAY)
-    look(T0)
-    look(T0 + HOLD + 1)
-    assert cluster.names("deployments") == []
+def test_a_look_before_a_stored_start_fails_and_changes_nothing(
+    cluster: Cluster, look: LookAt
+) -> None:
+    """The clock of an API server, or of a node, is 5 hours behind for one look."""
+    names_of_all = [server(cluster, run=f"r{i}")["metadata"]["name"] for i in range(3)]
+    assert [look(T0), look(T0 + 120)] == [0, 0]
+    stored = dict(cluster.objects[STATE]["data"])
+    assert look(T0 + 240 - 5 * HOUR) == 1
+    assert (deleted(cluster), cluster.objects[STATE]["data"]) == ([], stored)
+    assert look(T0 + 360) == 0
+    assert (cluster.names("deployments"), cluster.objects[STATE]["data"]) == (names_of_all, stored)
+
+
+def test_the_time_is_the_api_servers(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, since=T0)
+    assert [look(None), deleted(cluster), STATE in cluster.objects] == [1, [], False]
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
 
 
 def test_clocks_that_cannot_be_read_are_not_overwritten(cluster: Cluster, look: LookAt) -> None:
@@ -345,7 +364,7 @@ def test_clocks_of_what_is_gone_are_dropped_and_what_did_not_change_is_not_writt
     server(cluster)
     for now in (T0, T0 + 60, T0 + 120):
         look(now)
-    assert cluster.objects[STATE]["data"] == {"team-a.chat-server-uid": str(T0)}
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0)}
     assert [verb for verb, path, _ in cluster.calls if verb in ("POST", "PUT")] == ["POST"]
     cluster.objects = {STATE: cluster.objects[STATE]}
     look(T0 + 180)
@@ -360,13 +379,13 @@ def test_too_many_clocks_are_bounded_by_dropping_the_newest(
     look(T0)
     server(cluster, run="a")
     look(T0 + 1)
-    assert cluster.objects[STATE]["data"] == {"team-a.b-server-uid": str(T0)}
+    assert cluster.objects[STATE]["data"] == {"team-a.b-uid": str(T0)}
 
 
 def test_lists_are_read_page_by_page_and_only_for_so_long(
     cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("benchrun.release.main.PAGE", 10)
+    monkeypatch.setattr("benchrun.release.api_server.PAGE", 10)
     for number in range(25):
         server(cluster, run=f"r{number}")
     look(T0)
@@ -377,7 +396,7 @@ def test_lists_are_read_page_by_page_and_only_for_so_long(
     )
     for number in range(25):
         server(cluster, run=f"r{number}")
-    monkeypatch.setattr("benchrun.release.main.LIST_SECONDS", -1.0)
+    monkeypatch.setattr("benchrun.release.api_server.LISTS_SECONDS", -1.0)
     assert look(T0 + DAY) == 5
 
 
@@ -386,17 +405,199 @@ def test_what_is_too_large_together_is_read_one_by_one(
 ) -> None:
     for number in range(12):
         server(cluster, run=f"r{number}")
-    monkeypatch.setattr("benchrun.release.main.CHUNK_BYTES", 2048)
-    monkeypatch.setattr("benchrun.release.main.MAX_CHUNKS", 1)
+    monkeypatch.setattr("benchrun.release.api_server.CHUNK_BYTES", 2048)
+    monkeypatch.setattr("benchrun.release.api_server.MAX_CHUNKS", 1)
     look(T0)
     assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
 
 
-def test_clocks_are_saved_before_the_next_list_is_read(cluster: Cluster, look: LookAt) -> None:
-    server(cluster)
+def test_clocks_are_saved_before_anything_is_deleted(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, since=T0)
+    look(T0 + HOLD + 1)
+    verbs = [verb for verb, path, _ in cluster.calls if verb == "DELETE" or "configmaps" in path]
+    assert verbs == ["GET", "POST", "DELETE"]
+
+
+def test_a_server_is_gone_one_look_after_its_limit(cluster: Cluster, look: LookAt) -> None:
+    """By its pod's own start: looks come every 120 s, and the first of them just missed it."""
+    server(cluster, since=T0, hold="180")
+    looks = range(T0 + 119, T0 + 600, 120)
+    gone = [now - T0 for now in looks if look(now) == 0 and not cluster.names("deployments")]
+    assert gone[0] == 239
+
+
+def test_the_clock_is_that_of_the_first_pod_with_a_node(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, since=T0)
+    labels = cluster.of("pods")[0]["metadata"]["labels"]
+    other = {"name": "second", "namespace": "team-a", "labels": labels, "uid": "q"}
+    status = {"startTime": time_of(T0 - 60)}
+    cluster.add("pods", {"metadata": other, "spec": {"nodeName": "n"}, "status": status})
     look(T0)
-    paths = [f"{verb} {path.rpartition('/')[2]}" for verb, path, _ in cluster.calls]
-    assert paths.index("POST configmaps") < paths.index("GET leaderworkersets")
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0 - 60)}
+
+
+@pytest.mark.parametrize(
+    ("created", "bound", "started", "since"),
+    [
+        pytest.param(-500, None, -100, -100, id="its start"),
+        pytest.param(-500, -101, -99, -101, id="its binding, by the API server's clock"),
+        pytest.param(-500, None, -5 * HOUR, -500, id="a node's clock that is behind"),
+        pytest.param(-500, None, 5 * HOUR, 0, id="a node's clock that is ahead"),
+        pytest.param(-500, None, None, 0, id="not started yet"),
+    ],
+)
+def test_a_nodes_clock_is_believed_between_the_pods_creation_and_now(
+    cluster: Cluster,
+    look: LookAt,
+    created: int,
+    bound: int | None,
+    started: int | None,
+    since: int,
+) -> None:
+    server(cluster)
+    pod = cluster.of("pods")[0]
+    pod["metadata"]["creationTimestamp"] = time_of(T0 + created)
+    if bound is not None:
+        condition = {"type": "PodScheduled", "status": "True"}
+        pod["status"]["conditions"] = [condition | {"lastTransitionTime": time_of(T0 + bound)}]
+    if started is not None:
+        pod["status"]["startTime"] = time_of(T0 + started)
+    look(T0)
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0 + since)}
+
+
+@pytest.mark.parametrize(
+    "status", [None, [], {"conditions": "x"}, {"conditions": [7, {}]}, {"startTime": "0001"}]
+)
+def test_a_start_that_is_none_is_now(cluster: Cluster, look: LookAt, status: object) -> None:
+    server(cluster)
+    cluster.of("pods")[0]["status"] = status
+    assert look(T0) == 0
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0)}
+
+
+def test_a_stored_start_is_not_lowered(cluster: Cluster, look: LookAt) -> None:
+    server(cluster, since=T0)
+    look(T0)
+    cluster.of("pods")[0]["status"]["startTime"] = time_of(T0 - HOUR)
+    assert [look(T0 + HOLD), len(cluster.names("deployments"))] == [0, 1]
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0)}
+
+
+def test_a_server_of_a_resumed_run_has_a_clock_of_its_own(cluster: Cluster, look: LookAt) -> None:
+    body = server(cluster, since=T0)
+    look(T0)
+    body["metadata"] |= {"uid": "resumed", "creationTimestamp": time_of(T0 + HOUR)}
+    cluster.of("pods")[0]["spec"]["nodeName"] = ""
+    assert look(T0 + HOUR) == 0
+    again = server(cluster, since=T0 + HOUR + 900, metadata=body["metadata"])
+    assert look(T0 + HOLD + HOUR) == 0
+    assert cluster.names("deployments") == [again["metadata"]["name"]]
+    assert cluster.objects[STATE]["data"] == {"team-a.chat-uid": str(T0 + HOUR + 900)}
+
+
+def test_deployments_of_one_run_share_its_clock(cluster: Cluster, look: LookAt) -> None:
+    """A tenant makes more Deployments than there are clocks before another's server comes."""
+    body = server(cluster, namespace="aaa", since=T0, hold="999999999")
+    for number in range(200):
+        name = f"filler-{number}"
+        copy = {**body["metadata"], "name": name, "uid": name}
+        cluster.add("deployments", {**body, "metadata": copy})
+    look(T0)
+    server(cluster, run="victim", hold=str(HOUR), since=T0 + 120)
+    look(T0 + 240)
+    assert len(cluster.objects[STATE]["data"]) == 2
+    look(T0 + 120 + HOUR + 1)
+    assert [path.split("/")[5] for path in deleted(cluster)] == ["team-a"]
+
+
+def test_where_clocks_are_bounded_each_namespace_keeps_its_share(
+    cluster: Cluster, look: LookAt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("benchrun.release.main.MAX_CLOCKS", 4)
+    for number in range(20):
+        server(cluster, run=f"r{number:02d}", namespace="aaa", since=T0 + number)
+    for run in ("v1", "v2"):
+        server(cluster, run=run, namespace="zzz", since=T0 + HOUR)
+    look(T0 + HOUR)
+    assert set(cluster.objects[STATE]["data"]) == {
+        *("aaa.r00-uid", "aaa.r01-uid"),
+        *("zzz.v1-uid", "zzz.v2-uid"),
+    }
+    for pod in cluster.of("pods"):  # what has no clock any more counts from its pod's start
+        pod["spec"]["nodeName"] = "" if pod["metadata"]["namespace"] == "zzz" else "n"
+    look(T0 + HOUR + HOLD + 1)
+    assert cluster.names("deployments") == []
+
+
+def test_where_many_are_due_namespaces_take_turns(cluster: Cluster, look: LookAt) -> None:
+    for number in range(9):
+        server(cluster, run=f"r{number}", namespace="aaa", since=T0)
+    server(cluster, namespace="zzz", since=T0 + HOUR)
+    look(T0 + DAY)
+    assert [path.split("/")[5] for path in deleted(cluster)][:2] == ["aaa", "zzz"]
+
+
+@pytest.fixture
+def slow(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each object of the namespace `aaa` takes a second, those of others none."""
+    seconds = [0.0]
+
+    def take(page: list[Json]) -> None:
+        seconds[0] += sum(body["metadata"]["namespace"] == "aaa" for body in page)
+
+    cluster.takes = take
+    monkeypatch.setattr("benchrun.release.api_server.monotonic", lambda: seconds[0])
+    monkeypatch.setattr("benchrun.release.api_server.PAGE", 2)
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_namespace_with_huge_objects_hides_no_other(cluster: Cluster, look: LookAt) -> None:
+    for number in range(100):
+        server(cluster, run=f"r{number:02d}", namespace="aaa", since=T0)
+    server(cluster, namespace="zzz", since=T0)
+    assert look(T0 + HOLD + 1) == 3  # pods, and Deployments by either label
+    assert "zzz" in [path.split("/")[5] for path in deleted(cluster)]
+    assert {"aaa.r00-uid", "zzz.chat-uid"} <= cluster.objects[STATE]["data"].keys()
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_slow_namespace_is_read_whole_where_there_is_time(cluster: Cluster, look: LookAt) -> None:
+    for number in range(4):
+        server(cluster, run=f"r{number}", namespace="aaa", since=T0)
+    assert [look(T0 + HOLD + 1), cluster.names("deployments")] == [0, []]
+
+
+def test_none_is_expected_when_the_chart_is_uninstalled(
+    cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert [main(["--expect-none=0"]), capsys.readouterr().out] == [0, ""]
+    body = server(cluster, since=T0 - 10 * DAY)
+    assert main(["--expect-none=0", "--namespace=team-b"]) == 0
+    assert main(["--expect-none=0"]) == 1
+    assert f"team-a/{body['metadata']['name']}" in capsys.readouterr().out
+    assert {verb for verb, _, _ in cluster.calls} == {"GET"}
+    body["metadata"] |= {"deletionTimestamp": AT, "finalizers": ["foregroundDeletion"]}
+    assert main(["--expect-none=0"]) == 0
+    cluster.refused["GET", "/apis/apps"] = 403
+    assert main(["--expect-none=0"]) == 1
+
+
+def test_servers_of_runs_that_were_just_deleted_are_waited_for(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server(cluster)
+    monkeypatch.setattr("benchrun.release.main.LOOK_AGAIN_SECONDS", 0.0)
+    looks = [0]
+
+    def garbage_collector(page: list[Json]) -> None:
+        looks[0] += 1
+        if looks[0] == 5:
+            cluster.objects.clear()
+
+    cluster.takes = garbage_collector
+    assert main(["--expect-none=60"]) == 0
+    assert looks[0] >= 5
 
 
 def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing(
@@ -404,8 +605,8 @@ def test_an_answer_that_is_too_large_or_nonsense_is_a_failure_and_raises_nothing
 ) -> None:
     server(cluster)
     look(T0)
-    monkeypatch.setattr("benchrun.release.main.CHUNK_BYTES", 10)
-    monkeypatch.setattr("benchrun.release.main.MAX_CHUNKS", 1)
+    monkeypatch.setattr("benchrun.release.api_server.CHUNK_BYTES", 10)
+    monkeypatch.setattr("benchrun.release.api_server.MAX_CHUNKS", 1)
     assert [look(T0 + HOLD + 1) > 0, deleted(cluster)] == [True, []]
 
 
@@ -466,6 +667,14 @@ def test_without_namespaces_the_whole_cluster(
         *["/apis/apps/v1/deployments"] * 2,
         *["/apis/leaderworkerset.x-k8s.io/v1/leaderworkersets"] * 2,
     ]
+
+
+def test_a_proxy_of_the_environment_is_not_used(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert main([]) == 0
 
 
 def test_a_failed_run_exits_with_1(cluster: Cluster) -> None:

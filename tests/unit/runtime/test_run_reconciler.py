@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttl
 from benchrun.observe import Declared
 from benchrun.plan import stamped
 from benchrun.runtime.queue import Later
+from benchrun.runtime.run_reconciler import SECOND_LOOK_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of
 from unit.runtime.scene import (
@@ -26,6 +28,8 @@ from unit.runtime.scene import (
     manifest,
     stage,
 )
+
+DAY = 86_400
 
 
 async def test_decision_sees_run_children_and_time(scene: Scene) -> None:
@@ -203,6 +207,35 @@ async def test_run_that_ended_reads_and_writes_nothing() -> None:
 async def test_run_whose_time_is_up_is_deleted_by_uid(scene: Scene) -> None:
     await scene.once(delete_run=True, forget=True)
     assert ("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects
+
+
+@pytest.fixture
+async def finished() -> Scene:
+    """A run that has ended, in a cluster that was read."""
+    scene = Scene(status=ENDED)
+    await scene.listed()
+    return scene
+
+
+@pytest.mark.parametrize(
+    ("by_ours", "by_the_other", "is_deleted"),
+    [(30 * DAY, 0, False), (0, 30 * DAY, False), (7 * DAY, 7 * DAY, True)],
+    ids=["ours jumps ahead", "the other jumps ahead", "time passed"],
+)
+async def test_results_are_deleted_only_when_two_clocks_say_so(
+    finished: Scene, by_ours: float, by_the_other: float, is_deleted: bool
+) -> None:
+    scene, reconciler = finished, finished.reconciler
+    scene.decide = lambda facts: Decision(
+        status=BenchmarkRunStatus.model_validate(ENDED),
+        delete_run=facts.now >= NOW + timedelta(days=7),
+        forget=True,
+    )
+    reconciler.now = lambda: NOW + timedelta(seconds=by_ours)
+    reconciler.second_clock = lambda: NOW + timedelta(seconds=by_the_other)
+    seconds = await reconciler(KEY)
+    assert (("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects) is is_deleted
+    assert seconds == (None if is_deleted or not by_ours else SECOND_LOOK_SECONDS)
 
 
 @pytest.mark.parametrize("gone", [True, False])

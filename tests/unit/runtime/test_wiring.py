@@ -9,7 +9,7 @@ import pytest
 from aiohttp import ClientSession
 from benchrun import effects
 from benchrun.api import Live
-from benchrun.decide import Decision
+from benchrun.decide import Decision, Facts
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import run_key
 from benchrun.runtime.background_tasks import ENDS_REMEMBERED, ENDS_WITHIN_SECONDS, RESTART_SECONDS
@@ -332,6 +332,57 @@ async def test_the_election_survives_its_own_task(cluster: Fenced, lease: Memory
         await passing(A_MINUTE)
         assert counted(leader, "benchrun_leader") == 1
         assert leader.problems() == []
+
+
+# ---- by whose time
+# -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("cluster")
+def test_passes_are_made_by_the_api_servers_time() -> None:
+    """Its node's clock is months behind, or ahead."""
+    seen = list[Facts]()
+
+    def decide(facts: Facts) -> Decision:
+        seen.append(facts)
+        return Decision(status=RUNNING)
+
+    async def scenario() -> None:
+        operator = Operator(SETTINGS, decide=decide)
+        operator.clock.told("Fri, 15 Jan 2027 08:00:00 GMT")
+        await operator.start()
+        await passing(1)
+        await operator.stop()
+
+    run_fast(scenario())
+    assert {facts.now.strftime("%Y-%m-%d %H:%M") for facts in seen} == {"2027-01-15 08:00"}
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.parametrize(("road", "untold"), [("Direct", 0), ("Proxy", 1)])
+def test_pods_behind_the_proxy_do_not_tell_the_time(
+    road: str, untold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = list[object]()
+    made = effects.Connection.__init__
+
+    def noting(self: effects.Connection, found: Configuration, **given: Any) -> None:
+        told.append(given["told"])
+        made(self, found, **given)
+
+    monkeypatch.setattr(effects.Connection, "__init__", noting)
+
+    async def scenario() -> None:
+        operator = Operator(
+            SETTINGS.model_copy(update={"pod_road": road}),
+            decide=lambda facts: Decision(status=RUNNING),
+        )
+        await operator.start()
+        await operator.stop()
+        assert [each for each in told if each is not None] == [operator.clock.told]
+
+    run_fast(scenario())
+    assert told.count(None) == untold
 
 
 # ---- what anybody may read

@@ -1,0 +1,186 @@
+"""What a release asks of the API server: requests that raise nothing, and lists in which no
+namespace hides another."""
+
+import json
+import os
+import ssl
+from collections.abc import Iterator
+from email.utils import parsedate_to_datetime
+from itertools import islice
+from time import monotonic
+from typing import Any
+
+import httpx
+from kubernetes.client.configuration import Configuration
+from kubernetes.config import ConfigException, load_incluster_config, load_kube_config
+
+Json = dict[str, Any]
+Codes = tuple[int, ...]
+Query = dict[str, str]
+JSON = "application/json"
+METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 160, 10.0  # parsed, a page takes twelve times as much
+PAGE = 64  # objects; one of them can be made to be 9 MB of JSON
+LISTS_SECONDS = 60.0  # of all lists; each may take an equal part of what is left
+SHARE_SECONDS = 0.25  # of a list; a namespace whose own objects take longer is read last
+
+
+def path_of(kind: str, namespace: str, name: str = "") -> str:
+    """Of an object, or of all of its kind; without a namespace, of all namespaces."""
+    version, plural = kind.split(" ")
+    return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
+
+
+def mapping(value: object) -> Json:
+    """The value where it is a JSON object, else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def listing(value: object) -> list[Any]:
+    """The value where it is a JSON array, else an empty one."""
+    return value if isinstance(value, list) else []
+
+
+class Api:
+    """By this pod's service account, or by the kubeconfig. What fails is printed and counted, and
+    raises nothing."""
+
+    failures = 0
+    now = 0
+    """The time of the last answer by the API server's clock, Unix seconds; 0: it told none."""
+
+    def __init__(self, lists: int) -> None:
+        self._lists, self._until = lists, monotonic() + LISTS_SECONDS
+        self._found = Configuration()
+        load = (
+            load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
+        )
+        try:
+            load(client_configuration=self._found)
+            trusted = ssl.create_default_context(cafile=self._found.ssl_ca_cert)
+            self._trust = (
+                trusted if self._found.verify_ssl else httpx.create_ssl_context(verify=False)
+            )
+            if self._found.cert_file:
+                self._trust.load_cert_chain(self._found.cert_file, self._found.key_file)
+        except (ConfigException, OSError) as error:
+            raise SystemExit(f"no way to reach an API server: {error}") from error
+
+    def fail(self, why: str) -> None:
+        """Print and count what went wrong."""
+        self.failures += 1
+        print(why)
+
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        expected: Codes = (),
+        *,
+        accept: str = JSON,
+        query: Query | None = None,
+    ) -> Json:
+        """The answer; empty where there is none, no failure with an expected status."""
+        try:
+            token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
+            headers = {"Accept": accept, "Accept-Encoding": "identity"}
+            headers |= {"Authorization": token} if token else {}
+            with httpx.stream(
+                method,
+                self._found.host + path,
+                params=query,
+                json=body,
+                headers=headers,
+                timeout=SECONDS,
+                verify=self._trust,
+                trust_env=False,  # as the operator: no proxy stands before an API server
+            ) as answer:
+                self.now = _told(answer.headers.get("Date", "")) or self.now
+                # What is cut off is no JSON.
+                text = b"".join(islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS))
+            status = answer.status_code
+            found = mapping(json.loads(text)) if answer.is_success else {}
+        except (
+            ConfigException,
+            httpx.HTTPError,
+            httpx.InvalidURL,
+            OSError,
+            ValueError,
+            RecursionError,
+        ) as error:
+            status, text, found = 0, repr(error).encode(), {}
+        if not found and status not in expected:
+            self.fail(f"{method} {path}: {status or 'failed'}: {text[:300]!r}")
+        return found
+
+    def objects(
+        self, kind: str, namespace: str, expected: Codes = (), *, accept: str, query: Query
+    ) -> Iterator[Json]:
+        """All objects of a collection, as far as they can be read within its time; some twice."""
+        now = monotonic()
+        until = now + (self._until - now) / max(self._lists, 1)
+        self._lists -= 1
+        if namespace:
+            pages = self._pages(path_of(kind, namespace), expected, accept, query, until)
+        else:
+            pages = self._pages_everywhere(kind, expected, accept, query, until)
+        for page in pages:
+            yield from page
+
+    def _pages_everywhere(
+        self, kind: str, expected: Codes, accept: str, query: Query, until: float
+    ) -> Iterator[list[Json]]:
+        """Those of all namespaces. One whose own objects take long is left out from then on, and
+        read when the others have been: nobody's objects hide those of another."""
+        path, slow = path_of(kind, ""), list[str]()
+        fields = [query["fieldSelector"]] if "fieldSelector" in query else []
+        while True:
+            others = [f"metadata.namespace!={name}" for name in slow]
+            selected = ",".join([*fields, *others])
+            wanted = query | ({"fieldSelector": selected} if selected else {})
+            greedy = None
+            spent, began = dict[str, float](), monotonic()
+            for page in self._pages(path, expected, accept, wanted, until):
+                yield page
+                seconds, began = monotonic() - began, monotonic()
+                for name in map(_namespace_of, page):
+                    spent[name] = spent.get(name, 0.0) + seconds / len(page)
+                greedy = next((name for name in spent if spent[name] > SHARE_SECONDS), None)
+                if greedy:
+                    slow.append(greedy)
+                    break
+            if not greedy:
+                break
+        for number, name in enumerate(slow):
+            now = monotonic()
+            share = now + (until - now) / (len(slow) - number)
+            yield from self._pages(path_of(kind, name), expected, accept, query, share)
+
+    def _pages(
+        self, path: str, expected: Codes, accept: str, query: Query, until: float
+    ) -> Iterator[list[Json]]:
+        limit, token, failures = PAGE, "", self.failures
+        while monotonic() <= until:
+            wanted = query | {"limit": str(limit)} | ({"continue": token} if token else {})
+            page = self.request("GET", path, None, expected, accept=accept, query=wanted)
+            if self.failures > failures and limit > 1:
+                limit, self.failures = limit // 8 or 1, failures  # maybe it was too large
+                continue
+            limit = min(2 * limit, PAGE)
+            yield [mapping(item) for item in listing(page.get("items"))]
+            token = str(mapping(page.get("metadata")).get("continue") or "")
+            if not token:
+                return
+        self.fail(f"GET {path}: not all of it can be read in time; the others were not read")
+
+
+def _namespace_of(item: Json) -> str:
+    return str(mapping(item.get("metadata")).get("namespace"))
+
+
+def _told(date: str) -> int:
+    try:
+        return max(int(parsedate_to_datetime(date).timestamp()), 0)
+    except (ValueError, TypeError, OverflowError):
+        return 0
