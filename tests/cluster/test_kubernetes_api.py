@@ -34,7 +34,7 @@ from benchrun.effects import (
 )
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Run, run_of
-from benchrun.plan import Manifest, Owner, metadata, stamped
+from benchrun.plan import Manifest, Owner, metadata
 from benchrun_client.engines import ENGINE
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
@@ -98,7 +98,7 @@ def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str
         "metadata": metadata(owner, name=name or f"cm-{run.name}", role=names.ROLE_PLAN),
         "data": data,
     }
-    return stamped(body | ({"immutable": True} if immutable else {}))
+    return body | ({"immutable": True} if immutable else {})
 
 
 # ---- runs of a sweep

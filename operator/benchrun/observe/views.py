@@ -22,13 +22,12 @@ class Child:
         str | None
     )  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
     deleting: bool
-    applied_hash: str | None  # Hash of the manifest that was applied last.
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    plan_digest: str | None = (
-        None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
-    )
+    # Of the plan that the client was given: on the plan itself, the client's Job, records.
+    plan_digest: str | None = None
+    token_digest: str | None = None  # On the plan: of the token that the client was told to take.
     ends_search: str | None = (
         None  # ConfigMaps of stages: the workload whose search ended with this one.
     )

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from math import inf, isfinite
 from typing import Any, ClassVar
 
 from benchrun import names
@@ -23,9 +24,17 @@ from benchrun.decide import (
     RefusedObject,
 )
 from benchrun.decide.refusals import diagnose_refusal
-from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
-from benchrun.observe import Key, Run, run_key
-from benchrun.plan import TIMELINE_KEY
+from benchrun.effects import (
+    About,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    LookUps,
+    NotServed,
+    Occupied,
+)
+from benchrun.observe import Key, Run, child_of, run_key, untrusted_json as raw
 from benchrun.runtime.memory import Memories, RunMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
 from benchrun.runtime.sessions import Sessions
@@ -180,22 +189,22 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _apply_one(
         self, key: Key, run: Run, manifest: dict[str, Any], memory: RunMemory
     ) -> None:
-        kind, meta = manifest["kind"], manifest["metadata"]
-        wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-        known = self.indexes.children(key).named(kind, meta["name"])
-        if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
+        kind = manifest["kind"]
+        wanted = child_of(kind, manifest)
+        known = self.indexes.children(key).named(kind, wanted.name)
+        is_ours = known is not None and known.owner_uid == run.uid
+        if is_ours and known is not None and known.record_digest == wanted.record_digest:
             return
         body = await self.cluster.apply(manifest)
         self.indexes.learnt(kind, body)
-        stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
-        if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):
-            raise Occupied(f"{kind} {meta['name']} holds another record", found=body)
-        if stored.get(names.ANNOTATION_APPLIED) != wanted_hash:
-            return  # ours, of an earlier attempt whose answer was lost: with fewer samples
-        if TIMELINE_KEY in manifest.get("binaryData", {}):
-            memory.collected.samples.stored(
-                through=float(meta["annotations"][names.ANNOTATION_THROUGH])
-            )
+        stored = child_of(kind, body)
+        if stored.record_digest != wanted.record_digest:
+            raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
+        if stored.role == names.ROLE_PLAN and stored.plan_digest != wanted.plan_digest:
+            # What else this pass would make is for the plan that it wanted.
+            raise Conflict(f"{kind} {wanted.name} holds another operator's plan", code=409)
+        # Less than was wanted, where an earlier attempt's answer was lost.
+        memory.collected.samples.stored(through=min(_through(body), _through(manifest)))
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes close to
@@ -252,6 +261,16 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
 def _earliest(*seconds: float | None) -> float | None:
     return min((each for each in seconds if each is not None), default=None)
+
+
+def _through(body: dict[str, Any]) -> float:
+    """Until when the timeline goes that it holds, in Unix seconds."""
+    annotations = raw.mapping(body["metadata"].get("annotations"))
+    try:
+        through = float(raw.text(annotations.get(names.ANNOTATION_THROUGH)))
+    except ValueError:
+        return -inf
+    return through if isfinite(through) else -inf
 
 
 def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:

@@ -289,7 +289,8 @@ def test_a_child() -> None:
             "generation": 4,
             "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
             "annotations": {
-                "benchrun.dev/applied-hash": "abc",
+                "benchrun.dev/plan-digest": "p" * 64,
+                "benchrun.dev/token-digest": "t" * 64,
                 "benchrun.dev/record-digest": "d" * 64,
             },
             "ownerReferences": [OURS],
@@ -302,7 +303,8 @@ def test_a_child() -> None:
         role="stage",
         owner_uid=UID,
         deleting=False,
-        applied_hash="abc",
+        plan_digest="p" * 64,
+        token_digest="t" * 64,
         sequence=3,
         record_digest="d" * 64,
     )
