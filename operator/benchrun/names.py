@@ -2,6 +2,7 @@
 included."""
 
 import hashlib
+import re
 
 GROUP = "benchrun.dev"
 VERSION = "v1alpha1"
@@ -20,10 +21,10 @@ LABEL_SWEEP = f"{GROUP}/sweep"
 ANNOTATION_DIGEST = f"{GROUP}/record-digest"
 ANNOTATION_STAGE = f"{GROUP}/stage"
 ANNOTATION_PLAN_DIGEST = f"{GROUP}/plan-digest"
+ANNOTATION_TOKEN_DIGEST = f"{GROUP}/token-digest"
 ANNOTATION_THROUGH = f"{GROUP}/timeline-through"
 ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
-ANNOTATION_APPLIED = f"{GROUP}/applied-hash"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
 """How long a server may be held once scheduled, for whoever releases it without an operator."""
@@ -83,6 +84,23 @@ def stage_name(run: str, uid: str, sequence: int) -> str:
 def timeline_name(run: str, uid: str, chunk: int) -> str:
     """ConfigMap of one timeline chunk taken within a long stage."""
     return child_name(run, uid, f"chunk-{chunk:03d}")
+
+
+def timeline_chunk(run: str, uid: str, name: str) -> int | None:
+    """Which chunk of the run's timeline has this name; None: none has."""
+    before = child_name(run, uid, "chunk-")
+    number = name.removeprefix(before)
+    is_one = name.startswith(before) and number.isascii() and number.isdigit() and len(number) < 10
+    return int(number) if is_one and timeline_name(run, uid, int(number)) == name else None
+
+
+_SWEPT = re.compile(r"(.+)-v[0-9]+-r[0-9]+(?:-a[0-9]+)?")
+
+
+def sweep_of(run: str) -> str | None:
+    """The one sweep that gives a run this name; None: no sweep does."""
+    found = _SWEPT.fullmatch(run)
+    return None if found is None else found[1]
 
 
 def _digits(uid: str) -> str:

@@ -34,7 +34,7 @@ from benchrun.effects import (
 )
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Run, run_of
-from benchrun.plan import Manifest, Owner, metadata, stamped
+from benchrun.plan import Manifest, Owner, metadata
 from benchrun_client.engines import ENGINE
 from kit.kubectl import SWEEP, Namespace
 from kit.polling import polling
@@ -98,7 +98,7 @@ def config_map(run: Run, *, name: str = "", immutable: bool = False, **data: str
         "metadata": metadata(owner, name=name or f"cm-{run.name}", role=names.ROLE_PLAN),
         "data": data,
     }
-    return stamped(body | ({"immutable": True} if immutable else {}))
+    return body | ({"immutable": True} if immutable else {})
 
 
 # ---- runs of a sweep
@@ -144,9 +144,9 @@ async def test_run_of_a_sweep_comes_back_whole_and_is_made_once(
     api: KubernetesApi, namespace: Namespace
 ) -> None:
     uid = sweep_uid(namespace, "s")
-    made = await api.apply(run_of_a_sweep(namespace, "once", uid=uid))
+    made = await api.apply(run_of_a_sweep(namespace, "s-v1-r1", uid=uid))
     assert made["spec"]["measurement"]["seed"] == 1  # a default of the schema
-    again = await api.apply(run_of_a_sweep(namespace, "once", uid=uid))
+    again = await api.apply(run_of_a_sweep(namespace, "s-v1-r1", uid=uid))
     assert (again["metadata"]["uid"], again["spec"]) == (made["metadata"]["uid"], made["spec"])
     assert run_of(again).sweep_uid == uid
 
@@ -556,7 +556,7 @@ async def test_no_api_server_is_unavailable(
     try:
         with pytest.raises(Unavailable):
             await KubernetesApi(connection, count=writes).delete(
-                Ref("ConfigMap", run.namespace, "x")
+                Ref("ConfigMap", run.namespace, "x", "u")
             )
     finally:
         await connection.close()

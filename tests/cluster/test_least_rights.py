@@ -107,7 +107,7 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
     if kind != "NetworkPolicy":
         found[f"{name} delete"] = (
             "it is never let go",
-            lambda who: who.api.delete(Ref(kind, who.namespace, "none")),
+            lambda who: who.api.delete(Ref(kind, who.namespace, "none", "u")),
         )
     return found
 
@@ -127,7 +127,7 @@ RIGHTS: dict[str, tuple[str, Operation]] = {
     ),
     f"{RUNS} delete": (
         "ttlSecondsAfterFinished does nothing",
-        lambda who: who.api.delete(Ref(KIND, who.namespace, "none")),
+        lambda who: who.api.delete(Ref(KIND, who.namespace, "none", "u")),
     ),
     f"{RUNS}/status patch": (
         "a run tells nothing",

@@ -127,7 +127,9 @@ def runs_of(
     else:
         with suppress(errors.KubectlError):
             bodies = kubectl.all(cluster.RUN, selector=f"{names.LABEL_SWEEP}={sweep.name}")
-    return [run for run in map(view_builders.run_of, bodies) if run.sweep_uid == sweep.uid]
+    mine = (sweep.namespace, sweep.uid)
+    runs = map(view_builders.run_of, bodies)
+    return [run for run in runs if (run.namespace, run.sweep_uid) == mine]
 
 
 def whole_table(

@@ -73,24 +73,37 @@ def ref_to(facts: Facts, child: Child) -> Ref:
 
 
 def _client(state: RunState) -> list[Manifest]:
-    owner, spec, context = state.owner, state.spec, state.facts.context
+    """The plan and what reads it. A Job is made for the plan that stands, whoever made that; a plan
+    for a Job that stands only where it is the same once more."""
+    owner, spec = state.owner, state.spec
+    job, stands = state.child("Job", names.ROLE_CLIENT), state.plan
     meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
-    if state.has_plan and state.child("Job", names.ROLE_CLIENT) is not None:
+    if stands is not None and (job is not None or stands.deleting):
         return meeting  # to write a plan of many stages takes its time
-    token = plan.token_of(context.channel_key, owner.uid)
-    addresses = endpoint_addresses(state)
+    if stands is not None:
+        return [*meeting, _job(state, stands.plan_digest)]
     given = plan.plan_of_client(
-        owner, spec, token_digest=digest_of_token(token), endpoint_addresses=addresses
-    )
-    job = plan.client_job(
         owner,
         spec,
-        plan_digest=given.digest(),
+        token_digest=digest_of_token(state.token),
+        endpoint_addresses=endpoint_addresses(state),
+    )
+    config_map, digest = plan.plan_config_map(owner, given, spec.chat_template), given.digest()
+    if job is None:
+        return [config_map, *meeting, _job(state, digest)]
+    return [config_map, *meeting] if job.plan_digest in (None, digest) else meeting
+
+
+def _job(state: RunState, plan_digest: str | None) -> Manifest:
+    context = state.facts.context
+    return plan.client_job(
+        state.owner,
+        state.spec,
+        plan_digest=plan_digest,
         default_image=context.client_image,
         pull_policy=context.client_image_pull_policy,
         max_hold_seconds=context.max_hold_seconds,
     )
-    return [plan.plan_config_map(owner, given, spec.chat_template), *meeting, job]
 
 
 def _server(state: RunState) -> list[Manifest]:
@@ -146,9 +159,16 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
             for a, c in zip(fresh, chunks, strict=True)
         )
     if samples and state.now.timestamp() - samples[0].at >= CHUNK_SECONDS:
-        chunk = sum(child.role == names.ROLE_TIMELINE for child in state.children.objects)
-        return (plan.timeline_config_map(state.owner, chunk=chunk, timeline=_packed(state)),)
+        packed = _packed(state)
+        return (plan.timeline_config_map(state.owner, chunk=_next_chunk(state), timeline=packed),)
     return ()
+
+
+def _next_chunk(state: RunState) -> int:
+    """After all that are there; one that somebody deleted leaves a gap."""
+    run, uid = state.owner.name, state.owner.uid
+    there = (names.timeline_chunk(run, uid, child.name) for child in state.children.objects)
+    return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
 
 def worth_waiting_to_store(state: RunState) -> bool:

@@ -122,7 +122,7 @@ def _client_start(state: RunState) -> Deadline | None:
 def _client_creation(state: RunState) -> Deadline | None:
     """From acceptance until there is a pod. A Service's pods are looked for first; that has its own
     deadline."""
-    refused, planned = refusal(state), state.has_plan
+    refused, planned = refusal(state), state.plan is not None
     if state.spec.endpoint is not None and refused is None and not planned:
         return None
     seconds = state.spec.startup_deadline_seconds

@@ -90,7 +90,7 @@ def decide(facts: Facts) -> Decision:
     endpoint = server_status.endpoint_pods(state)
     # A Service's pods must be known before the plan is written: their counters are read at every
     # edge.
-    if endpoint is not None and not state.has_plan and not server_status.endpoint_addresses(state):
+    if endpoint is not None and state.plan is None and not server_status.endpoint_addresses(state):
         return _look_up_endpoint(state, endpoint)
     return _go_on(state, server=server, client=client)
 

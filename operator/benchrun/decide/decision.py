@@ -305,12 +305,12 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An object to delete; the uid keeps a namesake safe."""
+    """An object to delete or to cancel; the uid keeps a namesake safe."""
 
     kind: str
     namespace: str
     name: str
-    uid: str | None = None
+    uid: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from benchrun_client.contract import digest_of_token
+
 from benchrun import names, observe
 from benchrun.api import Reason
 from benchrun.decide.deadlines import deadlines, with_grace
@@ -70,6 +72,7 @@ def _causes(
     yield _terminal(refusal(state))
     yield _restarted(state)
     yield _terminal(server)  # the failure of a client without a server is only a consequence
+    yield _key_replaced(state)
     if mismatch is not None:
         yield Ending(
             Reason.CONTRACT_MISMATCH,
@@ -86,6 +89,19 @@ def _causes(
     # CronJob.
     yield next((end for end in late if end.reason == Reason.RUN_DEADLINE), None) or _vanished(state)
     yield from late
+
+
+def _key_replaced(state: RunState) -> Ending | None:
+    """The client takes the token that its plan was written for, and no other: what it measures could
+    never be read."""
+    noted = None if state.plan is None else state.plan.token_digest
+    if noted is None or noted == digest_of_token(state.token):
+        return None
+    return Ending(
+        Reason.CONTRACT_MISMATCH,
+        "the operator's key is not the one that the run was started with, so that its client "
+        "can't be talked to; start a new run",
+    )
 
 
 def _terminal(diagnosis: Diagnosis | None) -> Ending | None:

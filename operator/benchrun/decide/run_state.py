@@ -21,6 +21,7 @@ from benchrun.plan import (
     role_replicas,
     searched,
     stage_ids,
+    token_of,
 )
 
 
@@ -130,11 +131,22 @@ class RunState:
         )
 
     @cached_property
-    def has_plan(self) -> bool:
-        return (
-            self._unless_deleting("ConfigMap", names.plan_name(self.owner.name, self.owner.uid))
-            is not None
-        )
+    def plan(self) -> Child | None:
+        """The ConfigMap of the plan that stands, also while it is on its way out."""
+        return self.children.named("ConfigMap", names.plan_name(self.owner.name, self.owner.uid))
+
+    @cached_property
+    def token(self) -> str:
+        """What the client is shown; by this operator's key."""
+        return token_of(self.facts.context.channel_key, self.owner.uid)
+
+    @property
+    def plan_digest(self) -> str | None:
+        """Of the plan that the client was given, as it was noted when that was made; None: it was
+        not."""
+        job = self.child("Job", names.ROLE_CLIENT)
+        noted = (each.plan_digest for each in (job, self.plan) if each is not None)
+        return next(filter(None, noted), None)
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
         found = self.children.named(kind, name)

@@ -15,7 +15,7 @@ from benchrun.decide import decision
 from benchrun.decide.run_state import RunState
 from benchrun.measure import ServerFacts
 from benchrun.observe import Pod, instant, main_container, seconds_between
-from benchrun.plan import nodes, planned_searches, role_replicas, started_args, token_of
+from benchrun.plan import nodes, planned_searches, role_replicas, started_args
 
 SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
@@ -53,14 +53,13 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
     too."""
     if (pod := state.client_pod) is None or not state.client_runs:
         return None
-    job = state.child("Job", names.ROLE_CLIENT)
     return decision.PullTarget(
         pod=pod.name,
         url=_base_url(state, state.owner.namespace, pod.name, pod.ip, RECORD_PORT),
         run_uid=state.owner.uid,
         from_sequence=state.stored_prefix(),
-        token=token_of(state.facts.context.channel_key, state.owner.uid),
-        plan_digest=job.plan_digest if job is not None else None,
+        token=state.token,
+        plan_digest=state.plan_digest,
         stage_ids=state.planned,
         searches=planned_searches(state.owner, state.spec),
     )

@@ -93,10 +93,8 @@ class KubernetesApi:
             found = await self._connection.json(
                 "GET", resource.path(namespace, name), accept=accept
             )
-            owner, ours = (
-                raw.controller(each["metadata"]).get("uid") for each in (found, manifest)
-            )
-            if owner is None or owner != ours:
+            owner, ours = (_owner_of(each["metadata"]) for each in (found, manifest))
+            if owner[-1] is None or owner != ours:
                 raise Occupied(f"{kind} {name} exists and is not ours", found=found) from None
             return found
 
@@ -117,9 +115,12 @@ class KubernetesApi:
         # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; in the
         # foreground all end at once.
         policy = "Foreground" if ref.kind in SERVER_KINDS else "Background"
-        options: Json = {"kind": "DeleteOptions", "apiVersion": "v1", "propagationPolicy": policy}
-        if ref.uid is not None:
-            options["preconditions"] = {"uid": ref.uid}
+        options: Json = {
+            "kind": "DeleteOptions",
+            "apiVersion": "v1",
+            "propagationPolicy": policy,
+            "preconditions": {"uid": ref.uid},
+        }
         with suppress(NotFound, Conflict):
             await self._write("DELETE", ref.kind, ref.namespace, ref.name, body=options)
 
@@ -260,6 +261,12 @@ class KubernetesApi:
             raise
         self._count(verb, resource.plural, "2xx")
         return answer
+
+
+def _owner_of(metadata: raw.Object) -> tuple[object, ...]:
+    """Who controls an object, by all that tells one owner from another within a namespace."""
+    owner = raw.controller(metadata)
+    return owner.get("kind"), owner.get("name"), owner.get("uid")
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:

@@ -11,7 +11,7 @@ import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchrun_client.engines import ENGINE, StartupPhases
 
@@ -216,6 +216,14 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
 }
 
 
+class Asked(NamedTuple):
+    """A question about a run; its uid distinguishes it from namesakes."""
+
+    key: Key
+    uid: str
+    question: decision.Question[Any]
+
+
 @dataclass(eq=False)
 class LookUps:
     """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
@@ -226,8 +234,8 @@ class LookUps:
     kinds: Mapping[type[decision.Question[Any]], Kind] = field(default_factory=lambda: KINDS)
 
     def __post_init__(self) -> None:
-        self._tasks: dict[tuple[Key, decision.Question[Any]], asyncio.Task[None]] = {}
-        self._failed_at: dict[tuple[Key, decision.Question[Any]], float] = {}
+        self._tasks: dict[Asked, asyncio.Task[None]] = {}
+        self._failed_at: dict[Asked, float] = {}
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
 
     def ask(
@@ -240,9 +248,10 @@ class LookUps:
         """Answer these questions, but for those that are answered or being answered. Never raises,
         never waits."""
         for question in questions:
-            if (key, question) not in self._tasks and not self._is_settled(key, question, answers):
-                work = self._answer(key, about, question, answers)
-                self._tasks[key, question] = asyncio.create_task(
+            asked = Asked(key, about.run.uid, question)
+            if asked not in self._tasks and not self._is_settled(asked, answers):
+                work = self._answer(asked, about, answers)
+                self._tasks[asked] = asyncio.create_task(
                     work, name=f"look up {type(question).__name__}"
                 )
 
@@ -259,39 +268,37 @@ class LookUps:
 
     def stop(self, key: Key) -> None:
         """Leave everything that is being looked up for the run."""
-        for each in [each for each in self._tasks if each[0] == key]:
+        for each in [each for each in self._tasks if each.key == key]:
             self._tasks.pop(each).cancel()
-        for each in [each for each in self._failed_at if each[0] == key]:
+        for each in [each for each in self._failed_at if each.key == key]:
             del self._failed_at[each]
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
-        for key in {key for key, _ in self._tasks}:
+        for key in {asked.key for asked in self._tasks}:
             self.stop(key)
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _is_settled(
-        self, key: Key, question: decision.Question[Any], answers: decision.Answers
-    ) -> bool:
+    def _is_settled(self, asked: Asked, answers: decision.Answers) -> bool:
+        question = asked.question
         answer, retry = answers.of(question), self.kinds[type(question)].retry_seconds
         if answer is None:
             return False
-        waited = asyncio.get_running_loop().time() - self._failed_at.get((key, question), 0.0)
+        waited = asyncio.get_running_loop().time() - self._failed_at.get(asked, 0.0)
         return answer.value is not None or retry is None or waited < retry
 
-    async def _answer(
-        self, key: Key, about: About, question: decision.Question[Any], answers: decision.Answers
-    ) -> None:
+    async def _answer(self, asked: Asked, about: About, answers: decision.Answers) -> None:
+        question = asked.question
         seconds = self.kinds[type(question)].seconds
         async with self._places[type(question)]:
             answer = await self._outcome(about, question, seconds)
         news = answers.of(question) != answer
         answers[question] = answer
-        del self._tasks[key, question]
+        del self._tasks[asked]
         if answer.value is None:
-            self._failed_at[key, question] = asyncio.get_running_loop().time()
+            self._failed_at[asked] = asyncio.get_running_loop().time()
         if news:
-            self.news(key)
+            self.news(asked.key)
 
     async def _outcome(
         self, about: About, question: decision.Question[Any], seconds: float | None

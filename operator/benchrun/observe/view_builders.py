@@ -14,7 +14,17 @@ from benchrun import names
 from benchrun.api import as_many_as_fit, is_gpu
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.observe import untrusted_json as raw
-from benchrun.observe.views import Child, Pod, Run, Sweep, Termination, View
+from benchrun.observe.views import (
+    Child,
+    Controller,
+    Pod,
+    Run,
+    Sweep,
+    Termination,
+    View,
+    controller_of,
+    sweep_that_made,
+)
 
 MAX_ARGS, MAX_ARGS_CHARS = 140, 4000  # what a status shows of them
 MAX_VALUES = 20_000  # of a spec: a sweep of 32 long variants has some 6,000
@@ -57,18 +67,8 @@ def view_of(kind: str, body: raw.Object) -> View:
 def run_of(body: raw.Object) -> Run:
     """A BenchmarkRun; its spec and status stay as they are, but a spec of too many values is as
     good as none."""
-    return Run(
-        **_declared(body), sweep_uid=_controller_uid(raw.mapping(body.get("metadata")), SWEEP_KIND)
-    )
-
-
-def _controller_uid(metadata: raw.Object, kind: str) -> str | None:
-    """Uid of the object that controls this one; None where that is not of our kind."""
-    owner = raw.controller(metadata)
-    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
-        f"{names.GROUP}/"
-    )
-    return (raw.text(owner.get("uid")) or None) if is_ours else None
+    sweep = sweep_that_made(raw.mapping(body.get("metadata")))
+    return Run(**_declared(body), sweep_uid=None if sweep is None else sweep.uid)
 
 
 def sweep_of(body: raw.Object) -> Sweep:
@@ -93,30 +93,43 @@ def _declared(body: raw.Object) -> dict[str, Any]:
 
 def child_of(kind: str, body: raw.Object) -> Child:
     """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a
-    BenchmarkRun that controls it."""
+    BenchmarkRun that controls it and, of what was measured, would have given it this name: the rest
+    is looked for by its name."""
     metadata = raw.mapping(body.get("metadata"))
     labels, annotations = (
         raw.mapping(metadata.get("labels")),
         raw.mapping(metadata.get("annotations")),
     )
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
+    name, role = raw.text(metadata.get("name")), raw.text(labels.get(names.LABEL_ROLE))
+    owner = controller_of(metadata, names.KIND)
+    is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
     return Child(
         kind=kind,
-        name=raw.text(metadata.get("name")),
+        name=name,
         uid=raw.text(metadata.get("uid")),
-        role=raw.text(labels.get(names.LABEL_ROLE)),
-        owner_uid=_controller_uid(metadata, names.KIND),
+        role=role,
+        owner_uid=owner.uid if owner is not None and is_believed else None,
         deleting="deletionTimestamp" in metadata,
-        applied_hash=raw.text(annotations.get(names.ANNOTATION_APPLIED)) or None,
         sequence=sequence if sequence >= 0 else None,
         record_digest=raw.text(annotations.get(names.ANNOTATION_DIGEST)) or None,
         stage_id=raw.text(annotations.get(names.ANNOTATION_STAGE)) or None,
         plan_digest=raw.text(annotations.get(names.ANNOTATION_PLAN_DIGEST)) or None,
+        token_digest=raw.text(annotations.get(names.ANNOTATION_TOKEN_DIGEST)) or None,
         ends_search=raw.text(annotations.get(names.ANNOTATION_ENDS_SEARCH)) or None,
         stored_bytes=raw.number(annotations.get(names.ANNOTATION_BYTES)),
         created_at=raw.instant(metadata.get("creationTimestamp")),
         failure=_failure(kind, raw.mapping(body.get("status"))),
     )
+
+
+def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
+    """Who may create any ConfigMap could otherwise make records that stand for those of the run."""
+    if role == names.ROLE_STAGE:
+        return sequence >= 0 and name == names.stage_name(run.name, run.uid, sequence)
+    if role == names.ROLE_TIMELINE:
+        return names.timeline_chunk(run.name, run.uid, name) is not None
+    return True
 
 
 def pod_of(body: raw.Object) -> Pod:

@@ -22,13 +22,12 @@ class Child:
         str | None
     )  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
     deleting: bool
-    applied_hash: str | None  # Hash of the manifest that was applied last.
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    plan_digest: str | None = (
-        None  # Client's Job, ConfigMaps of stages: digest of the plan that the client was given.
-    )
+    # Of the plan that the client was given: on the plan itself, the client's Job, records.
+    plan_digest: str | None = None
+    token_digest: str | None = None  # On the plan: of the token that the client was told to take.
     ends_search: str | None = (
         None  # ConfigMaps of stages: the workload whose search ended with this one.
     )
@@ -142,7 +141,7 @@ class Run(Declared):
     """A BenchmarkRun."""
 
     kind: ClassVar[str] = names.KIND
-    sweep_uid: str | None = None  # Uid of the BenchmarkSweep that controls it, if one does.
+    sweep_uid: str | None = None  # Uid of the BenchmarkSweep that made it, if one did.
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,23 +194,43 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
     return Identity(Key(kind, namespace, name), uid, int(version))
 
 
-def belongs_to(key: Key, body: raw.Object) -> Key | None:
-    """The run or sweep to reconcile when the object changes; None: none."""
-    if key.kind in (names.KIND, SWEEP_KIND):
-        return key
+def part_of(key: Key, body: raw.Object) -> Key | None:
+    """The run that the object is of by its label; of a run, the sweep that made it. None: none."""
+    if key.kind == names.KIND:
+        return sweep_of_run(body)
     name = raw.text(
         raw.mapping(raw.mapping(body.get("metadata")).get("labels")).get(names.LABEL_RUN)
     )
-    return run_key(key.namespace, name) if name else None
+    return run_key(key.namespace, name) if name and key.kind != SWEEP_KIND else None
+
+
+class Controller(NamedTuple):
+    """The object of ours that controls another."""
+
+    name: str
+    uid: str
+
+
+def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
+    """None where nobody controls it, or an object of another kind or API group. Anybody may write
+    such a reference: it is believed only where this kind gives such names."""
+    owner = raw.controller(metadata)
+    name, uid = raw.text(owner.get("name")), raw.text(owner.get("uid"))
+    is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
+        f"{names.GROUP}/"
+    )
+    return Controller(name, uid) if is_ours and name and uid else None
+
+
+def sweep_that_made(metadata: raw.Object) -> Controller | None:
+    """The sweep that controls a run which has the name that it gives to its runs."""
+    owner = controller_of(metadata, SWEEP_KIND)
+    is_made = owner is not None and names.sweep_of(raw.text(metadata.get("name"))) == owner.name
+    return owner if is_made else None
 
 
 def sweep_of_run(body: raw.Object) -> Key | None:
-    """The sweep that controls this run, if one does."""
+    """The sweep that made this run, in the run's own namespace; None: none did."""
     meta = raw.mapping(body.get("metadata"))
-    owner = raw.controller(meta)
-    namespace, name = raw.text(meta.get("namespace")), raw.text(owner.get("name"))
-    return (
-        sweep_key(namespace, name)
-        if owner.get("kind") == SWEEP_KIND and namespace and name
-        else None
-    )
+    owner, namespace = sweep_that_made(meta), raw.text(meta.get("namespace"))
+    return sweep_key(namespace, owner.name) if owner is not None and namespace else None

@@ -3,7 +3,6 @@ locked down, and how long it may live."""
 
 import hashlib
 import hmac
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -144,27 +143,17 @@ def headless_service(
 ) -> Manifest:
     """Gives pods of a role their addresses before they are ready. `selector`: labels that they have
     beside those of the role."""
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "Service",
-            "metadata": metadata(owner, role=role),
-            "spec": {
-                "clusterIP": "None",
-                "publishNotReadyAddresses": True,
-                "selector": {**names.labels(run=owner.name, uid=owner.uid, role=role), **selector},
-                "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
-            },
-        }
-    )
-
-
-def stamped(manifest: Manifest) -> Manifest:
-    """The manifest with the hash of itself as an annotation."""
-    text = json.dumps(manifest, sort_keys=True, separators=(",", ":"))
-    meta, digest = manifest["metadata"], hashlib.sha256(text.encode()).hexdigest()[:16]
-    annotations = {**meta.get("annotations", {}), names.ANNOTATION_APPLIED: digest}
-    return {**manifest, "metadata": {**meta, "annotations": annotations}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": metadata(owner, role=role),
+        "spec": {
+            "clusterIP": "None",
+            "publishNotReadyAddresses": True,
+            "selector": {**names.labels(run=owner.name, uid=owner.uid, role=role), **selector},
+            "ports": [{"name": port_name, "port": port, "targetPort": port, "protocol": "TCP"}],
+        },
+    }
 
 
 MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.

@@ -10,7 +10,7 @@ from benchrun_client.contract import GATE_PORT, PLAN_FILE, RECORD_PORT, Plan
 from benchrun import names
 from benchrun.api import MAX_PROCESSES, BenchmarkRunSpec, ChatTemplate, Resources, Workload
 from benchrun.plan import child_objects
-from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at, stamped
+from benchrun.plan.child_objects import Manifest, Owner, metadata, mounted_at
 from benchrun.plan.mounted_files import (
     TEMPLATE_KEY,
     data_files,
@@ -90,53 +90,53 @@ _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_H
 
 
 def plan_config_map(owner: Owner, plan: Plan, template: ChatTemplate | None = None) -> Manifest:
-    """The plan, never to change, and beside it the text of a chat template."""
+    """The plan, never to change, and beside it the text of a chat template. Its digests are read
+    from here by whatever comes later: another operator might make another plan."""
     meta = metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN)
+    meta["annotations"] = {
+        names.ANNOTATION_PLAN_DIGEST: plan.digest(),
+        names.ANNOTATION_TOKEN_DIGEST: plan.token_digest,
+    }
     data = {PLAN_FILE: plan.to_json()}
     if template is not None and template.inline is not None:
         data[TEMPLATE_KEY] = template.inline
-    return stamped(
-        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta, "immutable": True, "data": data}
-    )
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    return {**about, "immutable": True, "data": data}
 
 
 def client_job(
     owner: Owner,
     spec: BenchmarkRunSpec,
     *,
-    plan_digest: str,
+    plan_digest: str | None,
     default_image: str,
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
-    """One attempt, one completion a pod: a second client would measure a warmed server."""
+    """One attempt, one completion a pod: a second client would measure a warmed server.
+    `plan_digest`: of the plan that it mounts; None where that does not say."""
     meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
+    noted = {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
     # before it has reported which was lost: each has an attempt of its own.
     of_several = {"backoffLimitPerIndex": 0, "maxFailedIndexes": pods_wanted}
-    return stamped(
-        {
-            "apiVersion": "batch/v1",
-            "kind": "Job",
-            "metadata": {**meta, "annotations": {names.ANNOTATION_PLAN_DIGEST: plan_digest}},
-            "spec": {
-                **({"backoffLimit": 0} if pods_wanted == 1 else of_several),
-                "completions": pods_wanted,
-                "parallelism": pods_wanted,
-                "completionMode": "Indexed",
-                "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
-                "template": {
-                    "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
-                    "spec": _pod_spec(
-                        owner,
-                        spec,
-                        image=spec.client.image or default_image,
-                        pull_policy=pull_policy,
-                    ),
-                },
+    image = spec.client.image or default_image
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {**meta, "annotations": noted},
+        "spec": {
+            **({"backoffLimit": 0} if pods_wanted == 1 else of_several),
+            "completions": pods_wanted,
+            "parallelism": pods_wanted,
+            "completionMode": "Indexed",
+            "activeDeadlineSeconds": child_objects.client_seconds(spec, max_hold_seconds),
+            "template": {
+                "metadata": {"labels": meta["labels"], "annotations": child_objects.STAY},
+                "spec": _pod_spec(owner, spec, image=image, pull_policy=pull_policy),
             },
-        }
-    )
+        },
+    }
 
 
 def client_service(owner: Owner) -> Manifest:

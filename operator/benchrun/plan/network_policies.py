@@ -8,7 +8,7 @@ from benchrun_client.engines import ENGINE
 
 from benchrun import names
 from benchrun.api import BenchmarkRunSpec
-from benchrun.plan.child_objects import Manifest, Owner, metadata, stamped
+from benchrun.plan.child_objects import Manifest, Owner, metadata
 from benchrun.plan.server_manifests import nodes, role_replicas
 
 OPERATOR_LABELS = {
@@ -76,14 +76,12 @@ def _ingress_policy(
     ingress = [rule for rule in rules if rule["from"]]
     spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
     meta = metadata(owner, role=role)
-    return stamped(
-        {
-            "apiVersion": "networking.k8s.io/v1",
-            "kind": "NetworkPolicy",
-            "metadata": meta,
-            "spec": spec,
-        }
-    )
+    return {
+        "apiVersion": "networking.k8s.io/v1",
+        "kind": "NetworkPolicy",
+        "metadata": meta,
+        "spec": spec,
+    }
 
 
 def _tcp(port: int) -> list[dict[str, Any]]:

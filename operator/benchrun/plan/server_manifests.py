@@ -257,7 +257,7 @@ def workload(owner: Owner, role: Role) -> Manifest:
         }
     about = child_objects.metadata(owner, name=name, role=role.name)
     about["annotations"] = {names.ANNOTATION_HOLD: str(role.hold_seconds)}
-    return child_objects.stamped({**kind, "metadata": about, "spec": spec})
+    return {**kind, "metadata": about, "spec": spec}
 
 
 def service(owner: Owner, role: Role) -> Manifest:

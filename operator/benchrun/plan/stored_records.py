@@ -9,7 +9,7 @@ from typing import Any
 from benchrun_client.contract import StageRecord, open_record
 
 from benchrun import names
-from benchrun.plan.child_objects import Manifest, Owner, metadata, stamped
+from benchrun.plan.child_objects import Manifest, Owner, metadata
 
 RECORD_KEY = "record.json.gz"
 TIMELINE_KEY = "timeline.json.gz"
@@ -90,12 +90,5 @@ def _config_map(
         annotations[names.ANNOTATION_THROUGH] = repr(timeline.through)
     annotations[names.ANNOTATION_BYTES] = str(sum(len(value) for value in data.values()))
     held = {key: base64.b64encode(value).decode() for key, value in data.items()}
-    return stamped(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": meta,
-            "immutable": True,
-            "binaryData": held,
-        }
-    )
+    about = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+    return {**about, "immutable": True, "binaryData": held}

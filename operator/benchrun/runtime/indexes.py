@@ -2,8 +2,11 @@
 run's label. Small views only.
 
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers
-to our own writes (`learnt`). The newest resourceVersion wins whatever order they come in; a uid
-that was seen deleted stays dead.
+to our own writes (`learnt`). The newest resourceVersion wins whatever order they come in, also
+between objects that had the same name one after the other; a uid that was seen deleted stays dead.
+
+Who calls hears which run or sweep is to be looked at. `wake` is told of those that no caller hears
+of: what a part was taken from, and what a list has news of.
 
 What we learnt and a watch has not confirmed is remembered with its time, and listed once more when
 it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
@@ -36,7 +39,7 @@ class Seen:
     view: views.View
     uid: str
     version: int
-    belongs_to: views.Key  # which run or sweep is to be looked at when it changes
+    part_of: views.Key | None  # the run that it is of; of a run, the sweep that made it
 
 
 @dataclass(slots=True, eq=False)  # Two lists under way are two, also while they hold the same.
@@ -50,15 +53,19 @@ class Listing:
 
 
 class Indexes:
-    """Everything known, by run."""
+    """Everything known: objects by run, runs by sweep."""
 
     def __init__(
-        self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0
+        self,
+        *,
+        seconds: Callable[[], float] = time.monotonic,
+        result_runs: int = 0,
+        wake: Callable[[views.Key], None] = lambda _: None,
     ) -> None:
         self.results = LatestResults(most=result_runs)
-        self._seconds = seconds
+        self._seconds, self._wake = seconds, wake
         self._seen: dict[views.Key, Seen] = {}
-        self._by_run: dict[views.Key, set[views.Key]] = {}
+        self._parts: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
         self.unreadable: set[views.Key] = (
@@ -75,13 +82,13 @@ class Indexes:
 
     def children(self, key: views.Key) -> views.Children:
         """Everything that carries the run's label, whoever owns it."""
-        found = [self._seen[o].view for o in sorted(self._by_run.get(key, ()))]
+        found = [self._seen[o].view for o in sorted(self._parts.get(key, ()))]
         objects = tuple(v for v in found if isinstance(v, views.Child))
         return views.Children(objects, tuple(v for v in found if isinstance(v, views.Pod)))
 
     def holds_server(self, key: views.Key) -> bool:
         """Whether a server of the run is there that nobody has deleted yet."""
-        found = (self._seen[o].view for o in self._by_run.get(key, ()) if o.kind in SERVER_KINDS)
+        found = (self._seen[o].view for o in self._parts.get(key, ()) if o.kind in SERVER_KINDS)
         return any(
             isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting
             for v in found
@@ -93,11 +100,11 @@ class Indexes:
     def sweeps(self) -> list[views.Key]:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
-    def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
-        found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
-        return tuple(
-            view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid
-        )
+    def runs_of(self, sweep: views.Sweep) -> tuple[views.Run, ...]:
+        """Those that this sweep made: of its own namespace, and none of a namesake's."""
+        parts = sorted(self._parts.get(views.sweep_key(sweep.namespace, sweep.name), ()))
+        runs = (self.run(key) for key in parts)
+        return tuple(run for run in runs if run is not None and run.sweep_uid == sweep.uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
         """How long the watches have owed us the oldest thing that we know from elsewhere, but for
@@ -133,9 +140,7 @@ class Indexes:
         key, uid, version = identity
         for listing in self._listings:
             (listing.deleted if deleted else listing.touched).add(uid)
-        if (waited_for := self._unconfirmed.get(key)) is not None and (
-            deleted or version >= waited_for[0]
-        ):
+        if (waited_for := self._unconfirmed.get(key)) is not None and version >= waited_for[0]:
             del self._unconfirmed[key]
         if deleted:
             return self._remove(key, uid)
@@ -149,28 +154,29 @@ class Indexes:
     def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
-        if (
-            (before := self._seen.get(key)) is not None
-            and before.uid == uid
-            and before.version >= version
-        ):
+        if self._is_old(key, uid, version):
             return None
         changed = self._put(key, uid, version, body)
         if key in self._seen and _watched(self._seen[key].view):
             self._unconfirmed.setdefault(key, (version, self._seconds()))
         return changed
 
-    def mark_deleting(self, kind: str, namespace: str, name: str) -> None:
+    def _is_old(self, key: views.Key, uid: str, version: int) -> bool:
+        """Whether as much is known already, of this object or of one that took its name."""
+        if (before := self._seen.get(key)) is None:
+            return False
+        return before.version >= version if before.uid == uid else before.version > version
+
+    def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
         key = views.Key(kind, namespace, name)
-        if (seen := self._seen.get(key)) is not None:
+        if (seen := self._seen.get(key)) is not None and seen.uid == uid:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
-    def drop(self, key: views.Key) -> None:
-        """It turned out not to exist."""
-        self._unconfirmed.pop(key, None)
-        if (seen := self._seen.get(key)) is not None:
-            self._remove(key, seen.uid)
+    def drop(self, key: views.Key, uid: str) -> None:
+        """It turned out not to exist; what has its name by now is another."""
+        if (seen := self._seen.get(key)) is not None and seen.uid == uid:
+            self._remove(key, uid)
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
@@ -185,42 +191,43 @@ class Indexes:
         alive = listing.listed | listing.touched
         for key, seen in list(self._seen.items()):
             if key.kind == kind and namespace in (None, key.namespace) and seen.uid not in alive:
-                self.drop(key)
+                self.drop(key, seen.uid)
 
     def listed(self, listing: Listing, body: Body) -> None:
         if (identity := self._identity(listing.kind, body)) is None:
             return
         key, uid, _ = identity
         listing.listed.add(uid)
-        if uid not in listing.deleted:
-            self._learnt(*identity, body)
-            self._note_result(key, uid, body)  # a place may have come free since it was heard
+        if uid in listing.deleted:
+            return
+        if (changed := self._learnt(*identity, body)) is not None:
+            self._wake(changed)
+            if (sweep := self._part_of(key)) is not None:
+                self._wake(sweep)
+        self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
-        if (
-            (before := self._seen.get(key)) is not None
-            and before.uid == uid
-            and before.version >= version
-        ):
+        """The run or sweep to look at for it; None: it says nothing new."""
+        if self._is_old(key, uid, version):
             return None
-        owner = views.belongs_to(key, body)
-        view = self._view(key, body) if owner is not None else None
-        if owner is None or view is None:
+        owner, before = views.part_of(key, body), self._seen.get(key)
+        if owner is None and key.kind not in _DECLARED:
+            return None if before is None else self._remove(key, before.uid)
+        if (view := self._view(key, body)) is None:
             return None
-        if before is not None and before.belongs_to != owner:
-            self._leave(key, before.belongs_to)
+        if before is not None and before.part_of != owner:
+            self._leave(key, before.part_of)
         self._seen[key] = Seen(view, uid, version, owner)
         self._note_result(key, uid, body)
-        if key.kind not in _DECLARED:
-            self._by_run.setdefault(owner, set()).add(key)
-        if (
-            before is not None
-            and before.uid == uid
-            and before.view == view
-            and before.belongs_to == owner
-        ):
+        if owner is not None:
+            self._parts.setdefault(owner, set()).add(key)
+        if before is not None and (before.uid, before.view, before.part_of) == (uid, view, owner):
             return None  # something changed that no decision looks at
-        return owner
+        return key if key.kind in _DECLARED else owner
+
+    def _part_of(self, key: views.Key) -> views.Key | None:
+        seen = self._seen.get(key)
+        return None if seen is None else seen.part_of
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
@@ -251,23 +258,28 @@ class Indexes:
         if (seen := self._seen.get(key)) is None or seen.uid != uid:
             return None
         del self._seen[key]
+        self._unconfirmed.pop(key, None)
         self.unreadable.discard(key)
-        self._leave(key, seen.belongs_to)
+        self._leave(key, seen.part_of)
         if key.kind == names.KIND:
             self.results.drop(key)
             # They are not watched, so that no event will come.
-            for child in [
-                k for k in self._by_run.get(seen.belongs_to, ()) if not _watched(self._seen[k].view)
-            ]:
-                self._leave(child, seen.belongs_to)
+            for child in [k for k in self._parts.get(key, ()) if not _watched(self._seen[k].view)]:
+                self._leave(child, key)
                 del self._seen[child]
-        return seen.belongs_to
+        if key.kind in _DECLARED:
+            self._wake(key)
+            return key
+        return seen.part_of
 
-    def _leave(self, key: views.Key, owner: views.Key) -> None:
-        siblings = self._by_run.get(owner, set())
+    def _leave(self, key: views.Key, owner: views.Key | None) -> None:
+        if owner is None:
+            return
+        siblings = self._parts.get(owner, set())
         siblings.discard(key)
         if not siblings:
-            self._by_run.pop(owner, None)
+            self._parts.pop(owner, None)
+        self._wake(owner)
 
     def _note_result(self, key: views.Key, uid: str, body: Body) -> None:
         if key.kind == names.KIND:

@@ -1,34 +1,104 @@
-"""What passes over runs and sweeps have in common.
+"""What passes over runs and sweeps have in common: how they fail, how they are retried, and how what
+can't be worked on is ended.
 
 What the API server refused is raised to the queue, which retries. What it did is put into the index
-at once."""
+at once. An object over which no pass succeeds is ended without reading what could be spoilt."""
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
+from benchrun.api import Reason, timestamp
 from benchrun.decide import Event, Ref
-from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled
-from benchrun.observe import Declared, Key
+from benchrun.decide.condition_table import ended_early
+from benchrun.effects import ClusterError, Conflict, Invalid, KubernetesApi, NotFound, Throttled
+from benchrun.observe import Declared, Key, is_finished
 from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.memory import Memories, Memory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
+# how often an object that the API server refused is retried, without an event
+REFUSED_RETRY_SECONDS = 15.0
+MOST_FAILURES = 5
+LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
+
+D = TypeVar("D", bound=Declared)
+M = TypeVar("M", bound=Memory)
+
+
+@dataclass(slots=True)
+class Failures:
+    """Passes over one object that failed in a row; its uid distinguishes it from namesakes."""
+
+    uid: str
+    since: float  # in the loop's time
+    count: int = 0
 
 
 @dataclass(kw_only=True, eq=False)
-class Reconciler:
+class Reconciler(ABC, Generic[D, M]):
     """Makes passes over one kind of object, and writes what they decide."""
+
+    what: ClassVar[Literal["run", "sweep"]]
+    let_go_in_words: ClassVar[str]
+    cleared_at_the_end: ClassVar[Mapping[str, Any]]  # of the status of what is ended here
 
     cluster: KubernetesApi
     indexes: Indexes
     now: Callable[[], datetime]
     telemetry: Telemetry
+    memories: Memories[M] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._failures: dict[Key, Failures] = {}
+
+    @abstractmethod
+    def known(self, key: Key) -> D | None:
+        """The object, as the index has it."""
+
+    @abstractmethod
+    async def look_at(self, key: Key, declared: D) -> float | None:
+        """A pass over what is there: seconds until the next one without an event, or None."""
+
+    @abstractmethod
+    async def let_go(self, declared: D) -> list[ClusterError]:
+        """Request that everything ends which goes on for it. What failed and may be retried."""
+
+    def forget(self, key: Key) -> None:
+        """Drop all that is kept by its name."""
+        self.memories.drop(key)
+
+    async def __call__(self, key: Key) -> float | None:
+        try:
+            seconds = await self.guard(key, lambda: self._pass(key))
+        except Exception as error:
+            if not await self._is_over(key, error):
+                raise
+            self.telemetry.let_go(self.what)
+            self.forget(key)
+            seconds = None
+        self._failures.pop(key, None)
+        return seconds
+
+    async def _pass(self, key: Key) -> float | None:
+        declared, memory = self.known(key), self.memories.get(key)
+        if declared is None or declared.deleting:
+            # The garbage collector removes what is its own, with or without us, but not before
+            # somebody's finalizer lets the object go.
+            self.forget(key)
+            failed = [] if declared is None else await self.let_go(declared)
+            return REFUSED_RETRY_SECONDS if failed else None
+        if memory is not None and memory.uid != declared.uid:
+            self.forget(key)  # an earlier one of this name
+        return await self.look_at(key, declared)
 
     async def guard(
         self, key: Key, make_pass: Callable[[], Awaitable[float | None]]
@@ -55,7 +125,7 @@ class Reconciler:
         for ref in refs:
             try:
                 await self.cluster.delete(ref)
-                self.indexes.mark_deleting(ref.kind, ref.namespace, ref.name)
+                self.indexes.mark_deleting(ref.kind, ref.namespace, ref.name, ref.uid)
             except ClusterError as error:
                 failed.append(error)
         return failed
@@ -85,9 +155,57 @@ class Reconciler:
     async def _refresh(self, key: Key) -> None:
         """Read what is there now from the API server, in case a watch is behind."""
         kind, namespace, name = key
+        before = self.known(key)
         try:
             self.indexes.learnt(kind, await self.cluster.get(kind, namespace=namespace, name=name))
         except NotFound:
-            self.indexes.drop(key)
+            if before is not None:
+                self.indexes.drop(key, before.uid)
         except ClusterError as error:
             logger.info("%s: not read after a conflict: %s", key, error)
+
+    async def _is_over(self, key: Key, error: Exception) -> bool:
+        """Count a failed pass; True when the object is ended for it. Only what will never work, and
+        our errors, count."""
+        cause = error.__cause__ if isinstance(error, Later) else error
+        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
+            return False
+        if (declared := self.known(key)) is None:
+            return False  # the next pass finds that it is gone
+        failed, now = self._failures.get(key), asyncio.get_running_loop().time()
+        if failed is None or failed.uid != declared.uid:
+            failed = self._failures[key] = Failures(declared.uid, since=now)
+        failed.count += 1
+        if failed.count < MOST_FAILURES and now - failed.since < LONGEST_SECONDS:
+            return False
+        logger.error("%s: let go after %d failed passes", key, failed.count, exc_info=cause)
+        return not await self.let_go(declared) and await self._write_failed(key, cause or error)
+
+    async def _write_failed(self, key: Key, error: BaseException) -> bool:
+        """Whether the status says that the object has failed, and only that. One that has ended
+        already is left as it is."""
+        if (declared := self.known(key)) is None or is_finished(declared.status):
+            return True
+        now, kind = timestamp(self.now()), type(error).__name__
+        message = (
+            f"the operator failed repeatedly on this {self.what} ({kind}) and "
+            f"{self.let_go_in_words}; see the operator's log"
+        )
+        same = {"lastTransitionTime": now, "observedGeneration": declared.generation}
+        rows = ended_early(self.what, Reason.INTERNAL_ERROR, message)
+        ended = {
+            "phase": "Failed",
+            "message": message,
+            "conditions": [
+                {"type": t, "status": status, "reason": reason, "message": text, **same}
+                for t, status, reason, text in rows
+            ],
+            "observedGeneration": declared.generation,
+            "completionTime": now,
+        }
+        try:
+            await self.change_status(declared, {**ended, **self.cleared_at_the_end})
+        except ClusterError as refused:
+            logger.warning("%s: its status is not written yet: %s", key, refused)
+            return False
+        return True

@@ -1,18 +1,18 @@
 """One pass over one run: look, decide, delete servers, then everything else.
 
 The servers of a run that ends are deleted before anything else is tried. What fails is raised at
-the pass's end, so that it is retried: everything here can be repeated. A run over which no pass
-succeeds is ended without reading what could be spoilt."""
+the pass's end, so that it is retried: everything here can be repeated."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
+from math import inf, isfinite
+from typing import Any, ClassVar
 
 from benchrun import names
-from benchrun.api import Reason, has_only_progress, status_changes, timestamp
+from benchrun.api import has_only_progress, status_changes
 from benchrun.decide import (
     RESULT_ROLES,
     SERVER_KINDS,
@@ -24,26 +24,27 @@ from benchrun.decide import (
     Ref,
     RefusedObject,
 )
-from benchrun.decide.condition_table import ended_early
 from benchrun.decide.refusals import diagnose_refusal
-from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
-from benchrun.observe import Key, Run, is_finished
-from benchrun.plan import TIMELINE_KEY
+from benchrun.effects import (
+    About,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    LookUps,
+    NotServed,
+    Occupied,
+)
+from benchrun.observe import Key, Run, child_of, run_key, untrusted_json as raw
 from benchrun.runtime.memory import Memories, RunMemory
-from benchrun.runtime.queue import Later
-from benchrun.runtime.reconciler import Reconciler
+from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
 from benchrun.runtime.sessions import Sessions
 
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
-MOST_FAILURES = 5
-LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
 RUNS_A_SECOND = (
     20  # statuses without anything urgent are written about this often a second, over all runs
-)
-REFUSED_RETRY_SECONDS = (
-    15.0  # how often an object that the API server refused is retried, without an event
 )
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
@@ -60,7 +61,17 @@ def _node_time() -> datetime:
 
 
 @dataclass(kw_only=True, eq=False)
-class RunReconciler(Reconciler):
+class RunReconciler(Reconciler[Run, RunMemory]):
+    """Makes passes over runs."""
+
+    what = "run"
+    let_go_in_words = "deleted its servers"
+    cleared_at_the_end: ClassVar[Mapping[str, Any]] = {
+        "verdict": "Unknown",
+        "live": None,
+        "ending": None,
+    }
+
     sessions: Sessions
     lookups: LookUps
     context: Context
@@ -69,33 +80,19 @@ class RunReconciler(Reconciler):
     """What can't be undone is done only where this one agrees with `now`."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.memories = Memories(RunMemory)
-        self._failures: dict[
-            Key, tuple[int, float]
-        ] = {}  # failed passes in a row, and since when (loop's time)
 
-    async def __call__(self, key: Key) -> float | None:
-        try:
-            seconds = await self.guard(key, lambda: self._pass(key))
-        except Exception as error:
-            if not await self._is_over(key, error):
-                raise
-            self.telemetry.run_poisoned()
-            self._forget(key)
-            seconds = None
-        self._failures.pop(key, None)
-        return seconds
+    def known(self, key: Key) -> Run | None:
+        """The run, as the index has it."""
+        return self.indexes.run(key)
 
-    async def _pass(self, key: Key) -> float | None:
-        if (run := self.indexes.run(key)) is None or run.deleting:
-            # The garbage collector removes the children, with or without us, but not before
-            # somebody's finalizer lets the run go.
-            self._forget(key)
-            return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
-        children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
+    async def look_at(self, key: Key, declared: Run) -> float | None:
+        """One pass over a run that is there."""
+        children, memory = self.indexes.children(key), self.memories.of(key, declared.uid)
         memory.let_go_of_stored(children)
         context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
-        facts = Facts(run, children, memory.collected, self.now(), context)
+        facts = Facts(declared, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
             decision = self.decide(facts)
         return await self._carry_out(key, facts, decision, memory)
@@ -149,7 +146,7 @@ class RunReconciler(Reconciler):
             return _earliest(REFUSED_RETRY_SECONDS, decision.requeue_after_seconds, due)
         self.telemetry.live(key, decision.status, ended=decision.forget)
         if decision.forget:
-            self._forget(key)
+            self.forget(key)
         if decision.delete_run:
             due = _earliest(due, await self._delete_run(facts))
         return _earliest(decision.requeue_after_seconds, due)
@@ -210,22 +207,22 @@ class RunReconciler(Reconciler):
     async def _apply_one(
         self, key: Key, run: Run, manifest: dict[str, Any], memory: RunMemory
     ) -> None:
-        kind, meta = manifest["kind"], manifest["metadata"]
-        wanted_hash = (meta.get("annotations") or {}).get(names.ANNOTATION_APPLIED)
-        known = self.indexes.children(key).named(kind, meta["name"])
-        if known is not None and known.owner_uid == run.uid and known.applied_hash == wanted_hash:
+        kind = manifest["kind"]
+        wanted = child_of(kind, manifest)
+        known = self.indexes.children(key).named(kind, wanted.name)
+        is_ours = known is not None and known.owner_uid == run.uid
+        if is_ours and known is not None and known.record_digest == wanted.record_digest:
             return
         body = await self.cluster.apply(manifest)
         self.indexes.learnt(kind, body)
-        stored, wanted = body["metadata"].get("annotations") or {}, meta.get("annotations") or {}
-        if stored.get(names.ANNOTATION_DIGEST) != wanted.get(names.ANNOTATION_DIGEST):
-            raise Occupied(f"{kind} {meta['name']} holds another record", found=body)
-        if stored.get(names.ANNOTATION_APPLIED) != wanted_hash:
-            return  # ours, of an earlier attempt whose answer was lost: with fewer samples
-        if TIMELINE_KEY in manifest.get("binaryData", {}):
-            memory.collected.samples.stored(
-                through=float(meta["annotations"][names.ANNOTATION_THROUGH])
-            )
+        stored = child_of(kind, body)
+        if stored.record_digest != wanted.record_digest:
+            raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
+        if stored.role == names.ROLE_PLAN and stored.plan_digest != wanted.plan_digest:
+            # What else this pass would make is for the plan that it wanted.
+            raise Conflict(f"{kind} {wanted.name} holds another operator's plan", code=409)
+        # Less than was wanted, where an earlier attempt's answer was lost.
+        memory.collected.samples.stored(through=min(_through(body), _through(manifest)))
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
         """Write what changed, if it is time; else in how many seconds it will be. Changes close to
@@ -257,80 +254,41 @@ class RunReconciler(Reconciler):
         memory.written_at, memory.outdated_since = now, None
         return None
 
-    def _forget(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
+        """Stop what goes on for it, and drop the rest."""
         self.sessions.stop(key)
         self.lookups.stop(key)
-        self.memories.drop(key)
         self.telemetry.forget(key)
+        super().forget(key)
 
-    async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failed pass; True when the run is ended for it. Only what will never work, and
-        our errors, count."""
-        cause = error.__cause__ if isinstance(error, Later) else error
-        if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
-            return False
-        now = asyncio.get_running_loop().time()
-        count, since = self._failures.get(key, (0, now))
-        self._failures[key] = count + 1, since
-        if count + 1 < MOST_FAILURES and now - since < LONGEST_SECONDS:
-            return False
-        logger.error("%s: let go after %d failed passes", key, count + 1, exc_info=cause)
-        return await self._let_go(key) and await self._write_failed(key, cause or error)
-
-    async def _let_go(self, key: Key) -> bool:
-        """Whether the deletion of everything that the run holds was requested."""
-        if (run := self.indexes.run(key)) is None:
-            return True
+    async def let_go(self, declared: Run) -> list[ClusterError]:
+        """Request the deletion of everything that the run holds; its servers first."""
+        key = run_key(declared.namespace, declared.name)
         ours = (
             c
             for c in self.indexes.children(key).objects
-            if c.owner_uid == run.uid and not c.deleting
+            if c.owner_uid == declared.uid and not c.deleting
         )
         held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job"))
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
-        return not failed
-
-    async def _write_failed(self, key: Key, error: BaseException) -> bool:
-        """Whether the status says that the run has failed, and only that. One that has ended
-        already is left as it is."""
-        if (run := self.indexes.run(key)) is None or is_finished(run.status):
-            return True
-        now, kind = timestamp(self.now()), type(error).__name__
-        message = (
-            f"the operator failed repeatedly on this run ({kind}) and deleted its servers; see "
-            "the operator's log"
-        )
-        same = {"lastTransitionTime": now, "observedGeneration": run.generation}
-        rows = ended_early("run", Reason.INTERNAL_ERROR, message)
-        conditions = [
-            {"type": t, "status": status, "reason": r, "message": text, **same}
-            for t, status, r, text in rows
-        ]
-        ended = {
-            "phase": "Failed",
-            "message": message,
-            "verdict": "Unknown",
-            "conditions": conditions,
-        }
-        left = {
-            "observedGeneration": run.generation,
-            "completionTime": now,
-            "live": None,
-            "ending": None,
-        }
-        try:
-            await self.change_status(run, {**ended, **left})
-        except ClusterError as refused:
-            logger.warning("%s: its status is not written yet: %s", key, refused)
-            return False
-        return True
+        return failed
 
 
 def _earliest(*seconds: float | None) -> float | None:
     return min((each for each in seconds if each is not None), default=None)
+
+
+def _through(body: dict[str, Any]) -> float:
+    """Until when the timeline goes that it holds, in Unix seconds."""
+    annotations = raw.mapping(body["metadata"].get("annotations"))
+    try:
+        through = float(raw.text(annotations.get(names.ANNOTATION_THROUGH)))
+    except ValueError:
+        return -inf
+    return through if isfinite(through) else -inf
 
 
 def _refused(manifest: dict[str, Any], error: ClusterError) -> RefusedObject:

@@ -137,12 +137,14 @@ class Sessions:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
         name = names.group_name(run.name, run.uid)
         while True:
+            known = self.indexes.children(key).named(LEADER_WORKER_SET, name)
             try:
                 body = await self.cluster.get(LEADER_WORKER_SET, namespace=run.namespace, name=name)
                 changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
-                changed = self.indexes.children(key).named(LEADER_WORKER_SET, name) is not None
-                self.indexes.drop(Key(LEADER_WORKER_SET, run.namespace, name))
+                changed = known is not None
+                if known is not None:
+                    self.indexes.drop(Key(LEADER_WORKER_SET, run.namespace, name), known.uid)
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False

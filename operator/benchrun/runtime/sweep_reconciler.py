@@ -3,16 +3,15 @@ events. All can be repeated."""
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable, Iterable
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
 from benchrun.decide.refusals import QUOTA
-from benchrun.decide.sweep.decide_sweep import decide
+from benchrun.decide.sweep.decide_sweep import cancellations, decide
 from benchrun.decide.sweep.sweep_state import (
     NotCreated,
     SweepDecision,
@@ -31,14 +30,22 @@ from benchrun.effects import (
 )
 from benchrun.judge_process.messages import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
+from benchrun.observe import (
+    Key,
+    Sweep,
+    SweptRun,
+    run_key,
+    run_of,
+    sweep_of,
+    swept_runs,
+    untrusted_json as raw,
+)
 from benchrun.observe.last_words import bounded
 from benchrun.runtime.memory import Memories, SweepMemory
-from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
+from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, RETRY_SECONDS, Reconciler
 
 logger = logging.getLogger(__name__)
 
-NOT_CREATED_RETRY_SECONDS = 15.0  # how often a run that was refused is retried, without an event
 LEFTOVER_SECONDS = (
     2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
 )
@@ -48,35 +55,46 @@ READS = 3
 
 
 @dataclass(kw_only=True, eq=False)
-class SweepReconciler(Reconciler):
+class SweepReconciler(Reconciler[Sweep, SweepMemory]):
+    """Makes passes over sweeps."""
+
+    what = "sweep"
+    let_go_in_words = "cancelled its runs"
+    cleared_at_the_end: ClassVar[Mapping[str, Any]] = {}
+
     judge: JudgeChild
     enqueue: Callable[[Key], None]
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         self.memories = Memories(SweepMemory)
 
-    async def __call__(self, key: Key) -> float | None:
-        return await self.guard(key, lambda: self._pass(key))
+    def known(self, key: Key) -> Sweep | None:
+        """The sweep, as the index has it."""
+        return self.indexes.sweep(key)
 
-    async def _pass(self, key: Key) -> float | None:
-        if (sweep := self.indexes.sweep(key)) is None or sweep.deleting:
-            # The garbage collector removes the runs, with or without us, but not before somebody's
-            # finalizer lets the sweep go.
-            self.memories.drop(key)
-            if sweep is not None:
-                with suppress(NotFound):
-                    body = await self.cluster.get(
-                        sweep.kind, namespace=sweep.namespace, name=sweep.name
-                    )
-                    is_orphaning = "orphan" in (body["metadata"].get("finalizers") or ())
-                    await self._cancel(
-                        ()
-                        if is_orphaning
-                        else decide(self._facts(sweep, SweepMemory(sweep.uid))).cancel
-                    )
-            return None
-        memory = self.memories.of(key, sweep.uid)
-        seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
+    async def let_go(self, declared: Sweep) -> list[ClusterError]:
+        """Cancel the runs that go on, unless they are to outlive the sweep. One whose cancellation
+        is invalid is left to its own end."""
+        if declared.deleting and await self._leaves_its_runs(declared):
+            return []
+        failed = await self._cancel(cancellations(declared, self._runs_of(declared).values()))
+        return [error for error in failed if not isinstance(error, Invalid)]
+
+    async def _leaves_its_runs(self, sweep: Sweep) -> bool:
+        """Whether its deletion leaves its runs alone, or is done."""
+        try:
+            body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
+        except NotFound:
+            return True
+        return sweep_of(body).uid != sweep.uid or "orphan" in (
+            body["metadata"].get("finalizers") or ()
+        )
+
+    async def look_at(self, key: Key, declared: Sweep) -> float | None:
+        """One pass over a sweep that is there."""
+        sweep, memory = declared, self.memories.of(key, declared.uid)
+        seen = (sweep.version, self._runs_of(sweep))
         if memory.settled == seen:
             return None
         memory.settled = None
@@ -95,7 +113,8 @@ class SweepReconciler(Reconciler):
             decision = decide(self._facts(sweep, memory))
         if decision.read:
             return RETRY_SECONDS  # runs come and go faster than they can be read
-        await self._cancel(decision.cancel)
+        if failed := await self._cancel(decision.cancel):
+            raise failed[0]
         if await self._create(decision, memory):
             return 0.0  # it is decided anew with what was found out
         if changes := status_changes(sweep.status, decision.status):
@@ -107,21 +126,25 @@ class SweepReconciler(Reconciler):
         retry = None
         not_created = memory.collected.not_created
         if decision.create and not_created is not None:
-            retry = LEFTOVER_SECONDS if not_created.leftover else NOT_CREATED_RETRY_SECONDS
+            retry = LEFTOVER_SECONDS if not_created.leftover else REFUSED_RETRY_SECONDS
         memory.settled = seen if retry is None and decision.table is None else None
         return retry
 
     def _facts(self, sweep: Sweep, memory: SweepMemory) -> SweepFacts:
-        return SweepFacts(
-            sweep, swept_runs(self.indexes.runs_of(sweep.uid)), memory.collected, self.now()
-        )
+        return SweepFacts(sweep, self._runs_of(sweep), memory.collected, self.now())
+
+    def _runs_of(self, sweep: Sweep) -> dict[str, SweptRun]:
+        return swept_runs(self.indexes.runs_of(sweep))
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
         """Straight from the API server: the index keeps no results of runs that have ended."""
+        key = run_key(sweep.namespace, name)
+        known = self.indexes.run(key)
         try:
             body = await self.cluster.get(KIND, namespace=sweep.namespace, name=name)
         except NotFound:
-            self.indexes.drop(run_key(sweep.namespace, name))
+            if known is not None:
+                self.indexes.drop(key, known.uid)
             return
         self._learnt(body)
         run = run_of(body)
@@ -158,16 +181,15 @@ class SweepReconciler(Reconciler):
         memory.making = memory.settled = None
         self.enqueue(key)
 
-    async def _cancel(self, refs: Iterable[Ref]) -> None:
-        """Cancel each of the runs, whatever becomes of the others. Raises what failed first."""
+    async def _cancel(self, refs: Iterable[Ref]) -> list[ClusterError]:
+        """Cancel each of the runs, whatever becomes of the others. What failed."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
                 self._learnt(await self.cluster.cancel_run(ref))
             except ClusterError as error:
                 failed.append(error)
-        if failed:
-            raise failed[0]
+        return failed
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import KW_ONLY, dataclass, field
+from typing import Literal
 
 import prometheus_client
 from aiohttp import web
@@ -48,9 +49,14 @@ class Telemetry:
         self._decision_seconds = self._histogram(
             "decision_cpu_seconds", "CPU time to decide on a run, in a pass."
         )
-        self.run_poisoned = self._counter(
-            "runs_let_go", "Runs that were ended: no pass over them succeeded."
-        ).inc
+        self._let_go = {
+            "run": self._counter(
+                "runs_let_go", "Runs that were ended: no pass over them succeeded."
+            ),
+            "sweep": self._counter(
+                "sweeps_let_go", "Sweeps that were ended: no pass over them succeeded."
+            ),
+        }
         self.count_write = self._count(
             "api_writes", "Requests that change something.", "verb", "resource", "code"
         )
@@ -106,6 +112,10 @@ class Telemetry:
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
         """A namespace was listed, or could not be."""
         self._unreadable.labels(namespace).set(unreadable)
+
+    def let_go(self, what: Literal["run", "sweep"]) -> None:
+        """One was ended since no pass over it succeeded."""
+        self._let_go[what].inc()
 
     def live(self, key: Key, status: BenchmarkRunStatus, *, ended: bool) -> None:
         """Show a run's live figures, while it goes on."""

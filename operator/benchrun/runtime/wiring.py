@@ -43,7 +43,9 @@ class Operator:
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
         self._settings, self._decide = settings, decide
         self.clock = effects.Clock()
-        self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
+        self.indexes = Indexes(
+            result_runs=settings.result_runs if settings.run_metrics else 0, wake=self.enqueue
+        )
         self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(

@@ -17,10 +17,10 @@ KEYS = (
     "record-digest",
     "stage",
     "plan-digest",
+    "token-digest",
     "timeline-through",
     "stored-bytes",
     "ends-search",
-    "applied-hash",
     "variant",
     "hold-seconds",
 )

@@ -389,9 +389,7 @@ def _child(kind: str, role: str, **changes: Any) -> Child:
     planned = names.plan_name(OWNER.name, OWNER.uid)
     name = planned if role == names.ROLE_PLAN else names.child_name(OWNER.name, OWNER.uid, role)
     name = names.group_name(OWNER.name, OWNER.uid) if kind == "LeaderWorkerSet" else name
-    child = Child(
-        kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False, applied_hash="applied"
-    )
+    child = Child(kind, name, f"{kind}-uid", role, owner_uid=OWNER.uid, deleting=False)
     return replace(child, **changes)
 
 

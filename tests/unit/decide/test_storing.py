@@ -89,11 +89,20 @@ def test_the_timeline_of_a_long_stage_is_stored_every_four_minutes(
     assert applied(MEASURING.sampled(80, 100, 120).at(now).decide()) == stored
 
 
-def test_timeline_chunks_are_numbered_on() -> None:
-    (manifest,) = (
-        MEASURING.having(*[("ConfigMap", "timeline")] * 3).sampled(80).at(320).decide().apply
-    )
-    assert manifest["metadata"]["name"] == "br-qwen-6316e01c-chunk-003"
+@pytest.mark.parametrize(
+    ("there", "number"),
+    [
+        pytest.param([], "000", id="the first"),
+        pytest.param([0, 1, 2], "003", id="after the others"),
+        # Counted, it would have the name of one that is there, and would never be stored.
+        pytest.param([1], "002", id="after one that is left"),
+    ],
+)
+def test_timeline_chunks_are_numbered_on(there: list[int], number: str) -> None:
+    chunks = tuple(chunk(n, KIB) for n in there)
+    scene = replace(MEASURING, objects=(*MEASURING.objects, *chunks)).sampled(80).at(320)
+    (manifest,) = scene.decide().apply
+    assert manifest["metadata"]["name"] == f"br-qwen-6316e01c-chunk-{number}"
 
 
 def test_the_client_is_polled_for_records_that_are_not_stored() -> None:
@@ -107,7 +116,7 @@ SIX_STAGES = spec_body(workloads=[workload("chat", load=rates(*RATES))])
 
 
 def stored(name: str, role: str, size: int) -> Child:
-    return Child("ConfigMap", name, "", role, OWNER.uid, False, None, stored_bytes=size)
+    return Child("ConfigMap", name, "", role, OWNER.uid, False, stored_bytes=size)
 
 
 def stage(number: int, size: int) -> Child:

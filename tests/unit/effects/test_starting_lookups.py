@@ -3,7 +3,7 @@ told once. Time jumps."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -67,9 +67,13 @@ class Desk:
         )
 
     def ask(
-        self, *questions: Question[Any], key: Key = KEY, answers: Answers | None = None
+        self,
+        *questions: Question[Any],
+        key: Key = KEY,
+        about: About = ABOUT,
+        answers: Answers | None = None,
     ) -> None:
-        self.lookups.ask(key, ABOUT, questions, self.answers if answers is None else answers)
+        self.lookups.ask(key, about, questions, self.answers if answers is None else answers)
 
     async def _look_up(self, tools: Tools, about: About, question: Question[Any]) -> str:
         self.requests.append(now())
@@ -236,6 +240,17 @@ async def test_a_run_recreated_under_the_same_name_is_answered_anew() -> None:
     desk.ask(Repeated(), answers=(anew := Answers()))
     await passing(1)
     assert (desk.requests, list(anew)) == ([0.0, 1.0], [Repeated()])
+
+
+@scenario
+async def test_what_is_looked_up_for_an_earlier_run_is_not_waited_for() -> None:
+    """Nobody has said yet that the run before is gone."""
+    desk, answers = Desk(), Answers()
+    desk.ask(Slow())
+    await passing(0.5)
+    desk.ask(Slow(), about=replace(ABOUT, run=replace(ABOUT.run, uid="later")), answers=answers)
+    await passing(10)
+    assert (answers, desk.requests) == ({Slow(): Answer("found")}, [0.0, 0.5])
 
 
 @scenario

@@ -166,6 +166,5 @@ def child(kind: str, failure: str | None = None) -> Child:
         role="server",
         owner_uid=UID,
         deleting=False,
-        applied_hash="abc",
         failure=failure,
     )

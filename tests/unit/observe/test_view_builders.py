@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from benchrun import names
 from benchrun.api import is_gpu
 from benchrun.observe import (
     MAX_ARGS,
@@ -24,6 +25,9 @@ from hypothesis import given, strategies as st
 from unit.observe.bodies import UID, Body, condition, maker, owner, pod_body
 
 OURS = owner("BenchmarkRun", UID, api_version="benchrun.dev/v1alpha1")
+
+
+STAGE_3 = names.stage_name("x", UID, 3)
 
 
 def at(second: int, minute: int = 46) -> datetime:
@@ -280,12 +284,13 @@ def test_of_a_spec_with_too_many_values_nothing_is_kept_but_the_status_is(bomb: 
 def test_a_child() -> None:
     body = {
         "metadata": {
-            "name": "br-r-3f6c8c2a-stage-003",
+            "name": STAGE_3,
             "uid": "cm-uid",
             "generation": 4,
             "labels": {"benchrun.dev/role": "stage", "benchrun.dev/sequence": "3"},
             "annotations": {
-                "benchrun.dev/applied-hash": "abc",
+                "benchrun.dev/plan-digest": "p" * 64,
+                "benchrun.dev/token-digest": "t" * 64,
                 "benchrun.dev/record-digest": "d" * 64,
             },
             "ownerReferences": [OURS],
@@ -293,12 +298,13 @@ def test_a_child() -> None:
     }
     assert child_of("ConfigMap", body) == Child(
         kind="ConfigMap",
-        name="br-r-3f6c8c2a-stage-003",
+        name=STAGE_3,
         uid="cm-uid",
         role="stage",
         owner_uid=UID,
         deleting=False,
-        applied_hash="abc",
+        plan_digest="p" * 64,
+        token_digest="t" * 64,
         sequence=3,
         record_digest="d" * 64,
     )
@@ -326,6 +332,39 @@ def test_the_owner_is_the_controller_reference(
     owner_uid: str | None, references: list[Body]
 ) -> None:
     assert child_of("Job", {"metadata": {"ownerReferences": references}}).owner_uid == owner_uid
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "sequence", "is_believed"),
+    [
+        pytest.param(STAGE_3, "stage", "3", True, id="record"),
+        pytest.param(STAGE_3, "stage", "4", False, id="record of another stage"),
+        pytest.param(STAGE_3, "stage", None, False, id="record of no stage"),
+        pytest.param("evil", "stage", "3", False, id="record of another name"),
+        pytest.param(
+            names.stage_name("y", UID, 3), "stage", "3", False, id="record of another run"
+        ),
+        pytest.param(names.stage_name("x", "u", 3), "stage", "3", False, id="record of a namesake"),
+        pytest.param(names.timeline_name("x", UID, 12), "timeline", None, True, id="chunk"),
+        pytest.param(STAGE_3, "timeline", None, False, id="chunk that is called like a record"),
+        pytest.param("evil", "timeline", None, False, id="chunk of another name"),
+        pytest.param(
+            names.child_name("x", UID, "chunk-7"),
+            "timeline",
+            None,
+            False,
+            id="chunk not so spelled",
+        ),
+        pytest.param("anything", "server", None, True, id="what it holds is let go by its owner"),
+    ],
+)
+def test_the_owner_of_what_was_measured_counts_where_it_gives_such_names(
+    name: str, role: str, sequence: str | None, is_believed: bool
+) -> None:
+    labels = {"benchrun.dev/role": role, "benchrun.dev/sequence": sequence}
+    metadata = {"name": name, "labels": labels, "ownerReferences": [OURS]}
+    owner_uid = child_of("ConfigMap", {"metadata": metadata}).owner_uid
+    assert owner_uid == (UID if is_believed else None)
 
 
 QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=99'

@@ -1,9 +1,10 @@
 """A chat template: one file at one place in server and client, whatever holds it."""
 
-import copy
+from hashlib import sha256
 
 import pytest
-from benchrun.plan import TEMPLATE_FILE, Manifest, plan_of_client, stamped, started_args
+from benchrun.plan import TEMPLATE_FILE, plan_of_client, started_args
+from benchrun_client.contract import PLAN_FILE
 from unit.client.plans import TOKEN_DIGEST
 from unit.plan.objects import objects, of_kind
 from unit.plan.specs import OWNER, UID, Json, endpoint_body, rates, spec, spec_body, workload
@@ -67,13 +68,19 @@ def test_at_an_endpoint_only_the_client_has_it() -> None:
     )
 
 
-# Every child says whose it is, and what it was made from.
-
-APPLIED = "benchrun.dev/applied-hash"
+# Every child says whose it is; the plan, of what it is the digest.
 
 
-def hash_of(manifest: Manifest) -> str:
-    return str(manifest["metadata"]["annotations"][APPLIED])
+def test_the_plan_says_its_digest_and_that_of_the_token() -> None:
+    config_map, job = (of_kind(objects(OWNER, spec()), kind) for kind in ("ConfigMap", "Job"))
+    noted, data = config_map["metadata"]["annotations"], config_map["data"][PLAN_FILE]
+    assert noted == {
+        "benchrun.dev/plan-digest": sha256(data.encode()).hexdigest(),
+        "benchrun.dev/token-digest": TOKEN_DIGEST,
+    }
+    assert job["metadata"]["annotations"] == {
+        "benchrun.dev/plan-digest": noted["benchrun.dev/plan-digest"]
+    }
 
 
 def test_every_child_has_the_run_as_its_controller() -> None:
@@ -92,19 +99,6 @@ def test_selectors_meet_their_pods_and_only_theirs() -> None:
     pods = deployment["spec"]["template"]["metadata"]["labels"]
     assert deployment["spec"]["selector"]["matchLabels"] == service["spec"]["selector"] == pods
     assert job["spec"]["template"]["metadata"]["labels"] != pods
-
-
-def test_a_child_names_the_hash_of_itself() -> None:
-    bare = {
-        "kind": "ConfigMap",
-        "metadata": {"name": "a", "annotations": {"kept": "yes"}},
-        "data": {"k": "v"},
-    }
-    before = copy.deepcopy(bare)
-    found = stamped(bare)
-    assert bare == before
-    assert found["metadata"]["annotations"]["kept"] == "yes"
-    assert hash_of(found) == hash_of(stamped(bare)) != hash_of(stamped(bare | {"data": {"k": "w"}}))
 
 
 def test_planning_twice_gives_equal_objects() -> None:

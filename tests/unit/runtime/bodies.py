@@ -3,6 +3,7 @@
 from typing import Any
 
 from benchrun import names
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.names import API_VERSION, KIND
 from benchrun.observe import run_key
 
@@ -36,6 +37,15 @@ def run_body(
         "spec": {"model": {"name": "m"}},
         "status": status or {},
     }
+
+
+def swept_body(
+    name: str = "s-v1-r1", *, sweep: str = "s", sweep_uid: str = "u1", **more: Any
+) -> Json:
+    """A run that says that a sweep made it."""
+    controller = {**owner(sweep_uid, sweep), "kind": SWEEP_KIND}
+    meta = {"uid": f"uid-of-{name}", "ownerReferences": [controller]}
+    return run_body(name, **{**meta, **more})
 
 
 def owner(uid: str = UID, run: str = "chat") -> Json:

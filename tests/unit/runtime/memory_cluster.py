@@ -86,7 +86,7 @@ class MemoryCluster(KubernetesApi):
     async def delete(self, ref: Ref) -> None:
         self._ask("delete", ref.kind, ref.name)
         there = self.objects.get((ref.kind, ref.namespace, ref.name))
-        if there is not None and ref.uid in (None, there["metadata"]["uid"]):
+        if there is not None and ref.uid == there["metadata"]["uid"]:
             del self.objects[ref.kind, ref.namespace, ref.name]
 
     async def patch_status(

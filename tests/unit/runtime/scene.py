@@ -20,7 +20,7 @@ from benchrun.effects import LookUps, Tools
 from benchrun.measure import bucketed, encode
 from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Key
-from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map, stamped
+from benchrun.plan import Arrival, Owner, TimelinePart, metadata, stage_config_map
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.run_reconciler import RunReconciler
 from benchrun.runtime.sessions import Sessions
@@ -152,9 +152,7 @@ class Scene:
 def manifest(
     name: str = "br-chat-4e20caa2-server", kind: str = "Service", role: str = names.ROLE_SERVER
 ) -> dict[str, Any]:
-    return stamped(
-        {"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)}
-    )
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata(OWNER, name=name, role=role)}
 
 
 def arrival(sequence: int = 0) -> Arrival:

@@ -15,6 +15,7 @@ from benchrun.effects import (
 )
 from benchrun.observe import (
     Child,
+    Sweep,
     child_of,
     is_finished,
     run_key,
@@ -24,7 +25,16 @@ from benchrun.observe import (
 )
 from benchrun.runtime.indexes import Body, Indexes
 from benchrun.runtime.watching import Lister
-from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, pod_body, run_body, stage_body
+from unit.runtime.bodies import (
+    KEY,
+    NAMESPACE,
+    UID,
+    child_body,
+    pod_body,
+    run_body,
+    stage_body,
+    swept_body,
+)
 from unit.runtime.memory_cluster import MemoryCluster, list_everything, status_of
 from unit.runtime.scene import Scene, manifest
 
@@ -162,8 +172,10 @@ def test_object_that_was_never_known_can_be_deleted(indexes: Indexes) -> None:
 
 def test_deletion_requested_is_seen_before_the_watch_tells(indexes: Indexes) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
-    indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server")
-    indexes.mark_deleting("Deployment", "lab", "never-there")
+    indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server", "a-namesake")
+    indexes.mark_deleting("Deployment", "lab", "never-there", "child-1")
+    assert [c.deleting for c in indexes.children(KEY).objects] == [False]
+    indexes.mark_deleting("Deployment", "lab", "br-chat-4e20caa2-server", "child-1")
     assert [c.deleting for c in indexes.children(KEY).objects] == [True]
 
 
@@ -199,20 +211,20 @@ def test_the_table_of_a_sweep_that_ended_is_not_kept_in_memory(indexes: Indexes)
     assert indexes.runs() == []
 
 
-def test_runs_of_a_sweep_are_those_that_it_controls(indexes: Indexes) -> None:
-    def controlled(name: str, uid: str) -> Body:
-        owner = {
-            "apiVersion": "benchrun.dev/v1alpha1",
-            "kind": "BenchmarkSweep",
-            "name": "s",
-            "uid": uid,
-            "controller": True,
-        }
-        return run_body(name, uid=f"uid-of-{name}", ownerReferences=[owner])
-
-    for body in (controlled("ours", "u1"), controlled("theirs", "u2"), run_body("alone")):
+def test_runs_of_a_sweep_are_those_that_it_made(indexes: Indexes) -> None:
+    for body in (
+        swept_body("s-v1-r1"),
+        swept_body("s-v2-r10-a2"),
+        swept_body("s-v3-r1", sweep_uid="a-namesake's"),
+        swept_body("s-v4-r1", sweep="t"),  # names another sweep than its own name does
+        swept_body("t-v1-r1"),
+        swept_body("s-v5-r1", namespace="elsewhere"),
+        swept_body("s"),
+        run_body("s-v6-r1"),
+    ):
         indexes.heard("BenchmarkRun", body, deleted=False)
-    assert [run.name for run in indexes.runs_of("u1")] == ["ours"]
+    sweep = Sweep("lab", "s", "u1", generation=1)
+    assert [run.name for run in indexes.runs_of(sweep)] == ["s-v1-r1", "s-v2-r10-a2"]
 
 
 def test_results_of_a_run_that_goes_on_are_kept(indexes: Indexes) -> None:
@@ -472,7 +484,7 @@ def test_run_holds_a_server_while_there_is_one_that_was_not_deleted(
     assert not indexes.holds_server(KEY)
     indexes.heard(kind, child_body(role=role), deleted=False)
     assert indexes.holds_server(KEY) is holds
-    indexes.mark_deleting(kind, "lab", "br-chat-4e20caa2-server")
+    indexes.mark_deleting(kind, "lab", "br-chat-4e20caa2-server", "child-1")
     assert not indexes.holds_server(KEY)
 
 

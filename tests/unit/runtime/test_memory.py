@@ -17,7 +17,6 @@ def child(role: str, **changes: Any) -> Child:
         "role": role,
         "owner_uid": "uid-1",
         "deleting": False,
-        "applied_hash": None,
     }
     return Child(**(values | changes))
 

@@ -6,15 +6,29 @@ import pytest
 from benchrun import names
 from benchrun.decide import Compilations, Decision, Facts
 from benchrun.effects import LEADER_WORKER_SET, errors
+from benchrun.observe import Key, Run
 from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.memory import RunMemory
 from benchrun.runtime.queue import Later
-from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
-from benchrun.runtime.run_reconciler import LONGEST_SECONDS, MOST_FAILURES
+from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import in_fast_time, passing
 from unit.runtime.memory_cluster import MemoryCluster, status_of
 from unit.runtime.scene import ENDED, NOW, RUNNING, Scene
+
+
+class Nothing(Reconciler[Run, RunMemory]):
+    """Knows no object."""
+
+    def known(self, key: Key) -> None:
+        return None
+
+    async def look_at(self, key: Key, declared: Run) -> None:
+        raise AssertionError
+
+    async def let_go(self, declared: Run) -> list[errors.ClusterError]:
+        raise AssertionError
 
 
 class Pass:
@@ -23,7 +37,7 @@ class Pass:
     def __init__(self, outcome: Exception | float | None) -> None:
         self.telemetry = Telemetry()
         self.cluster = MemoryCluster()
-        self._reconciler = Reconciler(
+        self._reconciler = Nothing(
             cluster=self.cluster, indexes=Indexes(), now=lambda: NOW, telemetry=self.telemetry
         )
         self._outcome = outcome

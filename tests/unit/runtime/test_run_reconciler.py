@@ -11,7 +11,6 @@ from benchrun.api import BenchmarkRunStatus, as_json
 from benchrun.decide import Decision, Event, Facts, Ref
 from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe import Declared
-from benchrun.plan import stamped
 from benchrun.runtime.queue import Later
 from benchrun.runtime.run_reconciler import SECOND_LOOK_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
@@ -77,14 +76,14 @@ async def test_passes_over_a_run_that_does_not_change_write_nothing(scene: Scene
 async def test_object_just_applied_is_known_before_the_watch_tells(scene: Scene) -> None:
     await scene.once(apply=(manifest(),))
     await scene.once()
-    assert [c.applied_hash for c in scene.facts_seen[1].children.objects] == [
-        manifest()["metadata"]["annotations"][names.ANNOTATION_APPLIED]
+    assert [c.name for c in scene.facts_seen[1].children.objects] == [
+        manifest()["metadata"]["name"]
     ]
 
 
 async def test_child_that_exists_is_never_corrected(scene: Scene) -> None:
     await scene.once(apply=(manifest(),))
-    changed = stamped({**manifest(), "spec": {"clusterIP": "None"}})
+    changed = {**manifest(), "spec": {"clusterIP": "None"}}
     await scene.once(apply=(changed,))
     assert "spec" not in scene.cluster.objects["Service", NAMESPACE, "br-chat-4e20caa2-server"]
 
@@ -398,6 +397,36 @@ async def test_stage_that_holds_another_record_is_a_conflict(scene: Scene) -> No
     assert scene.collected.conflict == f"ConfigMap {STAGE_0} holds another record"
     assert ("acknowledge", "1") not in scene.cluster.log
     assert scene.cluster.objects["ConfigMap", NAMESPACE, STAGE_0] is forged
+
+
+PLAN_NAME = names.plan_name("chat", UID)
+
+
+def planned(digest: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A plan of that digest, and the client's Job that reads it."""
+    noted = {"annotations": {names.ANNOTATION_PLAN_DIGEST: digest}}
+    config_map = manifest(PLAN_NAME, "ConfigMap", names.ROLE_PLAN)
+    job = manifest(names.child_name("chat", UID, "client"), "Job", names.ROLE_CLIENT)
+    config_map["metadata"] |= noted
+    job["metadata"] |= noted
+    return config_map, job
+
+
+@pytest.mark.parametrize("theirs", ["another", None])
+async def test_no_client_is_made_for_a_plan_that_another_operator_was_faster_with(
+    scene: Scene, theirs: str | None
+) -> None:
+    there, _ = planned(theirs or "")
+    there["metadata"] |= {"uid": "theirs", "resourceVersion": "500"}
+    if theirs is None:  # of an earlier release
+        del there["metadata"]["annotations"]
+    scene.cluster.add("ConfigMap", there)
+    with pytest.raises(Later):
+        await scene.once(apply=planned("ours"))
+    assert [kind for kind, _, _ in scene.cluster.objects if kind == "Job"] == []
+    await scene.once(apply=())
+    (child,) = scene.facts_seen[-1].children.objects
+    assert (child.name, child.plan_digest) == (PLAN_NAME, theirs)
 
 
 async def test_bug_in_a_decision_is_counted_and_raised(scene: Scene) -> None:

@@ -17,13 +17,11 @@ from benchrun.names import API_VERSION, KIND
 from benchrun.observe import Key, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
-from benchrun.runtime.sweep_reconciler import (
-    LEFTOVER_SECONDS,
-    NOT_CREATED_RETRY_SECONDS,
-    SweepReconciler,
-)
+from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS
+from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
+from unit.runtime.bodies import swept_body
 from unit.runtime.memory_cluster import MemoryCluster, list_everything
 from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
 
@@ -206,7 +204,7 @@ async def test_an_answer_that_was_lost_is_made_good_by_the_run_that_is_found(sce
     await scene.reconcile(SWEEP)
     await list_everything(scene.cluster, scene.indexes, ())
     await scene.reconcile(SWEEP)
-    scene.indexes.drop(run_key(NAMESPACE, FIRST))
+    scene.indexes.drop(run_key(NAMESPACE, FIRST), f"uid-of-{FIRST}")
     scene.reconcile.memories.drop(SWEEP)
     await scene.reconcile(SWEEP)
     assert list(scene.run_names()) == [FIRST]
@@ -309,7 +307,7 @@ async def test_a_run_of_an_earlier_sweep_of_this_name_is_waited_for(scene: Scene
 async def test_what_is_forbidden_is_reported_and_retried(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Forbidden("exceeded quota: count/benchmarkruns", code=403)
     assert await scene.once() == 0.0
-    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
+    assert await scene.once() == REFUSED_RETRY_SECONDS
     assert [c["reason"] for c in scene.status["conditions"] if c["type"] == "Ready"] == [
         "QuotaExceeded"
     ]
@@ -322,7 +320,7 @@ async def test_a_reworded_answer_does_not_trigger_a_new_query(scene: Scene) -> N
     scene.cluster.broken["apply"] = Forbidden("no (request 1)", code=403)
     assert await scene.once() == 0.0
     scene.cluster.broken["apply"] = Forbidden("no (request 2)", code=403)
-    assert await scene.once() == NOT_CREATED_RETRY_SECONDS
+    assert await scene.once() == REFUSED_RETRY_SECONDS
 
 
 async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
@@ -401,7 +399,7 @@ async def test_runs_of_a_sweep_that_a_finalizer_keeps_are_cancelled_unless_they_
 
 async def test_a_sweep_that_is_gone_while_it_is_deleted_is_forgotten(scene: Scene) -> None:
     await scene.until_settled()
-    scene.indexes.mark_deleting(SWEEP_KIND, NAMESPACE, NAME)
+    scene.indexes.mark_deleting(SWEEP_KIND, NAMESPACE, NAME, UID)
     del scene.cluster.objects[SWEEP_KIND, NAMESPACE, NAME]
     assert await scene.reconcile(SWEEP) is None
 
@@ -418,10 +416,24 @@ def test_a_sweeps_key_is_never_that_of_a_run() -> None:
     assert len(keys) == 2
 
 
-def test_a_run_tells_its_sweep_by_its_controller_alone() -> None:
-    controller = {"kind": SWEEP_KIND, "name": "other", "uid": "y"}
-    assert sweep_of_run(foreign(controller)) == sweep_key(NAMESPACE, "other")
-    assert sweep_of_run(foreign(None)) is None
+@pytest.mark.parametrize(
+    ("controller", "sweep"),
+    [
+        pytest.param({}, SWEEP, id="of the sweep that gives such names"),
+        pytest.param(None, None, id="of nobody"),
+        pytest.param({"name": "other"}, None, id="of a sweep that gives other names"),
+        pytest.param({"kind": KIND}, None, id="of another kind"),
+        pytest.param({"apiVersion": "evil.dev/v1"}, None, id="of another API group"),
+        pytest.param({"uid": ""}, None, id="of no uid"),
+    ],
+)
+def test_a_run_tells_its_sweep_by_its_controller_and_its_name(
+    controller: Json | None, sweep: Key | None
+) -> None:
+    body = swept_body(FIRST, sweep=NAME, sweep_uid=UID)
+    references = body["metadata"]["ownerReferences"]
+    references[:] = [] if controller is None else [references[0] | controller]
+    assert sweep_of_run(body) == sweep
 
 
 async def made(scene: Scene) -> None:

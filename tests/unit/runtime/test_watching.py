@@ -14,7 +14,7 @@ from benchrun.observe import Key, sweep_key
 from benchrun.runtime import watching
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.bodies import KEY, child_body, run_body
+from unit.runtime.bodies import KEY, child_body, run_body, swept_body
 
 KINDS = ("BenchmarkSweep", "BenchmarkRun", *CHILD_KINDS)
 
@@ -80,14 +80,7 @@ def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
 
 
 def test_an_event_of_a_run_enqueues_its_sweep(scene: Scene) -> None:
-    owner = {
-        "apiVersion": "benchrun.dev/v1alpha1",
-        "kind": "BenchmarkSweep",
-        "name": "s",
-        "uid": "u",
-        "controller": True,
-    }
-    body = run_body(ownerReferences=[owner])
+    body = swept_body()
     scene.indexes.learnt("BenchmarkRun", body)
     scene.send("BenchmarkRun", "MODIFIED", body)
     assert scene.enqueued == [sweep_key(KEY.namespace, "s")]

@@ -16,7 +16,7 @@ from benchrun.decide.sweep.sweep_state import (
 )
 from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import KIND
-from benchrun.observe import SweptRun
+from benchrun.observe import Sweep, SweptRun
 from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
 
 
@@ -26,13 +26,13 @@ def decide(facts: SweepFacts) -> SweepDecision:
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(
-            status=status, cancel=_cancelled(facts, facts.runs.values()), forget=True
+            status=status, cancel=cancellations(facts.sweep, facts.runs.values()), forget=True
         )
     if has_ended(status.conditions):
         # Tools wait for the generation to be seen, whatever was edited after the end.
         seen = status.model_copy(update={"observed_generation": facts.sweep.generation})
         return SweepDecision(
-            status=seen, cancel=_cancelled(facts, facts.runs.values()), forget=True
+            status=seen, cancel=cancellations(facts.sweep, facts.runs.values()), forget=True
         )
     try:
         spec, variants = accept_sweep(facts.sweep)
@@ -82,7 +82,7 @@ def _go_on(
     return SweepDecision(
         status=status,
         table=wanted if made is None else None,
-        cancel=_cancelled(facts, state.active) if end is not None else (),
+        cancel=cancellations(facts.sweep, state.active) if end is not None else (),
         create=tuple(run_manifest(state.owner, planned) for planned in starting),
         events=(Event(phase, message),) if is_news else (),
     )
@@ -123,11 +123,11 @@ def _power(state: SweepState) -> str:
     return power_sentence(spec.replications, questions, unit=SERVERS) if others else ""
 
 
-def _cancelled(facts: SweepFacts, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
+def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
     """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be
     read, all that are its by uid."""
     going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
-    return tuple(Ref(KIND, facts.sweep.namespace, run.name, run.uid) for run in going_on)
+    return tuple(Ref(KIND, sweep.namespace, run.name, run.uid) for run in going_on)
 
 
 def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> SweepDecision:
@@ -136,7 +136,7 @@ def _refused(facts: SweepFacts, status: BenchmarkSweepStatus, problem: str) -> S
     ended = condition_table.standing(status, rows, "Failed", problem, of=facts.sweep, now=facts.now)
     return SweepDecision(
         status=ended.model_copy(update={"completion_time": timestamp(facts.now)}),
-        cancel=_cancelled(facts, facts.runs.values()),
+        cancel=cancellations(facts.sweep, facts.runs.values()),
         forget=True,
         events=(Event(SweepReason.INVALID_SPEC, problem, warning=True),),
     )

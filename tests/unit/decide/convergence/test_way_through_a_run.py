@@ -102,10 +102,8 @@ def test_phase_and_reason(phase: str, reason: str, scene: Scene) -> None:
 
 def test_objects_that_exist_are_left_as_they_are() -> None:
     """A change mid-run, of a default by an upgrade for example, would void the measurement."""
-    made_by_an_older_operator = (
-        Scene().having(PLAN, JOB, SERVICE, applied_hash="other").pod("client")
-    )
-    assert applied(made_by_an_older_operator.decide()) == []
+    made_by_an_older_operator = Scene().having(PLAN, JOB, SERVICE, plan_digest="o" * 64)
+    assert applied(made_by_an_older_operator.pod("client").decide()) == []
 
 
 def test_a_plan_that_stands_is_not_rewritten(monkeypatch: pytest.MonkeyPatch) -> None:
