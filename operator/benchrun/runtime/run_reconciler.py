@@ -97,6 +97,7 @@ class RunReconciler(Reconciler):
     ) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
+        collected.blocked = decision.status.blocked
         about = About(
             run,
             facts.children,
@@ -182,6 +183,7 @@ class RunReconciler(Reconciler):
         )
         if refused is None:
             return None
+        collected.refused_at = self.now()
         if refused[0].is_transient:
             return refused[1]
         if refused[0] != before:
@@ -302,6 +304,7 @@ class RunReconciler(Reconciler):
             "completionTime": now,
             "live": None,
             "ending": None,
+            "blocked": None,
         }
         try:
             await self.change_status(run, {**ended, **left})

@@ -128,6 +128,7 @@ CONDITIONS = {
     "ClientReady": "False",
     "ServerReady": "False",
     "Measured": "False",
+    "Stored": "Unknown",
     "Valid": "False",
     "Complete": "False",
     "Failed": "True",
