@@ -48,6 +48,7 @@ ANSWERING_ROLES = (
 )  # Those that write answers: what they count, the client counts.
 PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Those that compute prompts.
 ROLE_CLIENT = "client"
+ROLE_RUN = "run"  # of a sweep
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"

@@ -50,6 +50,6 @@ What a run is made of is created, deleted and never changed; of pods, which cont
   resources: [endpointslices] # pods behind spec.endpoint.serviceRef
   verbs: [list]
 - apiGroups: [""]
-  resources: [events] # list: how long a server's node pulled its image
+  resources: [events] # list: how long a server's node pulled its image, why a pod is not made
   verbs: [list, create]
 {{- end -}}

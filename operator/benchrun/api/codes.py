@@ -40,6 +40,7 @@ class Code(StrEnum):
     QUEUE_WAIT_HIDDEN = "QueueWaitHidden"
     RATE_NOT_ACHIEVED = "RateNotAchieved"
     RECORD_MISSING = "RecordMissing"
+    RECORD_NOT_STORED = "RecordNotStored"
     REPEATS_DISAGREE = "RepeatsDisagree"
     REPLICAS_UNEQUAL = "ReplicasUnequal"
     REQUESTS_ABORTED = "RequestsAborted"

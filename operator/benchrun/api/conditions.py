@@ -13,6 +13,7 @@ ConditionType = Literal[
     "ClientReady",
     "ServerReady",
     "Measured",
+    "Stored",
     "Valid",
     "ObjectivesMet",
     "NotRegressed",
@@ -53,6 +54,7 @@ class Reason:
     SUSPENDED = "Suspended"
     PREPARING_CLIENT = "PreparingClient"
     WAITING_FOR_NODE = "WaitingForNode"
+    SCHEDULING_GATED = "SchedulingGated"
     SERVER_STARTING = "ServerStarting"
     WAITING_FOR_ENDPOINT = "WaitingForEndpoint"
     WARMING_UP = "WarmingUp"
@@ -65,6 +67,7 @@ class Reason:
     # how it ended well
     FINISHED = "Finished"
     MEASURED = "Measured"
+    ALL_STORED = "AllStored"
     ALL_VALID = "AllValid"
     SUSPECT = "Suspect"
     INVALID_CELLS = "InvalidCells"
@@ -107,6 +110,7 @@ class Reason:
     ALL_REQUESTS_FAILED = "AllRequestsFailed"
     CONTRACT_MISMATCH = "ContractMismatch"
     RECORDS_MISSING = "RecordsMissing"
+    RECORDS_NOT_STORED = "RecordsNotStored"
     # the judge
     NOT_JUDGED = "NotJudged"
     # deadlines

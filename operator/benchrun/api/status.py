@@ -410,6 +410,14 @@ class EndingStatus(StatusModel):
     message: StatusText = Field("", description="In a sentence.")
 
 
+class Blocked(StatusModel):
+    """What keeps the run waiting that may not last for ever; absent while there is nothing."""
+
+    by: Literal["Node", "Refusal", "Records"]
+    """No node that could take a pod; an object or a pod that is refused; records that are."""
+    since: Instant = Field(description="When it was first seen.")
+
+
 class Truncated(StatusModel):
     """What was left out of a list, and where it is."""
 
@@ -445,6 +453,7 @@ class BenchmarkRunStatus(StatusModel):
         None, description="When the deletion of the server was requested."
     )
     ending: EndingStatus | None = None
+    blocked: Blocked | None = None
     estimate: Estimate | None = Field(None, description="How large the run is.")
     servers: list[ServerStatus] = entries(8, "The servers, one entry a role.", key="role")
     client: ClientStatus | None = None

@@ -82,9 +82,9 @@ def _waiting_for_server(state: RunState, server: Diagnosis | None) -> Step:
     pods = state.serving
     waits_for_node = not pods or any(pod.scheduled_at is None for pod in pods)
     if server is not None:
-        return Step(
-            "WaitingForNode" if waits_for_node else "Starting", server.reason, server.message, True
-        )
+        without_node: api.Phase = "WaitingForNode" if server.node_helps else "Pending"
+        phase = without_node if waits_for_node else "Starting"
+        return Step(phase, server.reason, server.message, True)
     if waits_for_node:
         return Step(
             "WaitingForNode",
@@ -108,6 +108,7 @@ _LEFT: tuple[Row, ...] = (
     ("ClientReady", "False", api.Reason.FINISHED, "the run has ended"),
     ("ServerReady", "False", api.Reason.FINISHED, "the run has ended"),
 )
+_STORED: Row = ("Stored", "True", api.Reason.ALL_STORED, "no record was refused")
 _OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
     "True": api.Reason.OBJECTIVES_MET,
     "False": api.Reason.OBJECTIVES_MISSED,
@@ -147,6 +148,7 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
         if step.server_ready
         else ("ServerReady", "False", reason, message),
         ("Measured", "False", reason, message),
+        _unknown_records(reason),
         *_unjudged("nothing was judged yet", reason, message, succeeded=message),
     ]
     if has_objectives:
@@ -154,6 +156,10 @@ def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]
     if gate is not None:
         rows.append(("NotRegressed", "Unknown", reason, f"nothing was compared yet; {gate}"))
     return rows
+
+
+def _unknown_records(reason: str) -> Row:
+    return ("Stored", "Unknown", reason, "records may still be refused, or were not looked at")
 
 
 def measured(
@@ -175,6 +181,7 @@ def measured(
         _ACCEPTED,
         *_LEFT,
         ("Measured", "True", api.Reason.MEASURED, message),
+        _STORED,
         *_complete(api.Reason.MEASURED, valid_reason, message, valid=valid, good=good),
     ]
     if objectives_met is not None:
@@ -230,7 +237,11 @@ def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> lis
     stop waiting at."""
     refused = reason == api.Reason.INVALID_SPEC
     valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
-    of_run: list[Row] = [*_LEFT, ("Measured", "False", reason, message)]
+    of_run: list[Row] = [
+        *_LEFT,
+        ("Measured", "False", reason, message),
+        _unknown_records(reason) if reason == api.Reason.INTERNAL_ERROR else _STORED,
+    ]
     return [
         *(of_run if what == "run" else ()),
         ("Accepted", "False", reason, message) if refused else _ACCEPTED,

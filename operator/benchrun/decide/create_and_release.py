@@ -15,7 +15,8 @@ from benchrun import names, plan
 from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
-from benchrun.decide.refusals import results_refused
+from benchrun.decide.patience import RECORDS_SECONDS, lasted
+from benchrun.decide.refusals import refused_now, results_refused, seconds_to_store_again
 from benchrun.decide.run_state import RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
@@ -171,17 +172,32 @@ def _next_chunk(state: RunState) -> int:
     return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
 
+def to_store_now(state: RunState) -> tuple[Manifest, ...]:
+    """The same, but for records that were refused a moment ago."""
+    return () if seconds_to_store_again(state) > 0 else to_store(state)
+
+
 def worth_waiting_to_store(state: RunState) -> bool:
-    """What was measured is refused, by a quota say, and may still be taken: until the run's
-    deadline."""
-    refused = state.collected.refused_object
+    """What was measured is refused, by a quota say, and may still be taken: for ten minutes from
+    when all of it was known, or until the run's deadline."""
+    refused = refused_now(state)
+    if refused is None or not results_refused(state) or refused.reason == Reason.CHILD_INVALID:
+        return False
     is_late = any(d.reason == Reason.RUN_DEADLINE and d.passed(state.now) for d in deadlines(state))
-    return refused is not None and results_refused(state) and refused.curable and not is_late
+    return not is_late and not lasted(state, "Records", RECORDS_SECONDS)
 
 
 def last_to_store(state: RunState) -> tuple[Manifest, ...]:
     """At the end of a run: what can't be stored keeps nobody from the results."""
     return () if results_refused(state) else to_store(state)
+
+
+def unstored_stages(state: RunState) -> tuple[str, ...]:
+    """Stages whose record is in memory alone and will not be stored: it is judged, then lost."""
+    if not results_refused(state):
+        return ()
+    arrivals = sorted(state.collected.arrivals.items())
+    return tuple(arrival.stage_id for s, arrival in arrivals if s not in state.stored)
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:

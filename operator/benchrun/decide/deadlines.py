@@ -1,18 +1,16 @@
 """Deadlines, and the instants that they are counted from.
 
 Instants are noted in the status, and three deadlines are counted from them: waiting for a node,
-starting, running. 0 is no limit. Pods that no node could take have a grace, since an autoscaler may
-add one."""
+starting, running. 0 is no limit."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from benchrun import names
 from benchrun.api import Condition, Reason, find_condition, timestamp
-from benchrun.decide.refusals import no_pod, refusal
+from benchrun.decide.refusals import no_pod, refusal, why_unmade
 from benchrun.decide.run_state import RunState
-from benchrun.observe import Diagnosis, Pod, instant
+from benchrun.observe import Diagnosis, Pod, diagnosed, instant
 from benchrun.plan import estimate, nodes, role_replicas
 
 CLIENT_GRACE_SECONDS = (
@@ -92,7 +90,8 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
             if state.spec.endpoint is not None
             else (_pending(state), _startup(state))
         )
-        return tuple(d for d in (_client_start(state), *of_server) if d is not None)
+        of_client = (_client_pending(state), _client_start(state))
+        return tuple(d for d in (*of_client, *of_server) if d is not None)
     seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
     measured = f"{done} of {total} stages were measured"
     message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
@@ -106,6 +105,17 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
     return Deadline(reason, since + timedelta(seconds=seconds), message)
 
 
+def _client_pending(state: RunState) -> Deadline | None:
+    pod, seconds = state.client_pod, state.spec.pending_deadline_seconds
+    if pod is None or pod.node is not None or pod.scheduled_at is not None:
+        return None
+    message = (
+        f"no node took the client within pendingDeadlineSeconds ({seconds} s): "
+        f"{_why(*_waits_for(pod))}"
+    )
+    return _deadline(Reason.PENDING_DEADLINE, pod.created_at, seconds, message)
+
+
 def _client_start(state: RunState) -> Deadline | None:
     pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
     if state.client_ready and (state.server_exists or state.client_heard):
@@ -114,7 +124,7 @@ def _client_start(state: RunState) -> Deadline | None:
         return _client_creation(state)
     message = (
         f"the client was not ready within startupDeadlineSeconds ({seconds} s): "
-        f"{_why(pod.waiting_message, pod.unschedulable)}"
+        f"{_why(pod.waiting_message, *_waits_for(pod))}"
     )
     return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)
 
@@ -126,7 +136,8 @@ def _client_creation(state: RunState) -> Deadline | None:
     if state.spec.endpoint is not None and refused is None and not planned:
         return None
     seconds = state.spec.startup_deadline_seconds
-    why = refused.message if refused is not None else no_pod(state)
+    unmade = why_unmade(state, "Job") or no_pod(state)
+    why = refused.message if refused is not None else unmade
     message = f"the client's pod was not created within startupDeadlineSeconds ({seconds} s): {why}"
     return _deadline(Reason.STARTUP_DEADLINE, instant(state.status.accepted_time), seconds, message)
 
@@ -156,7 +167,7 @@ def _pending(state: RunState) -> Deadline | None:
         return None
     message = (
         f"no node took the server within pendingDeadlineSeconds ({seconds} s): "
-        f"{_why(waiting.unschedulable)}"
+        f"{_why(*_waits_for(waiting))}"
     )
     return _deadline(Reason.PENDING_DEADLINE, waiting.created_at, seconds, message)
 
@@ -170,11 +181,9 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
     workload = state.workload(role)
     refused, seconds = refusal(state), state.spec.pending_deadline_seconds
     why = _why(
-        refused.message
-        if refused is not None
-        else workload.failure
-        if workload is not None
-        else None
+        refused.message if refused is not None else None,
+        workload.failure if workload is not None else None,
+        why_unmade(state, "StatefulSet"),
     )
     message = f"the server's pod was not created within pendingDeadlineSeconds ({seconds} s): {why}"
     return _deadline(Reason.PENDING_DEADLINE, _since(state, ready), seconds, message)
@@ -196,7 +205,7 @@ def _startup(state: RunState) -> Deadline | None:
     pod = without_node or next((each for each in pods if not each.ready), pods[-1])
     slow = "it was still loading; raise the deadline if the model needs longer"
     why = (
-        f"a pod had no node: {_why(pod.unschedulable)}"
+        f"a pod had no node: {_why(*_waits_for(pod))}"
         if without_node
         else _why(pod.waiting_message, pod.waiting_reason, slow)
     )
@@ -221,30 +230,32 @@ def _why(*texts: str | None) -> str:
     return next((t for t in texts if t), f"see the pod's events (label {names.LABEL_RUN})")
 
 
-def with_grace(state: RunState, found: Diagnosis | None, pods: Iterable[Pod]) -> Diagnosis | None:
-    """The diagnosis, not terminal as long as an autoscaler may still add the node."""
-    if (
-        found is None
-        or not found.terminal
-        or found.reason != Reason.UNSCHEDULABLE
-        or not _graces(state, pods)
-    ):
-        return found
-    seconds = state.facts.context.unschedulable_grace_seconds
-    return replace(
-        found,
-        message=f"{found.message} Waiting {seconds} s for such a node to be added.",
-        terminal=False,
+def _waits_for(pod: Pod) -> tuple[str | None, ...]:
+    """Why no node has taken the pod."""
+    gates = f"it has scheduling gates ({pod.gated})" if pod.gated is not None else None
+    return pod.unschedulable, gates
+
+
+def out_of_time(state: RunState) -> Diagnosis:
+    """The client's Job reached its deadline, later than any of the spec's, before anything was
+    measured: what the run waited for did not come, and the client was not slow."""
+    waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
+    if waiting is not None:
+        what = (
+            f"No node took the server before the client's Job ended: {_why(*_waits_for(waiting))}"
+        )
+        fields = f"spec.{state.spec.started_name}.resources"
+        remedy = (
+            f"Lower {fields}, or add such a node; spec.pendingDeadlineSeconds ends such a wait "
+            "sooner."
+        )
+        return diagnosed(Reason.PENDING_DEADLINE, what, remedy)
+    refused = refusal(state)
+    words = (
+        refused.message if refused is not None else None,
+        *(w.failure for role in state.server_roles if (w := state.workload(role)) is not None),
+        state.status.message,
     )
-
-
-def grace_ends(state: RunState) -> tuple[datetime, ...]:
-    """When graces that run now end: no event comes for that."""
-    return () if state.begun else _graces(state, (*state.client_pods, *state.server_pods))
-
-
-def _graces(state: RunState, pods: Iterable[Pod]) -> tuple[datetime, ...]:
-    grace = timedelta(seconds=state.facts.context.unschedulable_grace_seconds)
-    waiting = (pod for pod in pods if pod.unschedulable is not None and not pod.deleting)
-    ends = (pod.created_at + grace for pod in waiting if pod.created_at is not None)
-    return tuple(end for end in ends if end > state.now)
+    what = f"Nothing was measured before the client's Job ended: {_why(*words)}"
+    remedy = "spec.startupDeadlineSeconds ends such a wait sooner."
+    return diagnosed(Reason.STARTUP_DEADLINE, what, remedy)

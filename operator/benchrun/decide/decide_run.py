@@ -9,7 +9,7 @@ from benchrun import api, names
 from benchrun.api import BenchmarkRunStatus, Reason, read_leniently, sentence, timestamp
 from benchrun.decide import condition_table, create_and_release, early_endings, server_status
 from benchrun.decide.condition_table import Step, current_step, progress
-from benchrun.decide.deadlines import deadlines, grace_ends, noticed
+from benchrun.decide.deadlines import deadlines, noticed
 from benchrun.decide.decision import (
     Answer,
     Decision,
@@ -20,7 +20,17 @@ from benchrun.decide.decision import (
     Judging,
     Question,
 )
-from benchrun.decide.refusals import no_pod_at, results_refused, with_refusal
+from benchrun.decide.patience import blocked, patience_ends
+from benchrun.decide.refusals import (
+    LOOK_AGAIN_SECONDS,
+    STORE_AGAIN_SECONDS,
+    no_pod_at,
+    refusal,
+    results_refused,
+    seconds_to_store_again,
+    unmade_pods,
+    with_refusal,
+)
 from benchrun.decide.run_state import RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
 from benchrun.observe import Diagnosis, instant
@@ -44,6 +54,7 @@ _OF_THE_JUDGEMENT = (
     "comparison",
     "profile",
 )
+NAMED_CHARS = 400  # of the stages whose records are lost
 CLIENT_LEAVES_SECONDS = (
     30  # how long the client may take to end by itself after its last record was acknowledged
 )
@@ -77,8 +88,9 @@ def decide(facts: Facts) -> Decision:
         step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
         # The clock of the deadlines stands still: it starts anew with the run.
         seen, gone = _with_step(state, step), create_and_release.release_client(state)
-        seen = seen.model_copy(update={"accepted_time": None})
+        seen = seen.model_copy(update={"accepted_time": None, "blocked": None})
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
+    state = early_endings.with_blocked(state)
     server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
     if (
@@ -97,13 +109,14 @@ def decide(facts: Facts) -> Decision:
 
 def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Decision:
     step = with_refusal(state, current_step(state, server=server, client=client))
-    stored_now = create_and_release.to_store(state)
+    stored_now = create_and_release.to_store_now(state)
     statuses = server_status.server_statuses(state)
     wanted: tuple[Question[Any] | None, ...] = (
         *server_status.startups_wanted(state, statuses),
         *server_status.exporters_wanted(state),
         server_status.endpoint_pods(state),
         early_endings.hidden_cause(state),
+        *unmade_pods(state),
     )
     update = {
         "servers": statuses,
@@ -120,7 +133,9 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
         lookups=tuple(question for question in wanted if question is not None),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         events=_step_events(state, step),
-        requeue_after_seconds=_seconds_to_next_pass(replace(state, status=status)),
+        requeue_after_seconds=_seconds_to_next_pass(
+            replace(state, status=status), server=server, client=client
+        ),
     )
 
 
@@ -131,10 +146,10 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
     stored_now = (
-        create_and_release.to_store(state) if waits else create_and_release.last_to_store(state)
+        create_and_release.to_store_now(state) if waits else create_and_release.last_to_store(state)
     )
     let_go = Decision(
-        status=_ending_status(state, end),
+        status=_ending_status(state, end, waits=waits),
         last_words=words,
         delete=(
             *create_and_release.release_servers(state.facts),
@@ -145,7 +160,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         lookups=(log,) if log is not None else (),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         ending=end,
-        requeue_after_seconds=SHORTEST_WAIT_SECONDS,
+        requeue_after_seconds=_seconds_to_store(state) if waits else SHORTEST_WAIT_SECONDS,
     )
     if words is not None or waits or (log is not None and state.collected.answers.of(log) is None):
         return let_go
@@ -154,10 +169,16 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         pod, servers = state.client_pod, tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
-        question = Judging(end is not None, servers, client, most_stages=state.most_stages)
+        question = Judging(
+            end is not None,
+            servers,
+            client,
+            unstored=create_and_release.unstored_stages(state),
+            most_stages=state.most_stages,
+        )
         if (judged := state.collected.answers.of(question)) is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
-    status = _final_status(state, end, judged)
+    status = _with_lost_records(state, _final_status(state, end, judged))
     reason = end.reason if end is not None else status.phase or "Completed"
     return replace(
         let_go,
@@ -171,7 +192,12 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
     )
 
 
-def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
+def _seconds_to_store(state: RunState) -> float:
+    """Until records that were refused are tried again: every 15 s, whatever else happens."""
+    return max(SHORTEST_WAIT_SECONDS, seconds_to_store_again(state) or STORE_AGAIN_SECONDS)
+
+
+def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> BenchmarkRunStatus:
     total = state.stages_in_words
     if end is None:
         step = Step(
@@ -188,6 +214,7 @@ def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
             "servers": server_status.server_statuses(state),
             "progress": progress(state),
             "server_released_time": state.released_time,
+            "blocked": blocked(state, "Records") if waits else None,
             "ending": None
             if end is None
             else api.EndingStatus(reason=end.reason, message=sentence(end.message)),
@@ -225,7 +252,8 @@ def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
     if state.collected.answers.of(question) is not None:
         message = f"Service {question.service} has no ready pods; the run starts when it has"
     step = Step("Pending", Reason.WAITING_FOR_ENDPOINT, message)
-    wait = min(ENDPOINT_LOOKUP_SECONDS, _seconds_to_next_pass(state) or ENDPOINT_LOOKUP_SECONDS)
+    due = _seconds_to_next_pass(state, server=None, client=None)
+    wait = min(ENDPOINT_LOOKUP_SECONDS, due or ENDPOINT_LOOKUP_SECONDS)
     return Decision(status=_with_step(state, step), lookups=(question,), requeue_after_seconds=wait)
 
 
@@ -246,12 +274,17 @@ def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
     return (Event(step.phase, step.message),) if is_news else ()
 
 
-def _seconds_to_next_pass(state: RunState) -> float | None:
+def _seconds_to_next_pass(
+    state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
+) -> float | None:
     """When something could change without an event: a deadline, or the next live figures."""
-    instants = [*(d.ends_at for d in deadlines(state)), *grace_ends(state)]
+    found = (refusal(state), server, client)
+    instants = [*(d.ends_at for d in deadlines(state)), *patience_ends(state, found)]
     no_pod = no_pod_at(state)
     instants += [no_pod] if no_pod is not None and no_pod > state.now else []
     waits = [(at - state.now).total_seconds() for at in instants]
+    waits += [LOOK_AGAIN_SECONDS] if unmade_pods(state) else []
+    waits += [_seconds_to_store(state)] if results_refused(state) else []
     if state.collected.samples.recent and server_status.scrape_targets(state):
         waits.append(state.facts.context.live_interval_seconds)
     return max(SHORTEST_WAIT_SECONDS, min(waits)) if waits else None
@@ -294,6 +327,22 @@ def _final_status(
     return status.model_copy(update={"answer": api.answer_of(status.conditions)})
 
 
+def _with_lost_records(state: RunState, status: BenchmarkRunStatus) -> BenchmarkRunStatus:
+    """The last status; where records could not be stored it says which and why."""
+    stages, refused = create_and_release.unstored_stages(state), refusal(state)
+    if not stages or refused is None:
+        return status
+    named = ", ".join(api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS))
+    lost = (
+        f"{len(stages)} of {len(state.known)} records could not be stored and can't be evaluated "
+        f"again: {named}"
+    )
+    message = sentence(f"{lost}. {refused.message}")
+    row: condition_table.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
+    phase, whole = str(status.phase), sentence(f"{status.message}; {lost}")
+    return condition_table.standing(status, (row,), phase, whole, of=state.facts.run, now=state.now)
+
+
 def _ended_early(
     state: RunState, end: Ending, found: api.Judgement, why_not: str | None
 ) -> BenchmarkRunStatus:
@@ -325,6 +374,7 @@ def _ended(
         "progress": progress(state).model_copy(update={"stage": None}),
         "live": None,
         "ending": None,
+        "blocked": None,
         "truncated": [*found.truncated, *server_status.truncations(state.spec, servers), *missing],
         "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}" if state.known else None,
     }

@@ -14,7 +14,7 @@ from benchrun_client.contract import Progress, Search
 from benchrun_client.engines import StartupPhases
 
 from benchrun import names
-from benchrun.api import BenchmarkRunStatus, ClientStatus, Judgement, Reason, ServerStatus
+from benchrun.api import BenchmarkRunStatus, Blocked, ClientStatus, Judgement, Reason, ServerStatus
 from benchrun.measure import bucketed
 from benchrun.measure.metrics_page import Sample, ServerFacts
 from benchrun.observe import Children, Run
@@ -103,6 +103,16 @@ class EndpointPods(Question[tuple[str, ...]]):
 
 
 @dataclass(frozen=True, slots=True)
+class PodsRefused(Question[str]):
+    """Why pods of a Job, or of a group's StatefulSets, are not made, in the API server's words:
+    only events say it. Empty: none does. Looked up again and again for as long as it is wanted."""
+
+    kind: Literal["Job", "StatefulSet"]
+    name: str  # of StatefulSets what their names begin with
+    uid: str = ""  # of a Job: one of the same name may have been there before
+
+
+@dataclass(frozen=True, slots=True)
 class Judging(Question[Judgement]):
     """The judgement of all that was measured, by a process of its own."""
 
@@ -111,6 +121,7 @@ class Judging(Question[Judgement]):
         default=(), compare=False
     )  # as the last status will have them
     client: ClientStatus | None = field(default=None, compare=False)
+    unstored: tuple[str, ...] = ()  # stages whose record is lost: known when it was refused
     most_stages: int = field(
         default=1_000, compare=False
     )  # what has a higher number is no record of the run
@@ -227,6 +238,8 @@ class Collected:
     )  # why a pod has no figures
     answers: Answers = field(default_factory=Answers)  # what look-ups found
     refused_object: RefusedObject | None = None  # what the API server refused in the last pass
+    refused_at: datetime | None = None  # when it did
+    blocked: Blocked | None = None  # what kept the run waiting in the last pass, and since when
     conflict: str | None = (
         None  # an object that stands where one of ours should, and is not: kind and name
     )
@@ -277,7 +290,7 @@ class Context:
         5.0  # least time between two writes of nothing but progress and live figures
     )
     unschedulable_grace_seconds: int = (
-        900  # how long a pod that no node could ever take waits for one to be added
+        900  # how long a pod that no node could ever take waits for one, where its run says nothing
     )
     max_hold_seconds: int = (
         86_400  # how long a server may be held once it is scheduled, whatever its deadlines say

@@ -9,12 +9,13 @@ from benchrun_client.contract import digest_of_token
 
 from benchrun import names, observe
 from benchrun.api import Reason
-from benchrun.decide.deadlines import deadlines, with_grace
+from benchrun.decide.deadlines import deadlines, out_of_time
 from benchrun.decide.decision import CANCELLED, Ending, LogTail
-from benchrun.decide.refusals import refusal
+from benchrun.decide.patience import blocked_by, with_patience
+from benchrun.decide.refusals import refusal, refused_now, wanted_pods, why_unmade
 from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
-from benchrun.plan import nodes
+from benchrun.plan import division_of, nodes
 
 CLOCK_SKEW_SECONDS = (
     2  # between the nodes of client and server; a whole second of it is what rounding costs
@@ -112,12 +113,36 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
     )
 
 
+def with_blocked(state: RunState) -> RunState:
+    """The state with what keeps it waiting that may not last for ever, and since when."""
+    found = (refused_now(state), _server(state), _client(state))
+    of_records = state.status.blocked if state.all_known else None
+    update = {"blocked": blocked_by(state, found) or of_records}
+    return replace(state, status=state.status.model_copy(update=update))
+
+
 def server_diagnosis(state: RunState) -> Diagnosis | None:
+    return with_patience(state, _server(state))
+
+
+def client_diagnosis(state: RunState) -> Diagnosis | None:
+    return with_patience(state, _client(state))
+
+
+def _server(state: RunState) -> Diagnosis | None:
+    """What is wrong with the server, however long that has lasted."""
     if state.spec.started is None or state.all_known:
         return None
-    tail = state.log_tail
-    views = ((state.children.role_pods(role), state.workload(role)) for role in state.server_roles)
-    found = (observe.diagnose_server(pods, workload, log_tail=tail) for pods, workload in views)
+    found = (
+        observe.diagnose_server(
+            state.children.role_pods(role),
+            state.workload(role),
+            log_tail=state.log_tail,
+            wanted=wanted_pods(state, role),
+            refused=why_unmade(state, "StatefulSet"),
+        )
+        for role in state.server_roles
+    )
     known = [diagnosis for diagnosis in found if diagnosis is not None]
     worst = next(
         (diagnosis for diagnosis in known if diagnosis.terminal), known[0] if known else None
@@ -127,7 +152,25 @@ def server_diagnosis(state: RunState) -> Diagnosis | None:
         worst = replace(
             worst, message=worst.message.replace("spec.server", f"spec.{state.spec.started_name}")
         )
-    return with_grace(state, worst, state.server_pods)
+    return worst
+
+
+def _client(state: RunState) -> Diagnosis | None:
+    """What is wrong with the client, however long that has lasted."""
+    if state.all_known:
+        return None
+    pods = state.client_pods
+    if state.begun and state.client_runs:
+        # It has the last word on what became of the others, within seconds.
+        pods = tuple(pod for pod in pods if pod is state.client_pod)
+    found = observe.diagnose_client(
+        pods,
+        state.child("Job", names.ROLE_CLIENT),
+        wanted=len(pods) if state.begun else division_of(state.spec).pods,
+        refused=why_unmade(state, "Job"),
+    )
+    is_late = found is not None and found.reason == Reason.RUN_DEADLINE
+    return out_of_time(state) if is_late and not state.begun else found
 
 
 def hidden_cause(state: RunState) -> LogTail | None:
@@ -160,18 +203,6 @@ def _log_of(pod: Pod) -> LogTail:
     """The log of the pod's failed container: the one before, where it has restarted."""
     previous = pod.restarts > 0 and pod.terminated is None
     return LogTail(pod=pod.name, container=observe.main_container(pod.role), previous=previous)
-
-
-def client_diagnosis(state: RunState) -> Diagnosis | None:
-    if state.all_known:
-        return None
-    pods = state.client_pods
-    if state.begun and state.client_runs:
-        # It has the last word on what became of the others, within seconds.
-        pods = tuple(pod for pod in pods if pod is state.client_pod)
-    return with_grace(
-        state, observe.diagnose_client(pods, state.child("Job", names.ROLE_CLIENT)), pods
-    )
 
 
 def _restarted(state: RunState) -> Ending | None:

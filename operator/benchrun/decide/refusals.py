@@ -1,4 +1,5 @@
-"""Refusals: objects that the API server does not take, and a Job whose pod is not made."""
+"""Refusals: objects that the API server does not take, and pods that are not made of those that it
+took."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -6,56 +7,106 @@ from datetime import datetime, timedelta
 from benchrun import names
 from benchrun.api import Reason
 from benchrun.decide.condition_table import Step
-from benchrun.decide.decision import RESULT_ROLES, RefusedObject
+from benchrun.decide.decision import RESULT_ROLES, PodsRefused, RefusedObject
+from benchrun.decide.patience import with_patience
 from benchrun.decide.run_state import RunState
-from benchrun.observe import Diagnosis
+from benchrun.observe import (
+    Diagnosis,
+    Patience,
+    Place,
+    diagnosed_refusal,
+    is_ruling_on_valid,
+    refusal_of,
+)
 from benchrun.observe.last_words import bounded
+from benchrun.plan import division_of, nodes, role_replicas
 
 NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
-QUOTA = "exceeded quota"
-_REMEDIES = {
-    Reason.QUOTA_EXCEEDED: "The run continues when the namespace's quota has room.",
-    Reason.CHILD_REFUSED: (
-        "The run continues when admission policies and the operator's rights allow it."
-    ),
-    Reason.NOT_INSTALLED: "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made of; "
-    "the run then continues by itself.",
-}
+UNMADE_SECONDS = 3  # and before it is looked why
+LOOK_AGAIN_SECONDS = 10.0  # how often, for as long as there is none
+STORE_AGAIN_SECONDS = 15  # how often records that were refused are tried again
+_NOT_INSTALLED = (
+    "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made "
+    "of; the run then continues by itself."
+)
 
 
 def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
     """Why it was refused, in the API server's words, and what to do."""
-    words = bounded(refused.message).rstrip(". ")
+    place, words = Place(refused.role, server_field), bounded(refused.message).rstrip(". ")
     if refused.is_transient:
         message = f"{refused.kind} {refused.name} could not be created yet: {words}. It is retried."
-        return Diagnosis(Reason.CHILD_REFUSED, message, False)
+        return Diagnosis(Reason.CHILD_REFUSED, message, False, Patience.RETRIED)
     what = f"{refused.kind} {refused.name} is refused by the API server: {words}"
-    if not refused.curable:
-        fields = {
-            names.ROLE_CLIENT: "spec.client",
-            **dict.fromkeys(names.SERVING_ROLES, server_field),
-        }
-        where = fields.get(refused.role, "the spec")
-        return Diagnosis(
-            Reason.CHILD_INVALID, f"{what}. Correct {where}; a new run is needed.", True
-        )
-    reason = Reason.QUOTA_EXCEEDED if QUOTA in refused.message else Reason.CHILD_REFUSED
-    reason = Reason.NOT_INSTALLED if refused.is_kind_missing else reason
-    return Diagnosis(reason, f"{what}. {_REMEDIES[reason]}", False)
+    if refused.is_kind_missing:
+        message = f"{what}. {_NOT_INSTALLED}"
+        return Diagnosis(Reason.NOT_INSTALLED, message, False, Patience.RETRIED)
+    if not refused.curable and not is_ruling_on_valid(refused.message):
+        where = place.part if place.has_pod else "the spec"
+        message = f"{what}. Correct {where}; a new run is needed."
+        return Diagnosis(Reason.CHILD_INVALID, message, True)
+    return diagnosed_refusal(refusal_of(refused.message, place), what, Reason.CHILD_REFUSED)
 
 
 def refusal(state: RunState) -> Diagnosis | None:
     """What is refused now, if anything. What was measured is never thrown away because it can't be
     stored."""
+    return with_patience(state, refused_now(state))
+
+
+def refused_now(state: RunState) -> Diagnosis | None:
+    """The same, however long it has lasted."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
-    return replace(found, terminal=False) if refused.role in RESULT_ROLES else found
+    is_result = refused.role in RESULT_ROLES
+    return replace(found, terminal=False, patience=None) if is_result else found
 
 
 def results_refused(state: RunState) -> bool:
     refused = state.collected.refused_object
     return refused is not None and refused.role in RESULT_ROLES
+
+
+def seconds_to_store_again(state: RunState) -> float:
+    """In how many seconds records that were refused are tried again; 0: now."""
+    since = state.collected.refused_at
+    if not results_refused(state) or since is None:
+        return 0.0
+    return max(0.0, STORE_AGAIN_SECONDS - (state.now - since).total_seconds())
+
+
+def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
+    """What has not made its pods, though it had the time: only events say why. A Deployment says it
+    itself."""
+    if state.begun:
+        return ()
+    job = state.child("Job", names.ROLE_CLIENT)
+    group = state.workload(names.ROLE_SERVER) if nodes(state.spec) > 1 else None
+    found = []
+    if job is not None and len(state.client_pods) < division_of(state.spec).pods:
+        found.append((job, PodsRefused("Job", job.name, job.uid)))
+    if group is not None and len(state.serving_as(names.ROLE_SERVER)) < wanted_pods(
+        state, names.ROLE_SERVER
+    ):
+        found.append((group, PodsRefused("StatefulSet", group.name)))
+    late = timedelta(seconds=UNMADE_SECONDS)
+    return tuple(
+        question
+        for child, question in found
+        if child.created_at is not None and state.now >= child.created_at + late
+    )
+
+
+def wanted_pods(state: RunState, role: str) -> int:
+    """How many pods of a serving role there are to be."""
+    return role_replicas(state.spec)[role] * nodes(state.spec)
+
+
+def why_unmade(state: RunState, kind: str) -> str | None:
+    """In the API server's words, why pods of the client's Job, or of a group, are not made."""
+    asked = (question for question in unmade_pods(state) if question.kind == kind)
+    return state.collected.answers.value(next(asked, None)) or None
 
 
 def no_pod_at(state: RunState) -> datetime | None:
@@ -68,10 +119,13 @@ def no_pod_at(state: RunState) -> datetime | None:
 
 
 def with_refusal(state: RunState, step: Step) -> Step:
-    """The step, with what keeps it waiting if that is an object which does not come to be."""
+    """The step, with what keeps it waiting if that is an object which does not come to be. No node
+    would help it."""
     if (found := refusal(state)) is not None:
-        return replace(step, reason=found.reason, message=found.message)
-    if (since := no_pod_at(state)) is not None and state.now >= since:
+        phase = "Pending" if step.phase == "WaitingForNode" else step.phase
+        return replace(step, phase=phase, reason=found.reason, message=found.message)
+    since, is_known = no_pod_at(state), step.reason != Reason.PREPARING_CLIENT
+    if since is not None and state.now >= since and not is_known:
         return replace(step, reason=Reason.NO_POD, message=no_pod(state))
     return step
 
@@ -79,7 +133,4 @@ def with_refusal(state: RunState, step: Step) -> Step:
 def no_pod(state: RunState) -> str:
     """Where to look, for a Job whose pod is not made."""
     job = names.child_name(state.owner.name, state.owner.uid, names.ROLE_CLIENT)
-    return (
-        f"Job {job} has no pod: a quota or an admission policy may refuse it; `kubectl describe "
-        f"job {job}` says why"
-    )
+    return f"Job {job} has no pod, and no event says why; `kubectl describe job {job}` may"

@@ -10,7 +10,14 @@ from hashlib import sha256
 from pydantic import ValidationError
 
 from benchrun import names
-from benchrun.api import BenchmarkRunSpec, BenchmarkRunStatus, first_problem, timestamp, without
+from benchrun.api import (
+    BenchmarkRunSpec,
+    BenchmarkRunStatus,
+    Blocked,
+    first_problem,
+    timestamp,
+    without,
+)
 from benchrun.decide.decision import Collected, Ending, Facts, LogTail
 from benchrun.observe import NO_SPEC, Child, Children, Pod, Run
 from benchrun.plan import (
@@ -159,6 +166,12 @@ class RunState:
         return self.collected.ending or (
             Ending(kept.reason, kept.message) if kept is not None else None
         )
+
+    @property
+    def blocked(self) -> Blocked | None:
+        """What kept the run waiting at the last pass, and since when: by memory, else by the
+        status."""
+        return self.collected.blocked or self.status.blocked
 
     @property
     def log_tails(self) -> list[str | None]:

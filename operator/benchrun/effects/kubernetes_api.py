@@ -21,6 +21,7 @@ from benchrun.decide import (
     ExporterPod,
     Exporters,
     LogTail,
+    PodsRefused,
     Ref,
     ServerStart,
 )
@@ -40,6 +41,7 @@ from benchrun.observe import Declared, untrusted_json as raw
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
 LIST_PAGE = 50  # objects of a page at most
+EVENT_PAGE = 200  # events of a look-up: of StatefulSets those of others are among them
 PAGE_BYTES = 2 * 1024 * 1024  # of a page of several; parsed, it may take 25 times that
 LOG_LINES = 300
 LOG_READ_BYTES = (
@@ -209,6 +211,19 @@ class KubernetesApi:
         )
         return tuple(page.get("items") or ())
 
+    async def refusal_events(self, namespace: str, wanted: PodsRefused) -> tuple[Json, ...]:
+        """Events about pods that could not be made, of a Job or of all StatefulSets of a group."""
+        of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
+        selector = f"involvedObject.{of},reason=FailedCreate"
+        query: Query = (("fieldSelector", selector), ("limit", str(EVENT_PAGE)))
+        page = await self._connection.json(
+            "GET", RESOURCES["Event"].path(namespace), query=query, most=PAGE_BYTES
+        )
+        named = ((raw.text(_about(event).get("name")), event) for event in page.get("items") or ())
+        return tuple(
+            event for name, event in named if wanted.uid or f"{name}-".startswith(f"{wanted.name}-")
+        )
+
     async def exporter_on(self, exporters: Exporters, node: str) -> ExporterPod | None:
         selector = f"spec.nodeName={node},status.phase=Running"
         query: Query = (
@@ -267,6 +282,10 @@ def _owner_of(metadata: raw.Object) -> tuple[object, ...]:
     """Who controls an object, by all that tells one owner from another within a namespace."""
     owner = raw.controller(metadata)
     return owner.get("kind"), owner.get("name"), owner.get("uid")
+
+
+def _about(event: Json) -> raw.Object:
+    return raw.mapping(event.get("involvedObject"))
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:

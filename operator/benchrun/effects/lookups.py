@@ -23,7 +23,15 @@ from benchrun.effects.judge_child import JudgeChild, NotJudged
 from benchrun.effects.kubernetes_api import KubernetesApi
 from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import bucketed, encode
-from benchrun.observe import Child, Children, Key, Run, image_pull_seconds, untrusted_json as raw
+from benchrun.observe import (
+    Child,
+    Children,
+    Key,
+    Run,
+    image_pull_seconds,
+    refused_pods,
+    untrusted_json as raw,
+)
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
@@ -68,6 +76,7 @@ class Kind:
     retry_seconds: float | None = (
         None  # when to retry after it failed, while it is still wanted; None: never
     )
+    again_seconds: float | None = None  # when to look again though something was found; None: never
 
 
 async def _compilations(
@@ -99,6 +108,10 @@ async def _exporter(tools: Tools, _: About, question: decision.Exporter) -> deci
     return found
 
 
+async def _pods_refused(tools: Tools, about: About, question: decision.PodsRefused) -> str:
+    return refused_pods(await tools.cluster.refusal_events(about.run.namespace, question))
+
+
 async def _server_start(
     tools: Tools, about: About, question: decision.ServerStart
 ) -> decision.Start:
@@ -127,6 +140,7 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         servers=list(question.servers),
         client=question.client,
         ended_early=question.ended_early,
+        unstored=question.unstored,
     )
     problem: object = None
     for _ in range(JUDGE_TRIES):
@@ -212,6 +226,7 @@ KINDS: Mapping[type[decision.Question[Any]], Kind] = {
     decision.LogTail: Kind(
         lambda tools, about, q: tools.cluster.log_tail(about.run.namespace, q), seconds=10.0
     ),
+    decision.PodsRefused: Kind(_pods_refused, seconds=10.0, retry_seconds=9.0, again_seconds=9.0),
     decision.ServerStart: Kind(_server_start, seconds=15.0),
 }
 
@@ -235,7 +250,7 @@ class LookUps:
 
     def __post_init__(self) -> None:
         self._tasks: dict[Asked, asyncio.Task[None]] = {}
-        self._failed_at: dict[Asked, float] = {}
+        self._answered_at: dict[Asked, float] = {}
         self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
 
     def ask(
@@ -270,8 +285,8 @@ class LookUps:
         """Leave everything that is being looked up for the run."""
         for each in [each for each in self._tasks if each.key == key]:
             self._tasks.pop(each).cancel()
-        for each in [each for each in self._failed_at if each.key == key]:
-            del self._failed_at[each]
+        for each in [each for each in self._answered_at if each.key == key]:
+            del self._answered_at[each]
 
     async def close(self) -> None:
         tasks = list(self._tasks.values())
@@ -281,11 +296,12 @@ class LookUps:
 
     def _is_settled(self, asked: Asked, answers: decision.Answers) -> bool:
         question = asked.question
-        answer, retry = answers.of(question), self.kinds[type(question)].retry_seconds
+        answer, kind = answers.of(question), self.kinds[type(question)]
         if answer is None:
             return False
-        waited = asyncio.get_running_loop().time() - self._failed_at.get(asked, 0.0)
-        return answer.value is not None or retry is None or waited < retry
+        again = kind.retry_seconds if answer.value is None else kind.again_seconds
+        waited = asyncio.get_running_loop().time() - self._answered_at.get(asked, 0.0)
+        return again is None or waited < again
 
     async def _answer(self, asked: Asked, about: About, answers: decision.Answers) -> None:
         question = asked.question
@@ -295,8 +311,9 @@ class LookUps:
         news = answers.of(question) != answer
         answers[question] = answer
         del self._tasks[asked]
-        if answer.value is None:
-            self._failed_at[asked] = asyncio.get_running_loop().time()
+        kind = self.kinds[type(question)]
+        if answer.value is None or kind.again_seconds is not None:
+            self._answered_at[asked] = asyncio.get_running_loop().time()
         if news:
             self.news(asked.key)
 

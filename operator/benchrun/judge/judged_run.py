@@ -64,14 +64,16 @@ def judged_run(
     client: api.ClientStatus | None,
     baseline: Run | None = None,
     ended_early: bool = False,
+    unstored: Sequence[str] = (),
 ) -> api.Judgement:
     """Judge a run by these records, in order of measurement. `records` may open each on access.
 
     `servers`, `client`: as the last status will have them. `baseline`: the run that the spec names;
-    None: there is none. A run that ended early is compared with nothing."""
+    None: there is none. A run that ended early is compared with nothing. `unstored`: stages whose
+    record is lost once it is judged."""
     profile, records = _profile_of(spec, records)
     planned = (*cells(spec), *probed_cells(spec, records))
-    found = results(planned, records, samples, spec=spec, servers=servers)
+    found = results(planned, records, samples, spec=spec, servers=servers, unstored=unstored)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
     # In all stages: a repeat that was lost leaves the others.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)

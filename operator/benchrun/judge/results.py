@@ -33,6 +33,7 @@ from benchrun.judge.rules.rule import (
     StageSummary,
     overridden,
 )
+from benchrun.judge.rules.sample_size import unstored_records
 from benchrun.judge.search_results import SEARCH_BYTES, deciding, search_results
 from benchrun.judge.stage_facts import expected_load
 from benchrun.judge.status_size import COMPARISON_BYTES, MAX_BYTES, PROFILE_BYTES, fitted
@@ -179,13 +180,15 @@ def results(
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),
     thresholds: Thresholds | None = None,
+    unstored: Sequence[str] = (),
 ) -> Judged:
     """Judge these cells by these records; a cell without all of them is Invalid. No record at all:
     Unknown, no rows.
 
     `records`: those of a cell are read when it is judged and released after it, so a sequence may
     open each on access. `servers`: what the servers and their logs report, and where their pods
-    were; none where only the spec is known of them. `thresholds`: None for those of the spec."""
+    were; none where only the spec is known of them. `thresholds`: None for those of the spec.
+    `unstored`: stages whose record is kept nowhere."""
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
         return Judged([], [], "Unknown", None, [], [], [])
@@ -195,7 +198,7 @@ def results(
     def judged(cell: api.Cell) -> JudgedCell:
         of_cell = [records[places[stage]] for stage in cell.stage_ids if stage in places]
         context = cell_context(cell, of_cell, samples, limits, spec=spec, servers=servers)
-        seen = judge_cell(context)
+        seen = [*judge_cell(context), *unstored_records(cell, unstored)]
         return JudgedCell(
             summary=context.summary(),
             seen=seen,

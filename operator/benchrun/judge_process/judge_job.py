@@ -104,6 +104,7 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
         client=job.client,
         baseline=opened.baseline,
         ended_early=job.ended_early,
+        unstored=job.unstored,
     )
     return judgement.model_copy(
         update={

@@ -44,6 +44,7 @@ class Job(_Line):
     spec: dict[str, Any]  # as the cluster holds it
     servers: list[ServerStatus] = Field(default_factory=list)  # as the last status will have them
     client: ClientStatus | None = None  # the client pod's image and its digest
+    unstored: tuple[Name, ...] = ()  # stages whose record is judged here and kept nowhere
     ended_early: bool = (
         False  # it is not compared with its baseline: its figures were taken in trouble
     )

@@ -2,6 +2,7 @@
 Pure."""
 
 from benchrun.observe.pod_failures import *
+from benchrun.observe.refusals import *
 from benchrun.observe.run_outcomes import *
 from benchrun.observe.untrusted_json import *
 from benchrun.observe.view_builders import *

@@ -3,7 +3,7 @@ silent unless sure."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from benchrun_client.contract import Failure
@@ -11,11 +11,12 @@ from benchrun_client.engines import ENGINE, LogCause
 from pydantic import ValidationError
 
 from benchrun.api import Reason
-from benchrun.names import ROLE_CLIENT, ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY
+from benchrun.names import ROLE_CLIENT, ROLE_PROXY
 from benchrun.observe.last_words import bounded, last_words
-from benchrun.observe.views import Child, Diagnosis, Pod
+from benchrun.observe.refusals import Means, Place, Refusal, refusal_of
+from benchrun.observe.views import Child, Diagnosis, Patience, Pod
 
-_PATHS = {ROLE_CLIENT: "spec.client", ROLE_PROXY: "spec.server.disaggregated.proxy"}
+_SMALL = (ROLE_CLIENT, ROLE_PROXY)  # roles that hold no weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,24 +39,9 @@ class Evidence:
         return 0 if self.pod.ending is None else self.pod.restarts + (0 if runs_now else 1)
 
     @property
-    def spec_path(self) -> str:
+    def place(self) -> Place:
         """Where in the spec this pod is described."""
-        return _PATHS.get(self.pod.role, "spec.server")
-
-    @property
-    def pod_path(self) -> str:
-        """Where in the spec its placement is: a proxy is placed as the client is."""
-        return "spec.client.pod" if self.pod.role == ROLE_PROXY else f"{self.spec_path}.pod"
-
-    @property
-    def resources_path(self) -> str:
-        """Where in the spec its resources are."""
-        is_role = self.pod.role in (ROLE_PREFILL, ROLE_DECODE)
-        return (
-            f"spec.server.disaggregated.{self.pod.role}.resources"
-            if is_role
-            else f"{self.spec_path}.resources"
-        )
+        return Place(self.pod.role)
 
     @property
     def pod_words(self) -> str:
@@ -143,10 +129,10 @@ def out_of_memory(evidence: Evidence) -> Diagnosis | None:
         return None
     weights = (
         ""
-        if evidence.pod.role in _PATHS
+        if evidence.pod.role in _SMALL
         else "; a server needs about twice the size of its weights"
     )
-    remedy = f"Raise the memory limit in {evidence.resources_path}{weights}."
+    remedy = f"Raise the memory limit in {evidence.place.resources}{weights}."
     return diagnosed(Reason.OUT_OF_MEMORY, "The container was ended at its memory limit", remedy)
 
 
@@ -163,14 +149,13 @@ _TAKEN = (
     "Shutdown",
     "Terminated",
 )
-_NEVER_ADMITTED = ("violates PodSecurity", "admission webhook", "denied the request")
 
 
 def evicted(evidence: Evidence) -> Diagnosis | None:
     """The node or the scheduler ended the pod, or the node is gone."""
     if evidence.pod.pod_reason not in _TAKEN:
         return None
-    pod, resources = evidence.pod_path, evidence.resources_path
+    pod, resources = evidence.place.pod, evidence.place.resources
     remedy = (
         f"Start a new run with requests equal to limits in {resources}, and a priority class in "
         f"{pod}."
@@ -194,17 +179,24 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
     )
 
 
-def rejected(child: Child | None) -> Diagnosis | None:
-    """The API server refuses the pods of a Deployment: a quota (which may come free) or a policy
-    (which won't)."""
-    if child is None or child.failure is None:
+def rejected(words: str | None, role: str) -> Diagnosis | None:
+    """The pods of a Deployment, a Job or a group are refused, in these words."""
+    if not words:
         return None
-    what = f"The pod was not admitted: {bounded(child.failure)}"
-    if any(phrase in child.failure for phrase in _NEVER_ADMITTED):
-        remedy = "Change the spec so that the namespace's policy admits the pod."
-        return diagnosed(Reason.POD_REJECTED, what, remedy)
-    remedy = "The run continues when the namespace's quota has room."
-    return diagnosed(Reason.POD_REJECTED, what, remedy, terminal=False)
+    found = refusal_of(words, Place(role))
+    return diagnosed_refusal(found, f"The pod was not admitted: {found.words}", Reason.POD_REJECTED)
+
+
+_PATIENCE = {Means.RETRY: Patience.RETRIED, Means.NAMESPACE: Patience.REFUSED}
+
+
+def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
+    """`reason`: of what is no full quota."""
+    message = f"{what.rstrip('. ')}. {found.remedy}"
+    if found.means == Means.QUOTA:
+        return Diagnosis(Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False)
+    is_ruling, patience = found.means == Means.RULING, _PATIENCE.get(found.means, Patience.REFUSED)
+    return Diagnosis(reason, message, is_ruling, patience, node_helps=False)
 
 
 # With the back-off the kubelet has tried, failed, and waits: an error that one more try mends does
@@ -225,7 +217,7 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
         return None
     words = bounded(evidence.pod.waiting_message or reason)
     remedy = (
-        f"Check {evidence.spec_path}.image, and {evidence.pod_path}.imagePullSecrets if the "
+        f"Check {evidence.place.part}.image, and {evidence.place.pod}.imagePullSecrets if the "
         "registry is private."
     )
     what = f"The image {evidence.pod.image or ''} can't be pulled: {words}".replace("  ", " ")
@@ -240,12 +232,12 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
     if any(phrase in words for phrase in _WRONG_USER):
         remedy = (
-            f"Set runAsUser in {evidence.pod_path}.securityContext, or use an image whose user is "
+            f"Set runAsUser in {evidence.place.pod}.securityContext, or use an image whose user is "
             "not root."
         )
         return diagnosed(Reason.CONTAINER_CONFIG, f"The container can't be made: {words}", remedy)
     remedy = (
-        f"Create what is missing in the run's namespace, or correct {evidence.spec_path} and "
+        f"Create what is missing in the run's namespace, or correct {evidence.place.part} and "
         "spec.model."
     )
     return diagnosed(
@@ -255,17 +247,24 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
 
 # The scheduler reports how many nodes failed for which reason: "0/3 nodes are available: 1
 # Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's node affinity/selector. preemption:
-# ...". Only where every node fails for a reason that waiting does not mend is it structural. A
-# resource that no node has reads like one that is in use, so it is waited for.
+# ...". Only where every node fails for a reason that waiting does not mend is it structural. More
+# of a resource than a node has reads like one that is in use; the two differ in what follows:
+# preemption is "not helpful" on a node that could not take the pod if it were empty.
 
 _HEAD = re.compile(r"^0/(?P<nodes>\d+) nodes are available: (?P<reasons>.*)", re.DOTALL)
 _TAIL = re.compile(r"\.? (no new claims to deallocate|preemption: ).*", re.DOTALL)
+_NOT_EVEN_EMPTY = re.compile(
+    r"preemption: 0/(?P<nodes>\d+) nodes are available: (?P=nodes) Preemption is not helpful for "
+    r"scheduling\b"
+)
+_INSUFFICIENT = "Insufficient "
 _REASON = re.compile(r"^(?P<nodes>\d+) (?P<why>.+)$", re.DOTALL)
 _STRUCTURAL = (
     "node(s) didn't match Pod's node affinity/selector",
     "node(s) didn't match scheduler-enforced node affinity",
     "node(s) didn't match the requested node name",
 )
+_TAINTED = "node(s) had untolerated taint"
 _TAINT = re.compile(r"^node\(s\) had untolerated taint \{(?P<key>[^:}=]+)")
 _PASSING_TAINTS = (
     "node.kubernetes.io/",
@@ -277,54 +276,70 @@ _PASSING_TAINTS = (
 taint; then we wait."""
 
 
+def gated(evidence: Evidence) -> Diagnosis | None:
+    """The scheduler may not look at the pod yet: a queue has set gates, and takes them away."""
+    if (gates := evidence.pod.gated) is None or evidence.pod.node is not None:
+        return None
+    remedy = "The run continues when whoever set them takes them away, as a queue (Kueue) does."
+    what = f"The pod has scheduling gates: {bounded(gates)}"
+    found = diagnosed(Reason.SCHEDULING_GATED, what, remedy, terminal=False)
+    return replace(found, node_helps=False)
+
+
 def unschedulable(evidence: Evidence) -> Diagnosis | None:
     """The scheduler found no node."""
     if (message := evidence.pod.unschedulable) is None or evidence.pod.node is not None:
         return None
-    words = bounded(_TAIL.sub("", message))
+    words, place = bounded(_TAIL.sub("", message)), evidence.place
     if is_structural(message):
-        remedy = (
-            f"Correct nodeSelector, affinity and tolerations in {evidence.pod_path}, or add such "
-            "a node."
-        )
-        return diagnosed(Reason.UNSCHEDULABLE, f"No node can ever take the pod: {words}", remedy)
+        fields = f"nodeSelector, affinity and tolerations in {place.pod}"
+        mend = f"Lower {place.resources}" if _INSUFFICIENT in words else f"Correct {fields}"
+        if _INSUFFICIENT in words and _asks_for_nodes(words):
+            mend = f"Lower {place.resources}, or correct {fields}"
+        what = f"No node can ever take the pod: {words}"
+        found = diagnosed(Reason.UNSCHEDULABLE, what, f"{mend}, or add such a node.")
+        return replace(found, patience=Patience.NODE)
     if "persistentvolumeclaim" in words.lower():
         data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
-        places = f"{data}spec.model.source.pvc and {evidence.pod_path}.volumes"
+        places = f"{data}spec.model.source.pvc and {place.pod}.volumes"
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
     else:
         remedy = (
-            "The run continues when a node has room; if none ever will, lower "
-            f"{evidence.resources_path}."
+            f"The run continues when a node has room; if none ever will, lower {place.resources}."
         )
-    return diagnosed(
+    found = diagnosed(
         Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False
     )
+    return replace(found, node_helps="persistentvolumeclaim" not in words.lower())
+
+
+def _asks_for_nodes(words: str) -> bool:
+    """Whether nodes fail for their labels, names or taints too."""
+    return _TAINTED in words or any(reason in words for reason in _STRUCTURAL)
 
 
 def is_structural(message: str) -> bool:
     """Whether every node of the cluster fails for a reason that only another spec or another node
     mends."""
+    too_small = (found := _NOT_EVEN_EMPTY.search(message)) is not None
 
     def never_mends(why: str) -> bool:
         if (taint := _TAINT.match(why)) is not None:
             return not taint["key"].strip().startswith(_PASSING_TAINTS)
-        return why.rstrip(". ") in _STRUCTURAL
+        return why.rstrip(". ") in _STRUCTURAL or (too_small and why.startswith(_INSUFFICIENT))
 
     head = _HEAD.match(_TAIL.sub("", message))
-    reasons = (
-        []
-        if head is None
-        else [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
-    )
+    if head is None or (found is not None and found["nodes"] != head["nodes"]):
+        return False
+    reasons = [_REASON.match(part) for part in head["reasons"].rstrip(". ").split(", ")]
     lasting = [
         int(reason["nodes"])
         for reason in reasons
         if reason is not None and never_mends(reason["why"])
     ]
-    return (
-        head is not None and len(lasting) == len(reasons) and 0 < int(head["nodes"]) == sum(lasting)
-    )
+    # A node that lacks two resources counts twice.
+    nodes, told = int(head["nodes"]), sum(lasting)
+    return len(lasting) == len(reasons) and 0 < nodes <= told and (too_small or nodes == told)
 
 
 def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
@@ -353,19 +368,30 @@ SERVER_CHECKS: tuple[Check, ...] = (
     *(partial(named_in_log, cause) for cause in ENGINE.log_causes),
     image_pull,
     container_config,
+    gated,
     unschedulable,
     crash_loop,  # last: knows only that it ends
 )
 
 
 def diagnose_server(
-    pods: Iterable[Pod], deployment: Child | None, *, log_tail: str | None = None
+    pods: Iterable[Pod],
+    deployment: Child | None,
+    *,
+    log_tail: str | None = None,
+    wanted: int = 1,
+    refused: str | None = None,
 ) -> Diagnosis | None:
     """What is wrong with the server, or None. `log_tail` is the end of the failed container's log,
-    once fetched."""
+    once fetched; `refused` why pods are not made, where only events say that. With as many pods as
+    are `wanted` an old refusal does not matter."""
     listed = list(pods)
     found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
-    return found or (rejected(deployment) if all(pod.deleting for pod in listed) else None)
+    if found is not None or deployment is None:
+        return found
+    if sum(not pod.deleting for pod in listed) >= wanted:
+        return None
+    return rejected(deployment.failure or refused, deployment.role)
 
 
 _BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
@@ -409,16 +435,22 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     exited,
     image_pull,
     container_config,
+    gated,
     unschedulable,
 )
 
 
-def diagnose_client(pods: Iterable[Pod], job: Child | None) -> Diagnosis | None:
-    """What is wrong with the client, or None."""
+def diagnose_client(
+    pods: Iterable[Pod], job: Child | None, *, wanted: int = 1, refused: str | None = None
+) -> Diagnosis | None:
+    """What is wrong with the client, or None. `refused`: why its pods are not made, which only
+    events say."""
     listed = list(pods)
     if (found := diagnosis_of(listed, CLIENT_CHECKS)) is not None and found.terminal:
         return found
-    return job_failed(job, deleted=all(pod.deleting for pod in listed)) or found
+    staying = sum(not pod.deleting for pod in listed)
+    found = job_failed(job, deleted=staying == 0) or found
+    return found or (rejected(refused, ROLE_CLIENT) if staying < wanted else None)
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:

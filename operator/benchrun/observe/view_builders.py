@@ -152,6 +152,7 @@ def pod_of(body: raw.Object) -> Pod:
     )
     scheduled = raw.condition(status, "PodScheduled")
     no_node = scheduled.get("status"), scheduled.get("reason")
+    gates = (raw.text(gate.get("name")) for gate in raw.mappings(spec.get("schedulingGates")))
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
     limits, args = (
@@ -198,6 +199,9 @@ def pod_of(body: raw.Object) -> Pod:
         unschedulable=(why or "the scheduler gave no reason")
         if no_node == ("False", "Unschedulable")
         else None,
+        gated=", ".join(as_many_as_fit(gates, len, raw.MAX_NAME_CHARS)) or "not named"
+        if no_node == ("False", "SchedulingGated")
+        else None,
         waiting_reason=raw.text(waiting.get("reason")) or None,
         waiting_message=raw.text(waiting.get("message"), raw.MAX_MESSAGE_CHARS) or None,
         terminated=_termination(state.get("terminated")),
@@ -221,9 +225,12 @@ def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> b
 
 
 def _failure(kind: str, status: raw.Object) -> str | None:
-    type_ = {"Deployment": "ReplicaFailure", "Job": "Failed"}.get(kind)
-    found = raw.condition(status, type_) if type_ else {}
-    if found.get("status") != "True":
+    """By its own conditions. A Job that gives up has FailureTarget at once, and Failed only when
+    its pods have ended: on a node that is lost they never do."""
+    types = {"Deployment": ("ReplicaFailure",), "Job": ("Failed", "FailureTarget")}.get(kind, ())
+    conditions = (raw.condition(status, type_) for type_ in types)
+    found = next((each for each in conditions if each.get("status") == "True"), None)
+    if found is None:
         return None
     reason, message = (
         raw.text(found.get("reason")),

@@ -3,6 +3,7 @@ is."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 from typing import ClassVar, NamedTuple
 
 from benchrun import names
@@ -72,6 +73,7 @@ class Pod:
     gpus: int = 0
     args: tuple[str, ...] = ()
     unschedulable: str | None = None  # Scheduler's message while PodScheduled is False.
+    gated: str | None = None  # Names of the gates that keep the scheduler from looking at it.
     waiting_reason: str | None = (
         None  # Why the main container does not run: ErrImagePull, CrashLoopBackOff ...
     )
@@ -89,6 +91,15 @@ class Pod:
         return self.terminated or self.last_terminated
 
 
+class Patience(StrEnum):
+    """How long something may last from when it was first seen. What is forgotten when it was is
+    counted anew."""
+
+    NODE = "Node"  # an autoscaler may add a node that fits
+    REFUSED = "Refused"  # somebody may be about to create what is missing
+    RETRIED = "Retried"  # the API server, or what it asks, may answer again
+
+
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
     """Why a pod can't do its work, and what to do about it."""
@@ -96,6 +107,8 @@ class Diagnosis:
     reason: str  # One of `benchrun.api.conditions.Reason`.
     message: str  # What happened, in the program's own words where it left any, and what to change.
     terminal: bool  # True: waiting can't help. False: it may still resolve; shown while waiting.
+    patience: Patience | None = None  # It ends the run when it has lasted so long.
+    node_helps: bool = True  # False: it is no node that a pod waits for.
 
 
 @dataclass(frozen=True, slots=True)

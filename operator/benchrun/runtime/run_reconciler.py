@@ -70,6 +70,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         "verdict": "Unknown",
         "live": None,
         "ending": None,
+        "blocked": None,
     }
 
     sessions: Sessions
@@ -102,6 +103,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     ) -> float | None:
         run, collected = facts.run, memory.collected
         collected.ending = decision.ending or collected.ending
+        collected.blocked = decision.status.blocked
         about = About(
             run,
             facts.children,
@@ -197,6 +199,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         )
         if refused is None:
             return None
+        collected.refused_at = self.now()
         if refused[0].is_transient:
             return refused[1]
         if refused[0] != before:

@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 from benchrun.api import BenchmarkRunStatus, status_changes
 from benchrun.api.sweep import SweepTable, essence
 from benchrun.decide import Ref
-from benchrun.decide.refusals import QUOTA
 from benchrun.decide.sweep.decide_sweep import cancellations, decide
 from benchrun.decide.sweep.sweep_state import (
     NotCreated,
@@ -29,18 +28,21 @@ from benchrun.effects import (
     Occupied,
 )
 from benchrun.judge_process.messages import Part, SweepJob
-from benchrun.names import KIND
+from benchrun.names import KIND, ROLE_RUN
 from benchrun.observe import (
     Key,
+    Means,
+    Place,
     Sweep,
     SweptRun,
+    is_ruling_on_valid,
+    refusal_of,
     run_key,
     run_of,
     sweep_of,
     swept_runs,
     untrusted_json as raw,
 )
-from benchrun.observe.last_words import bounded
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, RETRY_SECONDS, Reconciler
 
@@ -206,14 +208,27 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                 message = f"waiting for run {name} of an earlier sweep of this name to be removed"
                 collected.not_created = NotCreated(name, message, curable=True, leftover=True)
                 break
-            except (Forbidden, Invalid) as error:
-                message = (
-                    f"run {name} is refused by the API server: {bounded(str(error)).rstrip('. ')}"
-                )
-                curable, quota = isinstance(error, Forbidden), QUOTA in str(error)
-                collected.not_created = NotCreated(name, message, curable, quota)
+            except ClusterError as error:
+                collected.not_created = self._not_created(name, error, before)
                 break
         return collected.not_created is not None and collected.not_created != before
+
+    def _not_created(self, name: str, error: ClusterError, before: NotCreated | None) -> NotCreated:
+        """Why the run is not there, and since when that is so."""
+        words = str(error)
+        found = refusal_of(words, Place(ROLE_RUN))
+        is_answer = isinstance(error, Forbidden | Invalid)
+        message = f"run {name} is refused by the API server: {found.words}"
+        is_same = before is not None and before.name == name and not before.quota
+        since = before.since if before is not None and is_same else None
+        return NotCreated(
+            name,
+            message if is_answer else f"run {name} could not be created yet: {found.words}",
+            curable=not isinstance(error, Invalid) or is_ruling_on_valid(words),
+            quota=is_answer and found.means == Means.QUOTA,
+            retried=not is_answer or found.means == Means.RETRY,
+            since=since or self.now(),
+        )
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
         """A run as it came back. Its watch event will be no news to the index, so that it is put on

@@ -129,6 +129,11 @@ class Scene:
         read, the judge has judged."""
         return self.answered(baseline).decide()
 
+    def answered_but_judged(self) -> Decision:
+        """The decision once no log can be read."""
+        wanted = (q for q in self.decide().lookups if isinstance(q, Compilations))
+        return self.with_answers({question: Answer(None) for question in wanted}).decide()
+
     def answered(self, baseline: Run | None = None) -> Self:
         """Everything that the end of a run waits for is answered."""
         decision = self.decide()
@@ -161,6 +166,7 @@ class Scene:
             client=question.client,
             baseline=baseline,
             ended_early=question.ended_early,
+            unstored=question.unstored,
         )
 
     # ---- the run

@@ -4,7 +4,16 @@ query, forms and body."""
 from datetime import UTC, datetime
 
 import pytest
-from benchrun.decide import Compilations, Event, ExporterPod, Exporters, LogTail, Ref, ServerStart
+from benchrun.decide import (
+    Compilations,
+    Event,
+    ExporterPod,
+    Exporters,
+    LogTail,
+    PodsRefused,
+    Ref,
+    ServerStart,
+)
 from benchrun.effects import (
     LIST_PAGE,
     LOG_BYTES,
@@ -309,6 +318,30 @@ async def test_the_events_of_that_very_pod() -> None:
     assert exchange.requests[0].path == "/api/v1/namespaces/lab/events"
     selector = "involvedObject.uid=uid-7,reason=Pulled"
     assert exchange.requests[0].query == {"fieldSelector": selector, "limit": str(LIST_PAGE)}
+
+
+def failed_create(of: str) -> Json:
+    return {"reason": "FailedCreate", "involvedObject": {"name": of}}
+
+
+@pytest.mark.parametrize(
+    ("names", "about", "wanted"),
+    [
+        (["j"], "uid=uid-8", PodsRefused("Job", "j", "uid-8")),
+        (["br-r-1", "br-r-1-0"], "kind=StatefulSet", PodsRefused("StatefulSet", "br-r-1")),
+    ],
+)
+async def test_events_of_pods_that_could_not_be_made(
+    names: list[str], about: str, wanted: PodsRefused
+) -> None:
+    items = [failed_create(name) for name in ("br-r-12", *names)]
+    found = items if wanted.uid else items[1:]
+    async with answering(gives({"items": items}), gives({})) as exchange:
+        assert await exchange.api.refusal_events("lab", wanted) == tuple(found)
+        assert await exchange.api.refusal_events("lab", wanted) == ()
+    assert exchange.requests[0].path == "/api/v1/namespaces/lab/events"
+    selector = f"involvedObject.{about},reason=FailedCreate"
+    assert exchange.requests[0].query == {"fieldSelector": selector, "limit": "200"}
 
 
 EXPORTERS = Exporters("gpu-operator", "app=nvidia-dcgm-exporter,tier=gpu", 9400)

@@ -46,6 +46,11 @@ class Repeated(Question[str]):
     name: str = "a"
 
 
+@dataclass(frozen=True, slots=True)
+class Watched(Question[str]):
+    """Asked again though something was found."""
+
+
 class Desk:
     """Look-ups of two kinds, and what came of them."""
 
@@ -60,6 +65,7 @@ class Desk:
         kinds: dict[type[Question[Any]], Kind] = {
             Slow: Kind(self._look_up, seconds=SECONDS),
             Repeated: Kind(self._look_up, seconds=SECONDS, retry_seconds=AGAIN_SECONDS),
+            Watched: Kind(self._look_up, seconds=SECONDS, again_seconds=AGAIN_SECONDS),
         }
         tools = Tools(MemoryCluster(), Judge())
         self.lookups: LookUps = LookUps(
@@ -274,6 +280,19 @@ async def test_closing_leaves_everything() -> None:
     assert (now(), desk.at_once, desk.news) == (0.5, 0, [])
 
 
+@scenario
+async def test_what_changes_is_looked_up_again_and_reported_when_it_did() -> None:
+    desk = Desk()
+    for outcome in ("a", "a", "b"):
+        desk.outcome = lambda outcome=outcome: outcome  # type: ignore[misc]
+        desk.ask(Watched())
+        await passing(2)
+        desk.ask(Watched())  # too early
+        await passing(AGAIN_SECONDS)
+    assert (len(desk.requests), desk.answers.value(Watched())) == (3, "b")
+    assert len(desk.news) == 2
+
+
 def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
     questions = {
         each
@@ -289,5 +308,6 @@ def test_every_kind_of_question_has_a_handler_and_a_time() -> None:
         "Exporter": (10.0, None),
         "Judging": (None, None),
         "LogTail": (10.0, None),
+        "PodsRefused": (10.0, 9.0),
         "ServerStart": (15.0, None),
     }

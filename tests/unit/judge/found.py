@@ -138,5 +138,6 @@ def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
         scene.samples,
         spec=run_spec,
         servers=with_compilations(scene.servers, scene.compilations),
+        unstored=scene.unstored,
     )
     return {finding.code: finding for finding in judged.findings}

@@ -32,6 +32,7 @@ class Scene:
     max_concurrency: int | None = None
     servers: Sequence[ServerStatus] = ()
     """Of a run that starts its own; else it measures an endpoint."""
+    unstored: Sequence[str] = ()
 
 
 def _columns(factor: float = 1.0) -> RequestColumns:
@@ -117,6 +118,7 @@ def _evenly_sent(*, slower_at_first: float = 1.0) -> StageRecord:
 
 
 SCENES: Mapping[Code, Scene] = {
+    Code.RECORD_NOT_STORED: Scene([record()], unstored=(record().stage_id,)),
     Code.RATE_NOT_ACHIEVED: Scene([record(requests=requests(start_us=(0, 9_000_000)))]),
     Code.CONCURRENCY_NOT_REACHED: Scene([record(USERS.stage_ids[0])], planned=USERS),
     Code.CLIENT_SATURATED: Scene([record(client=client(cpu_seconds=9.0, lag_p99_us=99_000))]),

@@ -17,7 +17,7 @@ from benchrun.observe import (
 from benchrun.observe.last_words import MAX_CHARS
 from benchrun_client.contract import Failure
 from hypothesis import given, strategies as st
-from unit.observe.bodies import child, ended, gone, pending, pod_body, waiting
+from unit.observe.bodies import child, condition, ended, gone, pending, pod_body, waiting
 from unit.observe.test_last_words import LOGS
 
 CUDA_OOM = (
@@ -384,7 +384,10 @@ def test_a_fetched_log_reports_nothing_of_a_pod_that_never_ended() -> None:
     assert diagnose_server([pod_of(pod_body())], None, log_tail=LOGS["kv-small"]) is None
 
 
-QUOTA = 'FailedCreate: pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=99, limited: 10'
+QUOTA = (
+    'FailedCreate: pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.com/gpu=8, '
+    "used: requests.nvidia.com/gpu=4, limited: requests.nvidia.com/gpu=10"
+)
 POLICY = 'FailedCreate: pods "x" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot != true'
 WEBHOOK = (
     'FailedCreate: admission webhook "policy" denied the request: images must come from the mirror'
@@ -392,18 +395,24 @@ WEBHOOK = (
 
 
 @pytest.mark.parametrize(
-    ("terminal", "message", "deployment"),
+    ("reason", "terminal", "message", "deployment"),
     [
         pytest.param(
-            False, "exceeded quota", child("Deployment", QUOTA), id="a quota may come free"
+            "QuotaExceeded",
+            False,
+            "exceeded quota",
+            child("Deployment", QUOTA),
+            id="a quota may come free",
         ),
         pytest.param(
+            "PodRejected",
             True,
             "violates PodSecurity",
             child("Deployment", POLICY),
             id="pod security will not give in",
         ),
         pytest.param(
+            "PodRejected",
             True,
             "must come from the mirror",
             child("Deployment", WEBHOOK),
@@ -412,16 +421,34 @@ WEBHOOK = (
     ],
 )
 def test_a_deployment_whose_pods_are_not_admitted(
-    terminal: bool, message: str, deployment: Child
+    reason: str, terminal: bool, message: str, deployment: Child
 ) -> None:
     found = diagnose_server([], deployment)
     assert found is not None
-    assert (found.reason, found.terminal) == ("PodRejected", terminal)
+    assert (found.reason, found.terminal, found.node_helps) == (reason, terminal, False)
     assert message in found.message
 
 
 def test_an_old_refusal_does_not_matter_once_there_is_a_pod() -> None:
     assert diagnose_server([pod_of(pod_body())], child("Deployment", QUOTA)) is None
+
+
+def test_of_two_pods_the_one_that_is_refused_is_told() -> None:
+    one = pod_of(pod_body())
+    found = diagnose_server([one], child("Deployment", QUOTA), wanted=2)
+    assert found is not None
+    assert found.reason == "QuotaExceeded"
+
+
+@pytest.mark.parametrize("role", ["server", "client"])
+def test_a_pod_with_scheduling_gates_waits_for_whoever_set_them(role: str) -> None:
+    why = condition("PodScheduled", "False", "SchedulingGated", "Scheduling is blocked")
+    spec = {"nodeName": None, "schedulingGates": [{"name": "kueue.x-k8s.io/admission"}]}
+    pod = pod_of(pod_body(role, spec=spec, status={"phase": "Pending", "conditions": [why]}))
+    found = diagnose_server([pod], None) if role == "server" else diagnose_client([pod], None)
+    assert found is not None
+    assert (found.reason, found.terminal, found.node_helps) == ("SchedulingGated", False, False)
+    assert "kueue.x-k8s.io/admission" in found.message
 
 
 def test_of_several_pods_the_one_that_cannot_be_helped_counts() -> None:

@@ -164,6 +164,37 @@ SELECTOR = "node(s) didn't match Pod's node affinity/selector"
             id="a node by name",
         ),
         pytest.param(
+            True,
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. no new claims to deallocate, "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            id="more than any node has",
+        ),
+        pytest.param(
+            True,
+            "0/2 nodes are available: 1 Insufficient cpu, 2 Insufficient nvidia.com/gpu. "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            id="more of two resources than any node has",
+        ),
+        pytest.param(
+            False,
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: 0/2 nodes are "
+            "available: 1 No preemption victims found for incoming pod, 1 Preemption is not helpful "
+            "for scheduling.",
+            id="one of two nodes has as much, in use",
+        ),
+        pytest.param(
+            False,
+            "0/2 nodes are available: 1 Insufficient nvidia.com/gpu, 1 node(s) were unschedulable. "
+            "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.",
+            id="the node that has as much is cordoned",
+        ),
+        pytest.param(
+            False,
+            "0/2 nodes are available: 2 Insufficient nvidia.com/gpu. preemption: not eligible due "
+            "to preemptionPolicy=Never.",
+            id="a pod that takes nobody's place",
+        ),
+        pytest.param(
             False, "0/1 nodes are available: 1 Insufficient nvidia.com/gpu.", id="GPUs in use"
         ),
         pytest.param(

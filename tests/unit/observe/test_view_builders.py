@@ -409,6 +409,12 @@ QUOTA = 'pods "x" is forbidden: exceeded quota: q, requested: requests.nvidia.co
             id="no message",
         ),
         pytest.param(
+            "BackoffLimitExceeded",
+            "Job",
+            [condition("FailureTarget", "True", "BackoffLimitExceeded")],
+            id="a Job that fails, whose pod can't end on a lost node",
+        ),
+        pytest.param(
             None,
             "Job",
             [condition("ReplicaFailure", "True", "FailedCreate")],

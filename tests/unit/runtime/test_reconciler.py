@@ -142,6 +142,7 @@ CONDITIONS = {
     "ClientReady": "False",
     "ServerReady": "False",
     "Measured": "False",
+    "Stored": "Unknown",
     "Valid": "False",
     "Complete": "False",
     "Failed": "True",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from benchrun import names
-from benchrun.api import BenchmarkRunStatus, as_json
+from benchrun.api import BenchmarkRunStatus, Blocked, as_json
 from benchrun.decide import Decision, Event, Facts, Ref
 from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe import Declared
@@ -350,6 +350,22 @@ async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(sc
         "acknowledge",
         "status",
     ]
+
+
+async def test_when_a_record_was_refused_and_what_the_run_waits_for_is_remembered(
+    scene: Scene,
+) -> None:
+    """The status may not be written for long, and records are not tried in every pass."""
+    blocked = Blocked(by="Records", since="2026-11-21T11:55:00Z")
+    status = RUNNING.model_copy(update={"blocked": blocked})
+    scene.cluster.broken["apply"] = QUOTA
+    scene.cluster.broken["status"] = Unavailable("down", code=503)
+    await scene.once(apply=(stage(arrival()),), status=status)
+    assert (scene.collected.refused_at, scene.collected.blocked) == (scene.now(), blocked)
+    scene.cluster.broken.clear()
+    await scene.once(status=RUNNING)
+    assert scene.collected.blocked is None
+    assert scene.collected.refused_object is not None, "nothing was tried"
 
 
 async def test_event_that_cannot_be_posted_fails_nothing(scene: Scene) -> None:

@@ -10,7 +10,16 @@ from typing import Any
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
-from benchrun.effects import A, Conflict, Forbidden, Invalid, JudgeChild, NotJudged, Unavailable
+from benchrun.effects import (
+    A,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    Invalid,
+    JudgeChild,
+    NotJudged,
+    Unavailable,
+)
 from benchrun.judge_process.judge_job import table_job
 from benchrun.judge_process.messages import END, Job, Part, SweepJob, read_job
 from benchrun.names import API_VERSION, KIND
@@ -323,6 +332,28 @@ async def test_a_reworded_answer_does_not_trigger_a_new_query(scene: Scene) -> N
     assert await scene.once() == REFUSED_RETRY_SECONDS
 
 
+@pytest.mark.parametrize(
+    ("expected", "error"),
+    [
+        ((True, False, False), Forbidden("x is forbidden: no such right", code=403)),
+        ((True, True, False), Forbidden("exceeded quota: count/benchmarkruns", code=403)),
+        ((True, False, True), Forbidden('failed calling webhook "w": EOF', code=500)),
+        ((True, False, True), Unavailable("down", code=503)),
+        ((True, False, False), Invalid("x is forbidden: a policy denied request: no", code=422)),
+        ((False, False, False), Invalid("spec.server.image: too long", code=422)),
+    ],
+)
+async def test_why_a_run_is_not_there(
+    scene: Scene, expected: tuple[bool, bool, bool], error: ClusterError
+) -> None:
+    scene.cluster.broken["apply"] = error
+    await scene.once()
+    found = scene.reconcile.memories[SWEEP].collected.not_created
+    assert found is not None
+    assert (found.curable, found.quota, found.retried) == expected
+    assert found.since is not None
+
+
 async def test_an_invalid_spec_ends_the_sweep(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Invalid("spec.server.image: too long", code=422)
     await scene.until_settled()
@@ -371,8 +402,8 @@ async def test_what_came_to_be_during_a_pass_is_never_overwritten(
 
 async def test_nothing_is_lost_when_the_api_server_is_away(scene: Scene) -> None:
     scene.cluster.broken["apply"] = Unavailable("down", code=503)
-    with pytest.raises(Later):
-        await scene.once()
+    assert [await scene.once(), await scene.once()] == [0.0, REFUSED_RETRY_SECONDS]
+    assert "down" in scene.status["message"]
     scene.cluster.broken.clear()
     await scene.until_settled()
     assert list(scene.run_names()) == [FIRST]

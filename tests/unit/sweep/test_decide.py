@@ -323,6 +323,29 @@ def test_a_run_that_is_invalid_for_the_api_server_ends_it() -> None:
     assert condition(settled(not_created=never), "Failed") == ("True", "RunInvalid")
 
 
+@pytest.mark.parametrize(
+    ("seconds", "more"),
+    [
+        pytest.param(60, {}, id="a ruling"),
+        pytest.param(600, {"retried": True}, id="no answer"),
+        pytest.param(None, {"quota": True}, id="a quota may come free"),
+        pytest.param(None, {"leftover": True}, id="a run of an earlier sweep goes"),
+    ],
+)
+def test_a_run_that_is_refused_for_so_long_ends_it(
+    seconds: int | None, more: dict[str, Any]
+) -> None:
+    refused = replace(REFUSED, since=later(0), **more)
+    if seconds is None:
+        status = settled(not_created=refused, now=later(1_000_000))
+        assert condition(status, "Failed")[0] == "False"
+        return
+    waiting = settled(not_created=refused, now=later(seconds - 1))
+    assert condition(waiting, "Failed") == ("False", "RunRefused")
+    ended = settled(not_created=refused, now=later(seconds))
+    assert condition(ended, "Failed") == ("True", "RunRefused")
+
+
 def test_nothing_is_done_to_a_sweep_that_has_ended() -> None:
     runs = done("seqs-v1-r1", "seqs-v2-r1")
     over = settled(runs=runs)

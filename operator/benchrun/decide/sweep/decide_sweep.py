@@ -2,11 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from benchrun.api import has_ended, read_leniently, sentence, sweep as api, swept_metrics, timestamp
 from benchrun.api.sweep import BenchmarkSweepStatus, SweepPhase, SweepReason, VariantStatus
 from benchrun.decide import CANCELLED, Ending, Event, Ref, Unacceptable, condition_table
+from benchrun.decide.patience import REFUSED_SECONDS, RETRIED_SECONDS
 from benchrun.decide.sweep.sweep_state import (
+    NotCreated,
     SweepDecision,
     SweepFacts,
     SweepState,
@@ -285,8 +288,10 @@ def ending(state: SweepState) -> Ending | None:
         return CANCELLED
     if collected.conflict is not None:
         return Ending(SweepReason.CONFLICT, f"{collected.conflict}; rename one of the two")
-    if collected.not_created is not None and not collected.not_created.curable:
-        return Ending(SweepReason.RUN_INVALID, collected.not_created.message)
+    if (refused := collected.not_created) is not None and not refused.curable:
+        return Ending(SweepReason.RUN_INVALID, refused.message)
+    if refused is not None and has_lasted(refused, state.facts.now):
+        return Ending(SweepReason.RUN_REFUSED, refused.message)
     failed = [run for run in state.ended if run.state == "Failed"]
     if limit is not None and len(failed) > limit:
         last = failed[-1]
@@ -295,6 +300,15 @@ def ending(state: SweepState) -> Ending | None:
         )
         return Ending(SweepReason.TOO_MANY_FAILED, message)
     return None
+
+
+def has_lasted(refused: NotCreated, now: datetime) -> bool:
+    """Whether a run was refused for as long as that is waited for. A quota may come free, and a
+    run of an earlier sweep will be gone, at any time."""
+    if refused.quota or refused.leftover or refused.since is None:
+        return False
+    seconds = RETRIED_SECONDS if refused.retried else REFUSED_SECONDS
+    return now >= refused.since + timedelta(seconds=seconds)
 
 
 def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:

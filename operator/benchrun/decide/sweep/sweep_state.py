@@ -40,7 +40,9 @@ class NotCreated:
         compare=False
     )  # why, in a sentence that names the run; may change with every answer
     curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
-    quota: bool = False  # a quota has no room for it
+    quota: bool = False  # a quota has no room for it, and may have
+    retried: bool = False  # the API server, or what it asks, had no answer
+    since: datetime | None = field(default=None, compare=False)  # when it was first tried in vain
     leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
 
 
@@ -100,7 +102,11 @@ class SweepDecision:
 
 # Why a run failed, where the next one of the same variant would fail too; and where it may well
 # not.
-OF_THE_SETTINGS = SERVER_SETTINGS | {Reason.INVALID_SPEC, Reason.CHILD_INVALID}
+OF_THE_SETTINGS = SERVER_SETTINGS | {
+    Reason.INVALID_SPEC,
+    Reason.CHILD_INVALID,
+    Reason.UNSCHEDULABLE,
+}
 FROM_OUTSIDE = {
     Reason.EVICTED,
     Reason.SERVER_RESTARTED,

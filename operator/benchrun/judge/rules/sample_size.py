@@ -1,11 +1,11 @@
 """Too few requests for a percentile, repeats that disagree, and stages that were never measured."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from statistics import fmean
 
 from benchrun_client.contract import MIN_REPEATS, MIN_ROUNDS, is_bounded, least_count
 
-from benchrun.api import Cell
+from benchrun.api import Cell, as_many_as_fit
 from benchrun.judge.objectives import sample_of
 from benchrun.judge.rules.rule import (
     CellContext,
@@ -104,6 +104,21 @@ def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]
     ]
 
 
+MAX_NAMED_CHARS = 400
+
+
+def unstored_records(cell: Cell, unstored: Sequence[str]) -> list[StageFinding]:
+    """One finding for each stage of the cell whose record could not be stored; each names those of
+    all cells, as far as there is room."""
+    named = ", ".join(as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS))
+    evidence: Evidence = {"unstored": len(unstored), "stages": named}
+    return [
+        StageFinding(Code.RECORD_NOT_STORED, "Note", stage, evidence)
+        for stage in cell.stage_ids
+        if stage in unstored
+    ]
+
+
 RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
@@ -117,6 +132,7 @@ RULES = Rules(
             Code.REPEATS_DISAGREE,
         ): "{figure} is between {least} and {most} in {repeats} repeats: coefficient of "
         "variation {cvPercent} % (threshold {suspectPercent} %).",
+        (390, Code.RECORD_NOT_STORED): "{unstored} records could not be stored: {stages}.",
         (40, Code.RECORD_MISSING): "{measured} of {planned} repeats were measured.",
     },
 )

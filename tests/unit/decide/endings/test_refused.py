@@ -1,7 +1,9 @@
 """Objects that the API server does not take: the status says so, and waits or ends."""
 
+from dataclasses import replace
+
 import pytest
-from benchrun.decide import RefusedObject
+from benchrun.decide import CANCELLED, Answer, PodsRefused, RefusedObject
 from unit.decide.scenes import DEPLOYMENT, JOB, PLAN, SERVICE, Scene, instant
 from unit.decide.summaries import applied, deleted, standing
 
@@ -60,7 +62,7 @@ def test_what_is_invalid_ends_the_run_with_those_words(
 
 def test_a_server_that_is_never_taken_meets_the_pending_deadline() -> None:
     limited = SERVER_REFUSED.with_spec(pendingDeadlineSeconds=100)  # the client was ready at 10
-    assert limited.at(109).decide().status.phase == "WaitingForNode"
+    assert limited.at(109).decide().status.phase == "Pending", "no node would help"
     assert limited.at(100).decide().requeue_after_seconds == pytest.approx(10.0)
     ended = limited.at(110).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (PendingDeadlineExceeded)"}
@@ -77,7 +79,7 @@ def test_pods_of_a_deployment_that_are_never_made_meet_the_pending_deadline() ->
         .with_spec(pendingDeadlineSeconds=100)
     )
     assert standing(scene.at(109).decide().status, "Complete") == {
-        "Complete": "False (PodRejected)"
+        "Complete": "False (QuotaExceeded)"
     }
     ended = scene.at(110).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (PendingDeadlineExceeded)"}
@@ -110,6 +112,110 @@ def test_a_job_without_a_pod_meets_the_startup_deadline() -> None:
     ended = PODLESS.with_spec(startupDeadlineSeconds=100).at(100).decide().status
     assert standing(ended, "Failed") == {"Failed": "True (StartupDeadlineExceeded)"}
     assert "kubectl describe job br-qwen-6316e01c-client" in (ended.message or "")
+
+
+# ---- for how long
+# ------------------------------------------------------------------------------------
+
+BUSY = RefusedObject(
+    "Job", "br-qwen-6316e01c-client", "client", "etcd: too slow", curable=True, is_transient=True
+)
+UNASKED = 'Internal error occurred: failed calling webhook "w": failed to call webhook: EOF'
+NO_CLASS = 'pods "x" is forbidden: no PriorityClass with name gold was found'
+TOO_MUCH = QUOTA.replace("requested: 8", "requested: gpu=16").replace(
+    "limited: 8", "limited: gpu=8"
+)
+READY, WAITING = Scene().client_ready().settled(), Scene().having(PLAN, SERVICE).settled()
+UNMADE = READY.having(DEPLOYMENT)
+
+
+def failing(words: str) -> Scene:
+    return READY.having(DEPLOYMENT, failure=f"FailedCreate: {words}")
+
+
+def asked(words: str) -> Scene:
+    """The client's Job has no pod, and an event says why."""
+    return PODLESS.with_answers(
+        {PodsRefused("Job", "br-qwen-6316e01c-client", "Job-uid"): Answer(words)}
+    )
+
+
+A_POLICY = refusing(READY, *DEPLOYMENT, f"x is forbidden: {POLICY}", curable=False)
+LIMITED = [
+    (60, "ChildRefused", "spec.client", refusing(WAITING, *JOB, POLICY)),
+    (60, "ChildRefused", "spec.server", refusing(READY, *DEPLOYMENT, POLICY)),
+    (60, "ChildRefused", "spec.server", A_POLICY),
+    (60, "ChildRefused", "spec.server.resources", refusing(READY, *DEPLOYMENT, TOO_MUCH)),
+    (600, "ChildRefused", "", refusing(WAITING, *JOB, UNASKED)),
+    (600, "ChildRefused", "", WAITING.knowing(refused_object=BUSY)),
+    (60, "PodRejected", "spec.server.pod.priorityClassName", failing(NO_CLASS)),
+    (600, "PodRejected", "", failing(UNASKED)),
+    (60, "PodRejected", "spec.client.pod.priorityClassName", asked(NO_CLASS)),
+    (600, "PodRejected", "", asked(UNASKED)),
+]
+
+
+@pytest.mark.parametrize(("seconds", "reason", "field", "scene"), LIMITED)
+def test_what_is_no_full_quota_ends_the_run(
+    seconds: int, reason: str, field: str, scene: Scene
+) -> None:
+    scene = scene.with_spec(startupDeadlineSeconds=0).at(1000)
+    waiting = scene.settled().at(1000 + seconds - 1).decide()
+    assert standing(waiting.status, "Failed") == {"Failed": f"False ({reason})"}
+    assert waiting.status.phase != "WaitingForNode", "no node would help"
+    assert waiting.requeue_after_seconds == pytest.approx(1.0)
+    ended = scene.settled().at(1000 + seconds).decide().status
+    assert standing(ended, "Failed") == {"Failed": f"True ({reason})"}
+    assert field in (ended.message or "")
+
+
+@pytest.mark.parametrize("scene", [SERVER_REFUSED, failing(QUOTA), asked(QUOTA)])
+def test_a_quota_that_could_have_room_is_waited_for(scene: Scene) -> None:
+    scene = scene.with_spec(startupDeadlineSeconds=0).at(1000).settled().at(1_000_000)
+    status = scene.decide().status
+    assert standing(status, "Failed") == {"Failed": "False (QuotaExceeded)"}
+    assert status.phase in ("Pending", "Preparing"), "no node would help"
+    assert status.blocked is None
+
+
+def test_what_flaps_between_a_ruling_and_no_answer_ends_too() -> None:
+    scene = failing(UNASKED).at(1000).settled()
+    for seconds in range(1010, 1060, 10):
+        words = NO_CLASS if seconds % 20 else UNASKED
+        scene = replace(scene, objects=failing(words).objects).at(seconds).settled()
+    assert scene.decide().status.phase == "Pending"
+    ended = replace(scene, objects=failing(NO_CLASS).objects).at(1060).decide().status
+    assert standing(ended, "Failed") == {"Failed": "True (PodRejected)"}
+
+
+def test_what_is_admitted_after_all_goes_on() -> None:
+    seen = failing(NO_CLASS).at(1000).settled()
+    made = replace(seen, objects=UNMADE.objects).pod("server", created_at=instant(1050))
+    status = made.at(2000).decide().status
+    assert (status.phase, status.blocked) == ("WaitingForNode", None)
+
+
+def test_why_a_job_has_no_pod_is_looked_up_again_and_again() -> None:
+    question = PodsRefused("Job", "br-qwen-6316e01c-client", "Job-uid")
+    assert question not in PODLESS.at(2).decide().lookups
+    looking = PODLESS.at(3).decide()
+    assert question in looking.lookups
+    for late in (PODLESS.at(30), asked("").at(30)):
+        decision = late.decide()
+        assert (question in decision.lookups, decision.requeue_after_seconds) == (True, 10.0)
+        assert standing(decision.status, "Complete") == {"Complete": "False (NoPod)"}
+    made = PODLESS.pod("client").at(30).decide()
+    assert question not in made.lookups
+
+
+def test_a_client_deleted_by_hand_on_a_lost_node_frees_the_gpu() -> None:
+    """Its pod never ends there, and its Job has not failed before it does."""
+    scene = Scene().measuring().pod("client", deleting=True).without("Job", "nobody")
+    objects = tuple(o for o in scene.objects if o.kind != "Job")
+    failed = replace(scene, objects=objects).having(JOB, failure="BackoffLimitExceeded")
+    decision = failed.decide()
+    assert (decision.ending or CANCELLED).reason == "ClientGone"
+    assert "Deployment" in deleted(decision)
 
 
 # ---- what was measured is refused
@@ -153,6 +259,66 @@ def test_results_are_not_lost_for_a_record_that_cannot_be_stored(scene: Scene) -
     ]
 
 
+@pytest.mark.parametrize("deadline", [0, 100_000])
+def test_records_are_tried_every_15_seconds_for_ten_minutes_then_judged_from_memory(
+    deadline: int,
+) -> None:
+    scene = LAST_REFUSED.with_spec(runDeadlineSeconds=deadline).without("Deployment", "server")
+    posts, seconds = [], 300
+    while seconds < 2000 and scene.at(seconds).decide().status.blocked is not None:
+        decision = scene.at(seconds).answered_but_judged()
+        if decision.apply:
+            posts.append(seconds)
+            scene = scene.knowing(refused_at=instant(seconds))
+        scene = scene.at(seconds).settled()
+        seconds += int(decision.requeue_after_seconds or 1)
+    assert (posts[0], posts[1], posts[-1], len(posts)) == (300, 315, 885, 40)
+    assert seconds == 900
+    decision = scene.at(seconds).ended()
+    assert (decision.status.phase, decision.forget) == ("Completed", True)
+
+
+def test_news_in_between_do_not_have_them_tried() -> None:
+    scene = LAST_REFUSED.knowing(refused_at=instant(300)).settled()
+    assert applied(scene.at(314).decide()) == []
+    assert applied(scene.at(315).decide()) == ["ConfigMap stage 1"]
+    measuring = refusing(Scene().measuring().arrived(0), "ConfigMap", "stage", QUOTA)
+    refused = measuring.knowing(refused_at=instant(80))
+    assert applied(refused.at(94).decide()) == []
+    assert refused.at(94).decide().requeue_after_seconds == pytest.approx(1.0)
+    assert applied(refused.at(95).decide()) == ["ConfigMap stage 0"]
+
+
+def test_a_run_says_which_records_are_lost_and_why() -> None:
+    status = refusing(LAST, "ConfigMap", "stage", QUOTA).settled().at(900).ended().status
+    assert standing(status, "Stored", "Complete") == {
+        "Stored": "False (RecordsNotStored)",
+        "Complete": "True (Measured)",
+    }
+    stored = next(c for c in status.conditions if c.type == "Stored")
+    assert QUOTA in stored.message
+    lost = "chat/rate=4/r1"
+    assert all(lost in words for words in (stored.message, status.message or ""))
+    found = {finding.code: finding for finding in status.findings}["RecordNotStored"]
+    assert (found.severity, found.worst_stage) == ("Note", lost)
+    assert found.evidence == {"unstored": 1, "stages": lost}
+    assert status.verdict == "Valid"
+
+
+def test_what_was_judged_before_a_record_was_refused_is_judged_with_it() -> None:
+    """The last pass of a cancelled run is the first that meets the refusal."""
+    judged = LAST.with_spec(cancel=True).answered()
+    decision = refusing(judged, "ConfigMap", "stage", QUOTA).ended()
+    assert decision.status.phase == "Cancelled"
+    assert "RecordNotStored" in {finding.code for finding in decision.status.findings}
+
+
+def test_a_run_whose_records_are_all_stored_says_so() -> None:
+    status = Scene().measuring().stored(0, 1).at(300).ended().status
+    assert standing(status, "Stored") == {"Stored": "True (AllStored)"}
+    assert "RecordNotStored" not in {finding.code for finding in status.findings}
+
+
 def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_then() -> None:
     scene = refusing(LAST, "ConfigMap", "stage", "too large", curable=False)
     decision = scene.decide()
@@ -167,40 +333,17 @@ def test_the_others_are_judged_all_the_same_and_the_client_keeps_its_own_until_t
 
 def test_what_the_api_server_has_no_time_for_is_reported_and_retried() -> None:
     """Once: the pass ended at the refusal, and its status was never written."""
-    busy = RefusedObject(
-        "Job",
-        "br-qwen-6316e01c-client",
-        "client",
-        "etcd: too slow",
-        curable=True,
-        is_transient=True,
-    )
-    decision = Scene().having(PLAN, SERVICE).knowing(refused_object=busy).decide()
+    decision = Scene().having(PLAN, SERVICE).knowing(refused_object=BUSY).decide()
     assert standing(decision.status, "Ready", "Failed") == {
         "Ready": "False (ChildRefused)",
         "Failed": "False (ChildRefused)",
     }
     assert "etcd: too slow" in (decision.status.message or "")
-    assert standing(decision.status, "Failed") == {"Failed": "False (ChildRefused)"}
     assert applied(decision) == ["Job client"]
 
 
 def test_a_transient_refusal_meets_the_startup_deadline_too() -> None:
-    busy = RefusedObject(
-        "Job",
-        "br-qwen-6316e01c-client",
-        "client",
-        "etcd: too slow",
-        curable=True,
-        is_transient=True,
-    )
-    scene = (
-        Scene()
-        .having(PLAN, SERVICE)
-        .settled()
-        .knowing(refused_object=busy)
-        .with_spec(startupDeadlineSeconds=100)
-    )
+    scene = WAITING.knowing(refused_object=BUSY).with_spec(startupDeadlineSeconds=100)
     assert standing(scene.at(100).decide().status, "Failed") == {
         "Failed": "True (StartupDeadlineExceeded)"
     }

@@ -49,6 +49,7 @@ DECIDED_BY: Mapping[Code, tuple[tuple[Side, ...], ...]] = {
     Code.REQUESTS_FAILED: ((Above("failedPercent", "maxFailedPercent"),),),
     Code.NO_OUTPUT: ((Below("outputTokens", "answered"),),),
     Code.RECORD_MISSING: ((Below("measured", "planned"),),),
+    Code.RECORD_NOT_STORED: ((Above("unstored"),),),
     Code.WRONG_SERVER: ((Above("servers"),),),
     Code.WRONG_MODEL: ((Above("servers"),),),
     Code.SERVER_RESTARTED: ((Above("startedAfter", "startedBefore"),),),

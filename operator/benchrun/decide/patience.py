@@ -1,0 +1,89 @@
+"""How long what may pass by itself is waited for, from when it was first seen.
+
+A node that fits may be added, a missing class created, a webhook answer again, room be made for
+records. Since when that is missing is noted in the status, and stands for as long as the same is
+missing: no object shows it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Literal
+
+from benchrun.api import Blocked, timestamp
+from benchrun.decide.run_state import RunState
+from benchrun.observe import Diagnosis, Patience, instant
+
+REFUSED_SECONDS = 60  # a ruling: somebody may be about to create what is missing
+RETRIED_SECONDS = 600  # no answer: an API server, or a webhook, that starts anew takes minutes
+RECORDS_SECONDS = 600  # records that can't be stored, once all is measured
+By = Literal["Node", "Refusal", "Records"]
+# A ruling after an answer that did not come is the same refusal: what flaps between the two would
+# never end.
+_BY: dict[Patience, By] = {
+    Patience.NODE: "Node",
+    Patience.REFUSED: "Refusal",
+    Patience.RETRIED: "Refusal",
+}
+
+
+def blocked_by(state: RunState, found: Iterable[Diagnosis | None]) -> Blocked | None:
+    """Return what the first of these diagnoses that is patient waits for, and since when."""
+    first = next((d.patience for d in found if d is not None and d.patience is not None), None)
+    return None if first is None else blocked(state, _BY[first])
+
+
+def blocked(state: RunState, by: By) -> Blocked:
+    """Return since when this keeps the run waiting: the instant that is known, else now."""
+    return Blocked(by=by, since=timestamp(_since(state, by)))
+
+
+def lasted(state: RunState, by: By, seconds: int) -> bool:
+    """Whether this has kept the run waiting for so long."""
+    return state.now >= _since(state, by) + timedelta(seconds=seconds)
+
+
+def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
+    """Return the diagnosis; of one that is waited for it is terminal only when that has lasted."""
+    if found is None or found.patience is None:
+        return found
+    seconds = _seconds(state, found.patience)
+    if seconds is not None and lasted(state, _BY[found.patience], seconds):
+        return replace(found, terminal=True)
+    message = f"{found.message} {_until(state, found.patience, seconds)}"
+    return replace(found, terminal=False, message=message)
+
+
+def patience_ends(state: RunState, found: Iterable[Diagnosis | None]) -> tuple[datetime, ...]:
+    """Return when these diagnoses end the run: no event comes for that."""
+    waits = [d.patience for d in found if d is not None and d.patience is not None]
+    known = ((_since(state, _BY[each]), _seconds(state, each)) for each in waits)
+    return tuple(
+        since + timedelta(seconds=seconds) for since, seconds in known if seconds is not None
+    )
+
+
+def _seconds(state: RunState, patience: Patience) -> int | None:
+    """None: it is bounded by a deadline of the spec alone."""
+    if patience == Patience.REFUSED:
+        return REFUSED_SECONDS
+    if patience == Patience.RETRIED:
+        return RETRIED_SECONDS
+    if state.spec.pending_deadline_seconds:
+        return None
+    return state.facts.context.unschedulable_grace_seconds
+
+
+def _until(state: RunState, patience: Patience, seconds: int | None) -> str:
+    if patience != Patience.NODE:
+        return f"The run ends if that lasts for {seconds} s."
+    if seconds is None:
+        seconds = state.spec.pending_deadline_seconds
+        return f"Waiting pendingDeadlineSeconds ({seconds} s) for such a node to be added."
+    return f"Waiting {seconds} s for such a node to be added."
+
+
+def _since(state: RunState, by: By) -> datetime:
+    """A clock that was ahead when it was noted does not move the end away."""
+    known = state.blocked
+    since = instant(known.since) if known is not None and known.by == by else None
+    return state.now if since is None else min(since, state.now)

@@ -1,0 +1,275 @@
+"""What a refusal means: the words with which the API server, or a plugin of it, does not take a pod
+or an object.
+
+One function for every child. Nothing is waited for by default: only a quota that has no room now,
+and what the API server had no answer to. All else is a ruling, which stands until somebody changes
+the spec, the policy or the cluster. What people wrote themselves (the words of a webhook or a
+policy) decides nothing: it may say anything."""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+
+from benchrun import names
+from benchrun.observe import untrusted_json as raw
+from benchrun.observe.last_words import bounded
+
+
+class Means(StrEnum):
+    """What a refusal amounts to."""
+
+    QUOTA = "Quota"  # a quota has no room now, and could have: it is waited for
+    RETRY = "Retry"  # the API server, or what it asks, had no answer
+    NAMESPACE = "Namespace"  # the namespace is being deleted, and the run with it
+    RULING = "Ruling"  # it stands until somebody changes something
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where in the spec of a run a child of this role is described."""
+
+    role: str
+    server: str = "spec.server"  # or spec.offline
+
+    @property
+    def part(self) -> str:
+        """What it runs."""
+        ours = {
+            names.ROLE_CLIENT: "spec.client",
+            names.ROLE_PROXY: f"{self.server}.disaggregated.proxy",
+        }
+        return ours.get(self.role, self.server)
+
+    @property
+    def pod(self) -> str:
+        """How its pod is placed, and as whom: a proxy's as the client's."""
+        is_clients = self.role in (names.ROLE_CLIENT, names.ROLE_PROXY)
+        return "spec.client.pod" if is_clients else f"{self.server}.pod"
+
+    @property
+    def resources(self) -> str:
+        is_role = self.role in (names.ROLE_PREFILL, names.ROLE_DECODE)
+        of_role = f"{self.server}.disaggregated.{self.role}"
+        return f"{of_role if is_role else self.part}.resources"
+
+    @property
+    def has_pod(self) -> bool:
+        """Whether the spec says anything of such a child: of our ConfigMaps it does not."""
+        return self.role in (names.ROLE_CLIENT, *names.SERVING_ROLES)
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    means: Means
+    words: str  # those of the API server, bounded
+    remedy: str  # what to do, in a sentence
+
+
+# How controllers begin what they pass on, and the event recorder what it has seen several times.
+_PASSED_ON = re.compile(
+    r"^(?:FailedCreate: |\(combined from similar events\): |Error creating: "
+    r"|create Pod \S+ in StatefulSet \S+ failed error: )+"
+)
+_NAMESPACE_ENDS = re.compile(
+    r'because it is being terminated|^namespaces? "?[^" ]+"? not found|namespace \S+ is terminating'
+)
+_NOT_ASKED = re.compile(r"^(?:Internal error occurred: )?failed calling webhook ")
+# What follows is somebody's own text.
+_DENIED = re.compile(r"\bdenied (?:the )?request\b|\bdenied one or more images\b")
+_OWN_TROUBLE = re.compile(r"^Internal error occurred: ")  # of a webhook that answered with a 500
+_NOT_READY = re.compile(r"\bnot yet synced\b")  # a policy whose parameters are not known yet
+_QUOTA = re.compile(r"(?:^|: )exceeded quota: (?P<name>[^,]+)(?:, |$)")
+_AMOUNTS = re.compile(
+    r"requested: (?P<requested>\S+), used: (?P<used>\S+), limited: (?P<limited>\S+)"
+)
+
+
+def refusal_of(message: str, place: Place) -> Refusal:
+    """What the refusal of a pod, or of an object that makes pods, means."""
+    text = _PASSED_ON.sub("", message.strip())
+    means, remedy = _judged(text, place)
+    return Refusal(means, bounded(text).rstrip(". "), remedy)
+
+
+def refused_pods(events: Iterable[raw.Object]) -> str:
+    """Why pods were not made, by the newest of these events; empty where there is none."""
+    newest = max(events, key=_last_seen, default=None)
+    message = "" if newest is None else raw.text(newest.get("message"), raw.MAX_MESSAGE_CHARS)
+    return _PASSED_ON.sub("", message.strip())
+
+
+def _last_seen(event: raw.Object) -> str:
+    """In RFC 3339, which is in order as text; whole seconds, or more digits of those that came with
+    a series."""
+    series = raw.mapping(event.get("series"))
+    seen = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
+    return max(raw.text(each) for each in seen)
+
+
+def is_ruling_on_valid(message: str) -> bool:
+    """Whether a plugin rules on an object that is valid in itself: policies may answer as if it
+    were not."""
+    return " is forbidden: " in message or _DENIED.search(message) is not None
+
+
+def _judged(text: str, place: Place) -> tuple[Means, str]:
+    if _NAMESPACE_ENDS.search(text) and not _DENIED.search(text):
+        return Means.NAMESPACE, "The namespace is being deleted, and the run with it."
+    if _NOT_ASKED.match(text):
+        return Means.RETRY, _RETRIED
+    if (denied := _DENIED.search(text)) is not None:
+        head, tail = text[: denied.start()], text[denied.end() :]
+        if _OWN_TROUBLE.match(head) or (tail.startswith(": failed to") and _NOT_READY.search(tail)):
+            return Means.RETRY, _RETRIED
+        return Means.RULING, _of_a_policy(denied[0].removesuffix("request") + tail, place)
+    if (quota := _QUOTA.search(text)) is not None:
+        return _of_a_quota(text, quota["name"], place)
+    for found, fields in _RULINGS:
+        if found.search(text):
+            return Means.RULING, _remedy(fields, place)
+    if _RETRY.search(text):
+        return Means.RETRY, _RETRIED
+    return Means.RULING, _of_a_policy(text, place)
+
+
+_RETRIED = "It is retried."
+
+
+def _of_a_quota(text: str, name: str, place: Place) -> tuple[Means, str]:
+    """A quota that is smaller than the one request never has room for it."""
+    too_much = _beyond(text)
+    if not too_much:
+        return Means.QUOTA, "The run continues when the namespace's quota has room."
+    asks = f"Quota {name} never has room for that much {', '.join(too_much)}"
+    if not place.has_pod or all(_COUNTED.search(resource) for resource in too_much):
+        return Means.RULING, f"{asks}: have it raised."
+    return Means.RULING, f"{asks}: lower {place.resources}, or have it raised."
+
+
+_COUNTED = re.compile(r"^(?:count/|pods$|configmaps$|services\b)")
+
+
+def _beyond(text: str) -> list[str]:
+    """Resources of which a quota's refusal says that more is requested than it has in all."""
+    if (found := _AMOUNTS.search(text)) is None:
+        return []
+    requested, limited = _amounts(found["requested"]), _amounts(found["limited"])
+    return [
+        resource
+        for resource, amount in requested.items()
+        if resource in limited and amount > limited[resource]
+    ]
+
+
+def _amounts(text: str) -> dict[str, Decimal]:
+    pairs = (each.rpartition("=") for each in text.rstrip(".").split(","))
+    read = ((resource, quantity(amount)) for resource, _, amount in pairs if resource)
+    return {resource: amount for resource, amount in read if amount is not None}
+
+
+_QUANTITY = re.compile(
+    r"(?P<number>\d{1,20}(?:\.\d{1,20})?)(?P<unit>[numkMGTPE]|[KMGTPE]i|[eE][+-]?\d{1,2})?"
+)
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
+
+
+def quantity(text: str) -> Decimal | None:
+    """A Kubernetes quantity (`500m`, `64Gi`, `1e3`) as a number; None where it is none."""
+    if (found := _QUANTITY.fullmatch(text)) is None:
+        return None
+    number, unit = Decimal(found["number"]), found["unit"] or ""
+    if unit in _BINARY:
+        return number * Decimal(1024) ** (_BINARY.index(unit) + 1)
+    if unit in _DECIMAL:
+        return number.scaleb(_DECIMAL[unit])
+    return number.scaleb(int(unit[1:])) if unit else number
+
+
+# Fields are written as they stand in the spec; {part}, {pod} and {resources} are those of `Place`.
+_OPERATORS_RIGHTS = "operator"
+_RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), fields)
+    for pattern, fields in (
+        (r"\bno PriorityClass with name ", ("{pod}.priorityClassName",)),
+        (
+            r"insufficient quota to match these scopes: .*PriorityClass",
+            ("{pod}.priorityClassName",),
+        ),
+        (r"integer value of priority|preemptionPolicy", ("{pod}.priorityClassName",)),
+        (r"\bRuntimeClass\b|\bpod rejected: Pod.*Overhead", ("{pod}.runtimeClassName",)),
+        (
+            r"service account \S+: serviceaccounts? \S+ not found|service account \S+ was not found",
+            ("{pod}.serviceAccountName",),
+        ),
+        (
+            r"because service account \S+ does not reference that",
+            ("{pod}.serviceAccountName", "{pod}.volumes", "{pod}.imagePullSecrets"),
+        ),
+        (r"\b(?:maximum|minimum) \S+ usage per \S+ is\b", ("{resources}",)),
+        (r"\bmax limit to request ratio per\b", ("{resources}",)),
+        (r"\bfailed quota: .*must specify\b|\binsufficient quota to consume\b", ("{resources}",)),
+        (
+            r"violates PodSecurity.*(?:hostPath|restricted volume types)",
+            ("{pod}.volumes", "{pod}.securityContext"),
+        ),
+        (r"violates PodSecurity", ("{pod}.securityContext",)),
+        (
+            r"unable to validate against any (?:security context constraint|pod security policy)",
+            ("{pod}.securityContext", "{pod}.volumes", "{pod}.serviceAccountName"),
+        ),
+        (r"\bpod tolerations\b.*\bconflict\b", ("{pod}.tolerations",)),
+        (r"\bnode label selector conflicts\b", ("{pod}.nodeSelector",)),
+        (r"\bcannot (?:create|get|patch|list) resource\b", (_OPERATORS_RIGHTS,)),
+        (r"^\S+ \S+ is invalid: .*\bresources\b", ("{resources}",)),
+        (r"^\S+ \S+ is invalid: ", ()),
+    )
+)
+# The operator's own time-outs, the API server's, its storage's, and those of plugins that were not
+# ready. Of what plugins say only their fixed words, which name nothing that a user chose.
+_RETRY = re.compile(
+    r"not yet ready to handle request|not yet synced|status unknown for quota|try again"
+    r"|timed out|\bi/o timeout\b|handshake timeout|request timeout|^Timeout: |deadline exceeded"
+    r"|too many requests|^Internal error occurred: |\betcdserver: |connection refused"
+    r"|connection reset|\bEOF$|no such host|no route to host|network is unreachable"
+    r"|currently unable to handle the request|unable to return a response in the time allotted"
+    r"|object has been modified|Operation cannot be fulfilled|shutting down|leader changed"
+    r"|service unavailable|an error on the server|is \(re\)initializing|^Unauthorized$"
+    r"|failed to (?:get|list) \S+.*: ",
+    re.IGNORECASE,
+)
+_NAMED = (
+    (r"\bpriority ?class", "{pod}.priorityClassName"),
+    (r"\bruntime ?class", "{pod}.runtimeClassName"),
+    (r"\bservice ?account", "{pod}.serviceAccountName"),
+    (r"\btolerat", "{pod}.tolerations"),
+    (r"\bnode ?selector|\baffinity", "{pod}.nodeSelector"),
+    (r"\bhostPath|\bvolume", "{pod}.volumes"),
+    (
+        r"\brunAs|\bsecurity ?context|\bprivileged|\bseccomp|\bfsGroup|\broot\b",
+        "{pod}.securityContext",
+    ),
+    (r"\bresources?\b|\blimits?\b|\brequests?\b|\bgpus?\b|\bmemory\b|\bcpu\b", "{resources}"),
+    (r"\bimages?\b|\bregistr|\btag\b|\bdigest\b", "{part}.image"),
+)
+_MOST_NAMED = 3
+
+
+def _of_a_policy(words: str, place: Place) -> str:
+    """What to change, by what the policy speaks of."""
+    fields = (field for pattern, field in _NAMED if re.search(pattern, words, re.IGNORECASE))
+    return _remedy(tuple(fields)[:_MOST_NAMED], place)
+
+
+def _remedy(fields: tuple[str, ...], place: Place) -> str:
+    if fields == (_OPERATORS_RIGHTS,):
+        return "Give the operator's ServiceAccount the rights that the chart lists."
+    if not place.has_pod:
+        return "Have the cluster's policies and the operator's rights allow it."
+    paths = [
+        each.format(part=place.part, pod=place.pod, resources=place.resources)
+        for each in fields or ("{part}",)
+    ]
+    return f"Change {' or '.join(paths)} in a new run, or what the cluster allows."
