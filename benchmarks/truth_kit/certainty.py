@@ -57,6 +57,12 @@ class Server:
         return _STAGES[self.name.partition(" ")[0]](self, count, random)
 
     @property
+    def has_levels(self) -> bool:
+        """Whether no power is demanded: of a limit between two levels a count alone decides, and 0.9
+        % above it are not told from 1 %."""
+        return self.name.startswith("levels")
+
+    @property
     def relaxes_slowly(self) -> bool:
         """Whether less power is demanded: one server with a long memory."""
         return self.name.startswith("M/M/1")
@@ -277,7 +283,11 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
     allowed = [row for row in every if _share(row, "obvious at truth") <= 5]
     usual = [row for row in allowed if row[0].server.load <= INTERVAL_LOAD]
     beyond = [row for row in allowed if row[0].server.load > INTERVAL_LOAD]
-    powered = [row for row in every if row[0].repeats == 1 and row[0].server.load <= HIGH_LOAD]
+    powered = [
+        row
+        for row in every
+        if row[0].repeats == 1 and row[0].server.load <= HIGH_LOAD and not row[0].server.has_levels
+    ]
     long = [row for row in powered if row[0].count == 2000]
     slow = [row for row in long if row[0].server.relaxes_slowly]
     quick = [row for row in long if not row[0].server.relaxes_slowly]
@@ -291,10 +301,12 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         and row[3] <= 95
     ]
     return {
-        "false_met_percent": _by_setting(usual, "Met 1.0", max),
-        "false_missed_percent": _by_setting(usual, "Missed 1.0", max),
-        "false_met_beyond_percent": _by_setting(beyond, "Met 1.0", max),
-        "false_missed_beyond_percent": _by_setting(beyond, "Missed 1.0", max),
+        "false_met_percent": _by_server(usual, lambda row: _share(row, "Met 1.0"), max),
+        "false_missed_percent": _by_server(usual, lambda row: _share(row, "Missed 1.0"), max),
+        "false_met_beyond_percent": _by_server(beyond, lambda row: _share(row, "Met 1.0"), max),
+        "false_missed_beyond_percent": _by_server(
+            beyond, lambda row: _share(row, "Missed 1.0"), max
+        ),
         "always_against_error_settings": len(every) - len(allowed),
         "met_at_twice_percent": _mean(quick, "Met 2.0"),
         "met_at_twice_least_percent": _least(quick, "Met 2.0"),
@@ -306,7 +318,7 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         "obvious": sum(row[1]["obvious", row[2], row[3]] for row in every),
         "obvious_undecided": sum(row[1]["undecided obvious", row[2], row[3]] for row in every),
         "interval_given_percent": _least(given, "given"),
-        "coverage_percent": min(_covered(row) for row in given),
+        "coverage_percent": _by_server(given, _covered, min),
         "coverage_mean_percent": sum(map(_covered, given)) / len(given),
     }
 
@@ -333,13 +345,15 @@ def _least(rows: Sequence[_Row], word: str) -> float:
     return min((_share(row, word) for row in rows), default=0.0)
 
 
-def _by_setting(rows: Sequence[_Row], word: str, worst: Callable[..., float]) -> float:
+def _by_server(
+    rows: Sequence[_Row], percent: Callable[[_Row], float], worst: Callable[..., float]
+) -> float:
     """Return the worst server of all its sizes, figures and percentiles together: single ones have
     too few load points to tell 5 % from 10."""
-    by_server: dict[str, list[_Row]] = defaultdict(list)
+    by_server: dict[str, list[float]] = defaultdict(list)
     for row in rows:
-        by_server[row[0].server.name].append(row)
-    return worst((_mean(own, word) for own in by_server.values()), default=0.0)
+        by_server[row[0].server.name].append(percent(row))
+    return worst((sum(own) / len(own) for own in by_server.values()), default=0.0)
 
 
 def _in_words(setting: Setting, tally: Tally, widths: Sequence[float]) -> str:

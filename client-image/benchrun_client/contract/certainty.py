@@ -229,17 +229,25 @@ class LatencySample(ABC):
         lower, higher = by_batches
         return max(lower, by_repeats), max(higher, by_repeats)
 
-    def more_are_above(self, percent: float, limit: float, error: float) -> bool:
-        """Return whether certainly more values are above a limit than may be above the percentile.
+    def above(self, percent: float, limit: float, error: float) -> "Beyond":
+        """Return whether certainly more, or fewer, values are above a limit than may be above the
+        percentile.
 
         Where values have two levels, the percentile jumps from one to the other, and the scatter of
         its logarithm says too little of that.
         """
-        return True
+        return Beyond(more=True, fewer=True)
 
     def _as_answered(self, value: float) -> float:
         """Return what the lower end is counted from."""
         return value
+
+
+class Beyond(NamedTuple):
+    """How many values lie beyond a limit, against how many may."""
+
+    more: bool
+    fewer: bool
 
 
 class _Bounds(NamedTuple):
@@ -366,7 +374,7 @@ class RequestSample(LatencySample):
         if len(batches) < MIN_BATCHES:
             return None
         value = self.percentile(percent)
-        if math.isinf(value) and self._more_are(math.isinf, percent, error):
+        if math.isinf(value) and self._hits(math.isinf, percent, error).more:
             return -math.inf, math.inf
         # Among failed requests: at least as long as the longest answer.
         finite = self._failed_as if math.isfinite(value) else self._longest
@@ -376,16 +384,21 @@ class RequestSample(LatencySample):
         above = self._clusters_with(partial(lt, value))
         return width * _stretch(below), width * _stretch(above)
 
-    def more_are_above(self, percent: float, limit: float, error: float) -> bool:
-        return self.is_burst or self._more_are(partial(lt, limit), percent, error)
+    def above(self, percent: float, limit: float, error: float) -> Beyond:
+        if self.is_burst:
+            return super().above(percent, limit, error)
+        return self._hits(partial(lt, limit), percent, error)
 
-    def _more_are(self, hit: Callable[[float], bool], percent: float, error: float) -> bool:
-        """Return whether certainly more values are hit than lie beyond the percentile, by the
-        scatter of the batches' shares."""
+    def _hits(self, hit: Callable[[float], bool], percent: float, error: float) -> Beyond:
+        """Return whether certainly more, or fewer, values are hit than lie beyond the percentile,
+        by the scatter of the batches' shares."""
         batches = list(chain.from_iterable(self._batches))
         shares = [sum(map(hit, part)) / len(part) for part in batches]
-        reach = _half_width(shares, fmean(shares), error) * _stretch(self._clusters_with(hit))
-        return fmean(shares) - reach > 1 - percent / 100
+        share, reach = fmean(shares), _half_width(shares, fmean(shares), error)
+        allowed = 1 - percent / 100
+        stretch = _stretch(self._clusters_with(hit))
+        # Few hits are few clusters, which says nothing against their being few.
+        return Beyond(more=share - reach * stretch > allowed, fewer=share + reach < allowed)
 
     def _clusters_with(self, hit: Callable[[float], bool]) -> float:
         """Return how many clusters have values that are hit."""
@@ -528,13 +541,15 @@ def decided(
     smallest, greatest = sample.range
     near = NEAR if one_stretch and sample.repeats < MIN_REPEATS else 1.0
     is_long = sample.count >= MIN_FAR_REQUESTS and sample.rounds >= MIN_ROUNDS
-    is_far = is_long and FAR * greatest <= limit
-    if sample.is_steady and (is_far or (high <= limit and value * near <= limit)):
-        return Decision("Met", value)
+    if sample.is_steady:
+        is_far = is_long and FAR * greatest <= limit
+        is_below = high <= limit and value * near <= limit
+        if is_far or (is_below and sample.above(percent, limit, error).fewer):
+            return Decision("Met", value)
     is_far = is_long and smallest >= FAR * limit
     grows = all(stage.grows for stage in sample.stages) and value > limit
     is_above = low > limit and value > limit * near
-    if is_far or grows or (is_above and sample.more_are_above(percent, limit, error)):
+    if is_far or grows or (is_above and sample.above(percent, limit, error).more):
         return Decision("Missed", value)
     return Decision("Inconclusive", value, _requests_to_decide(sample, value, limit, low, high))
 
