@@ -16,7 +16,7 @@ from benchrun.api import Reason, Truncated, as_many_as_fit
 from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.refusals import results_refused
-from benchrun.decide.run_state import RunState
+from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant
@@ -35,7 +35,7 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
     )
 
 
-def release_client(state: RunState) -> tuple[Ref, ...]:
+def release_client(state: Possessions) -> tuple[Ref, ...]:
     """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be
     wanted."""
     job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
@@ -200,7 +200,7 @@ def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
     return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
-def to_prune(state: RunState) -> tuple[Ref, ...]:
+def to_prune(state: Possessions) -> tuple[Ref, ...]:
     """What a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
     stay = {child.name for child in kept(children.values())}
@@ -225,7 +225,7 @@ def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     ]
 
 
-def _result_objects(state: RunState) -> list[Child]:
+def _result_objects(state: Possessions) -> list[Child]:
     return [c for c in state.children.objects if c.role in RESULT_ROLES]
 
 

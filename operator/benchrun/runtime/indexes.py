@@ -5,6 +5,9 @@ It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watc
 to our own writes (`learnt`). The newest resourceVersion wins whatever order they come in; a uid
 that was seen deleted stays dead.
 
+Specs and statuses are kept as bytes, within a budget, and parsed in the pass. What the budget has
+no room for is known by its metadata (`left_out`), and read from the cluster in the pass.
+
 What we learnt and a watch has not confirmed is remembered with its time, and listed once more when
 it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
 deleted; nothing that an object holds raises here."""
@@ -14,29 +17,47 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import RESULT_ROLES, SERVER_KINDS
 from benchrun.effects import EXTENSION_KINDS
-from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
+from benchrun.observe import (
+    finished_run_of,
+    is_finished,
+    packed,
+    unpacked,
+    untrusted_json as raw,
+    view_of,
+    views,
+)
+from benchrun.runtime.budget import Budget
 from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
+DECLARED_BYTES = 32 * 1024 * 1024  # of all specs and statuses, packed: 30,000 usual runs
+MAX_RETURNING = 20  # of what was left out, looked at again at a time
+D = TypeVar("D", bound=views.Declared)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A view, and which version of the object it is a view of."""
 
-    view: views.View
+    view: views.View  # of a run or sweep without spec and status
     uid: str
     version: int
     belongs_to: views.Key  # which run or sweep is to be looked at when it changes
+    packed: bytes | None = None  # spec and status of a run or sweep
+
+    @property
+    def is_left_out(self) -> bool:
+        return isinstance(self.view, views.Declared) and self.view.left_out
 
 
 @dataclass(slots=True, eq=False)  # Two lists under way are two, also while they hold the same.
@@ -53,9 +74,18 @@ class Indexes:
     """Everything known, by run."""
 
     def __init__(
-        self, *, seconds: Callable[[], float] = time.monotonic, result_runs: int = 0
+        self,
+        *,
+        seconds: Callable[[], float] = time.monotonic,
+        result_runs: int = 0,
+        declared_bytes: int = DECLARED_BYTES,
+        news: Callable[[views.Key], None] = lambda _: None,
     ) -> None:
+        """`news` is called with runs and sweeps that others leave no room."""
         self.results = LatestResults(most=result_runs)
+        self.declared = Budget(declared_bytes)
+        self.left_out: dict[views.Key, int] = {}  # what there is no room for, and its size
+        self._news = news
         self._seconds = seconds
         self._seen: dict[views.Key, Seen] = {}
         self._by_run: dict[views.Key, set[views.Key]] = {}
@@ -67,11 +97,20 @@ class Indexes:
 
     def run(self, key: views.Key) -> views.Run | None:
         seen = self._seen.get(key)
-        return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
+        if seen is None or not isinstance(seen.view, views.Run):
+            return None
+        return _whole(seen.view, seen.packed)
 
     def sweep(self, key: views.Key) -> views.Sweep | None:
         seen = self._seen.get(key)
-        return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
+        if seen is None or not isinstance(seen.view, views.Sweep):
+            return None
+        return _whole(seen.view, seen.packed)
+
+    def returning(self) -> list[views.Key]:
+        """Return some of what was left out that there is room for by now."""
+        fit = (key for key, size in self.left_out.items() if self.declared.has_room(key, size))
+        return list(islice(fit, MAX_RETURNING))
 
     def children(self, key: views.Key) -> views.Children:
         """Everything that carries the run's label, whoever owns it."""
@@ -94,9 +133,11 @@ class Indexes:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep_uid: str) -> tuple[views.Run, ...]:
-        found = (seen.view for key, seen in self._seen.items() if key.kind == names.KIND)
+        found = (seen for key, seen in self._seen.items() if key.kind == names.KIND)
         return tuple(
-            view for view in found if isinstance(view, views.Run) and view.sweep_uid == sweep_uid
+            _whole(seen.view, seen.packed)
+            for seen in found
+            if isinstance(seen.view, views.Run) and seen.view.sweep_uid == sweep_uid
         )
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
@@ -149,14 +190,12 @@ class Indexes:
     def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
-        if (
-            (before := self._seen.get(key)) is not None
-            and before.uid == uid
-            and before.version >= version
-        ):
+        before = self._seen.get(key)
+        if not _is_news(before, uid, version):
             return None
+        is_known = before is not None and (before.uid, before.version) == (uid, version)
         changed = self._put(key, uid, version, body)
-        if key in self._seen and _watched(self._seen[key].view):
+        if not is_known and key in self._seen and _watched(self._seen[key].view):
             self._unconfirmed.setdefault(key, (version, self._seconds()))
         return changed
 
@@ -197,30 +236,38 @@ class Indexes:
             self._note_result(key, uid, body)  # a place may have come free since it was heard
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
-        if (
-            (before := self._seen.get(key)) is not None
-            and before.uid == uid
-            and before.version >= version
-        ):
+        before = self._seen.get(key)
+        if not _is_news(before, uid, version):
             return None
         owner = views.belongs_to(key, body)
-        view = self._view(key, body) if owner is not None else None
-        if owner is None or view is None:
+        seen = self._seen_of(key, uid, version, owner, body) if owner is not None else None
+        if owner is None or seen is None:
             return None
         if before is not None and before.belongs_to != owner:
             self._leave(key, before.belongs_to)
-        self._seen[key] = Seen(view, uid, version, owner)
+        self._seen[key] = seen
         self._note_result(key, uid, body)
-        if key.kind not in _DECLARED:
+        if key.kind in _DECLARED:
+            self._find_room(key, len(seen.packed or b""))
+        else:
             self._by_run.setdefault(owner, set()).add(key)
-        if (
-            before is not None
-            and before.uid == uid
-            and before.view == view
-            and before.belongs_to == owner
-        ):
-            return None  # something changed that no decision looks at
-        return owner
+        now = self._seen[key]
+        if before is None or now != replace(before, version=version):
+            return owner
+        # Nothing changed that a decision looks at; of what was left out nobody knows.
+        return owner if now.is_left_out and version > before.version else None
+
+    def _find_room(self, key: views.Key, size: int) -> None:
+        """Keep what a run or sweep declares, if there is room; others may have to give theirs
+        back."""
+        self.left_out.pop(key, None)
+        for lost in self.declared.hold(key, size):
+            seen = self._seen[lost]
+            assert isinstance(seen.view, views.Declared)
+            self.left_out[lost] = len(seen.packed or b"")
+            self._seen[lost] = replace(seen, view=replace(seen.view, left_out=True), packed=None)
+            if lost != key:
+                self._news(lost)
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
@@ -229,20 +276,22 @@ class Indexes:
             )
         return found
 
-    def _view(self, key: views.Key, body: Body) -> views.View | None:
-        """The whole object's, or that of its metadata alone; None where not even these can be
-        read."""
+    def _seen_of(
+        self, key: views.Key, uid: str, version: int, owner: views.Key, body: Body
+    ) -> Seen | None:
+        """The whole object, or its metadata alone; None where not even these can be read."""
         try:
-            view = view_of(key.kind, body)
+            seen = _lean(Seen(view_of(key.kind, body), uid, version, owner))
         except Exception:
             if key not in self.unreadable:
                 self.unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
         else:
             self.unreadable.discard(key)
-            return view
+            return seen
         try:
-            return view_of(key.kind, {"metadata": body["metadata"]})
+            of_metadata = view_of(key.kind, {"metadata": body["metadata"]})
+            return _lean(Seen(of_metadata, uid, version, owner))
         except Exception:
             logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
             return None
@@ -252,6 +301,8 @@ class Indexes:
             return None
         del self._seen[key]
         self.unreadable.discard(key)
+        self.declared.let_go(key)
+        self.left_out.pop(key, None)
         self._leave(key, seen.belongs_to)
         if key.kind == names.KIND:
             self.results.drop(key)
@@ -274,6 +325,28 @@ class Indexes:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note(key, uid, ended)
+
+
+def _is_news(before: Seen | None, uid: str, version: int) -> bool:
+    """Whether an object of that version is to be looked at: also once more, where there was no
+    room for it."""
+    if before is None or before.uid != uid:
+        return True
+    return version > before.version or (version == before.version and before.is_left_out)
+
+
+def _lean(seen: Seen) -> Seen:
+    """With spec and status packed, of what has them."""
+    view = seen.view
+    if not isinstance(view, views.Declared):
+        return seen
+    data = packed({"spec": view.spec, "status": view.status})
+    return replace(seen, view=replace(view, spec={}, status={}), packed=data)
+
+
+def _whole(declared: D, data: bytes | None) -> D:
+    """With spec and status, of what they are kept of."""
+    return declared if data is None else replace(declared, **unpacked(data))
 
 
 def _watched(view: views.View) -> bool:

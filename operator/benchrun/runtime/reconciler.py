@@ -5,19 +5,20 @@ at once."""
 
 import logging
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from benchrun.decide import Event, Ref
 from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled
-from benchrun.observe import Declared, Key
+from benchrun.observe import Declared, Key, view_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
+D = TypeVar("D", bound=Declared)
 RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
 
 
@@ -48,6 +49,22 @@ class Reconciler:
             except ClusterError as error:
                 outcome.result = type(error).__name__.lower()
                 raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
+
+    async def whole(self, key: Key, declared: D) -> D | None:
+        """Return it with its spec and status: of what memory has no room for they are read anew.
+        None: it is gone."""
+        if not declared.left_out:
+            return declared
+        kind, namespace, name = key
+        try:
+            body = await self.cluster.get(kind, namespace=namespace, name=name)
+        except NotFound:
+            self.indexes.drop(key)
+            return None
+        self.indexes.learnt(kind, body)
+        found = view_of(kind, body)
+        assert isinstance(found, type(declared))
+        return replace(found, left_out=key in self.indexes.left_out)
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
         """What failed. Each deletion is requested, whatever became of the others."""

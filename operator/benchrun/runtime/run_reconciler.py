@@ -84,6 +84,8 @@ class RunReconciler(Reconciler):
             # somebody's finalizer lets the run go.
             self._forget(key)
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
+        if (run := await self.whole(key, run)) is None:
+            return 0.0
         children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
         memory.let_go_of_stored(children)
         context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
@@ -278,7 +280,9 @@ class RunReconciler(Reconciler):
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Whether the status says that the run has failed, and only that. One that has ended
         already is left as it is."""
-        if (run := self.indexes.run(key)) is None or is_finished(run.status):
+        run = self.indexes.run(key)
+        run = await self.whole(key, run) if run is not None else None
+        if run is None or is_finished(run.status):
             return True
         now, kind = timestamp(self.now()), type(error).__name__
         message = (

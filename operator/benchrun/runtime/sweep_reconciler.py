@@ -79,6 +79,8 @@ class SweepReconciler(Reconciler):
         seen = (sweep.version, swept_runs(self.indexes.runs_of(sweep.uid)))
         if memory.settled == seen:
             return None
+        if (sweep := await self.whole(key, sweep)) is None:
+            return 0.0
         memory.settled = None
         decision = decide(self._facts(sweep, memory))
         for _ in range(READS):

@@ -43,7 +43,9 @@ class Operator:
 
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
         self._settings, self._decide = settings, decide
-        self.indexes = Indexes(result_runs=settings.result_runs if settings.run_metrics else 0)
+        self.indexes = Indexes(
+            result_runs=settings.result_runs if settings.run_metrics else 0, news=self.enqueue
+        )
         self.telemetry = Telemetry(live_runs=MAX_LIVE_RUNS if settings.run_metrics else 0)
         self.telemetry.registry.register(ResultMetrics(self.indexes.results))
         self.health = Health(
@@ -231,6 +233,16 @@ class Operator:
                 "Objects of which only the metadata can be read.",
                 lambda: len(indexes.unreadable),
             ),
+            (
+                "objects_left_out",
+                "Runs and sweeps that memory has no room for.",
+                lambda: len(indexes.left_out),
+            ),
+            (
+                "declared_bytes",
+                "What the specs and statuses of all runs and sweeps take in memory.",
+                lambda: indexes.declared.used,
+            ),
         ):
             telemetry.measured(name, meaning, value)
         return queue
@@ -286,6 +298,8 @@ class Operator:
         while True:
             await asyncio.sleep(VERIFY_SECONDS)
             await lister.verify_overdue()
+            for key in self.indexes.returning():
+                self.enqueue(key)
 
     def _enqueue_all(self) -> None:
         for key in (*self.indexes.runs(), *self.indexes.sweeps()):
