@@ -151,6 +151,12 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
     return ()
 
 
+def most_chunks(state: RunState) -> int:
+    """How many parts of the timeline the run can have that are not stored with a record."""
+    since = instant(state.status.accepted_time) or state.now
+    return 1 + int((state.now - since).total_seconds() / CHUNK_SECONDS)
+
+
 def worth_waiting_to_store(state: RunState) -> bool:
     """What was measured is refused, by a quota say, and may still be taken: until the run's
     deadline."""

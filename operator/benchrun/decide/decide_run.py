@@ -158,7 +158,13 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         pod, servers = state.client_pod, tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
-        question = Judging(end is not None, servers, client, most_stages=state.most_stages)
+        question = Judging(
+            end is not None,
+            servers,
+            client,
+            most_stages=state.most_stages,
+            most_chunks=create_and_release.most_chunks(state),
+        )
         if (judged := state.collected.answers.of(question)) is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _final_status(state, end, judged)

@@ -114,6 +114,7 @@ class Judging(Question[Judgement]):
     most_stages: int = field(
         default=1_000, compare=False
     )  # what has a higher number is no record of the run
+    most_chunks: int = field(default=1_000, compare=False)  # nor is that a part of its timeline
 
 
 RESULT_ROLES = (

@@ -141,6 +141,7 @@ class SweepReconciler(Reconciler):
         self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory
     ) -> None:
         job = SweepJob(
+            namespace=sweep.namespace,
             spec=sweep.spec,
             baseline=wanted.baseline,
             runs=wanted.runs,
