@@ -15,6 +15,7 @@ from benchrun.api import Reason, has_only_progress, status_changes, timestamp
 from benchrun.decide import (
     RESULT_ROLES,
     SERVER_KINDS,
+    Collected,
     Context,
     Decision,
     Event,
@@ -22,6 +23,7 @@ from benchrun.decide import (
     Judging,
     Ref,
     RefusedObject,
+    unneeded_servers,
 )
 from benchrun.decide.condition_table import ended_early
 from benchrun.decide.refusals import diagnose_refusal
@@ -44,6 +46,7 @@ RUNS_A_SECOND = (
 REFUSED_RETRY_SECONDS = (
     15.0  # how often an object that the API server refused is retried, without an event
 )
+RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not everything is known
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
@@ -77,6 +80,23 @@ class RunReconciler(Reconciler):
             seconds = None
         self._failures.pop(key, None)
         return seconds
+
+    async def release(self, key: Key) -> float | None:
+        """Delete what holds a GPU for nothing, and do nothing else: not everything is known of the
+        run's namespace."""
+        return await self.guard(key, lambda: self._release(key))
+
+    async def _release(self, key: Key) -> float | None:
+        run = self.indexes.run(key)
+        run = await self.whole(key, run) if run is not None else None
+        if run is None:
+            return None
+        children = self.indexes.children(key)
+        facts = Facts(run, children, Collected(), self.now(), self.context)
+        failed = await self.delete(unneeded_servers(facts))
+        if failed:
+            raise failed[0]
+        return RELEASE_SECONDS if self.indexes.holds_server(key) else None
 
     async def _pass(self, key: Key) -> float | None:
         if (run := self.indexes.run(key)) is None or run.deleting:

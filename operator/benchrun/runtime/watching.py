@@ -146,6 +146,11 @@ KINDS = (
     names.KIND,
     SWEEP_KIND,
 )  # no run is known before its children are
+FOR_RELEASE = frozenset({"Deployment", names.KIND})  # to be known before a server is deleted
+FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
+# Before anything else is done about a run. What is missing of the others is made once more, and
+# found there by its name.
+FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = (
@@ -171,9 +176,17 @@ class Lister:
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
         self.known: set[Scope] = set()  # what was listed whole at least once
+        self._listed: dict[Scope, set[str]] = {}  # kinds that were listed whole at least once
 
-    def knows(self, namespace: str) -> bool:
-        return namespace in self.known or None in self.known
+    def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
+        """Return whether so many kinds of the namespace are known."""
+        scopes: tuple[Scope, ...] = (namespace, None)
+        return any(kinds <= self._listed.get(scope, set()) for scope in scopes)
+
+    @property
+    def can_release(self) -> bool:
+        """Whether servers of some namespace can be deleted."""
+        return any(kinds >= FOR_RELEASE for kinds in self._listed.values())
 
     async def list_all(self) -> None:
         """Bring the indexes up to date with the cluster, as far as it can be read."""
@@ -205,6 +218,7 @@ class Lister:
         """List every kind there; what went wrong, in words, or nothing. A kind that can't be read
         stops none of the others."""
         problems = []
+        listed = self._listed.setdefault(scope, set())
         for kind in KINDS:
             try:
                 await self._list_kind(kind, scope)
@@ -213,6 +227,8 @@ class Lister:
                 # are, we have made none.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
+                    continue
+            listed.add(kind)
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:

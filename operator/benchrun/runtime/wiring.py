@@ -28,7 +28,7 @@ from benchrun.runtime.telemetry import (
     Pulse,
     Telemetry,
 )
-from benchrun.runtime.watching import ALL_NAMESPACES, Lister
+from benchrun.runtime.watching import ALL_NAMESPACES, FOR_RELEASE, FOR_SWEEPS, Lister
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +65,10 @@ class Operator:
         )  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
-        """Look at a run or a sweep soon, if passes are made here and all of its namespace is
+        """Look at a run or a sweep soon, if passes are made here and enough of its namespace is
         known."""
-        knows = self._lister is not None and self._lister.knows(key.namespace)
+        needed = FOR_SWEEPS if key.kind == SWEEP_KIND else FOR_RELEASE
+        knows = self._lister is not None and self._lister.knows(key.namespace, needed)
         if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
@@ -75,8 +76,8 @@ class Operator:
         """Answer probes, read the whole cluster, as long as that takes, then begin to make passes,
         or to wait until we lead.
 
-        No pass is made over a run before all of its namespace was listed: it would make children
-        anew that it does not know. Kopf starts to watch after this returns, and begins with a list
+        No pass is made over a run before its namespace was listed: it would make children anew
+        that it does not know. Servers that nobody needs are deleted even then. Kopf starts to watch after this returns, and begins with a list
         of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
@@ -95,7 +96,7 @@ class Operator:
         )
         queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
-        while not lister.known:  # what can't be read stands in nobody else's way
+        while not lister.can_release:  # what can't be read stands in nobody else's way
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True
@@ -212,7 +213,10 @@ class Operator:
         async def handle(key: Key) -> float | None:
             if not self._leads():
                 return NOT_LEADING_RETRY_SECONDS
-            return await (sweeps(key) if key.kind == SWEEP_KIND else runs(key))
+            if key.kind == SWEEP_KIND:
+                return await sweeps(key)
+            is_known = self._lister is None or self._lister.knows(key.namespace)
+            return await (runs(key) if is_known else runs.release(key))
 
         queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
         for name, meaning, value in (
