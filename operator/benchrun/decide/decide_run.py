@@ -30,6 +30,7 @@ ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = (
     1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
 )
+MAX_JUDGE_ATTEMPTS = 3  # of operators that did not see the measurement begin
 LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
 _OF_THE_JUDGEMENT = (
     "client",
@@ -165,7 +166,10 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
             most_stages=state.most_stages,
             most_chunks=create_and_release.most_chunks(state),
         )
-        if (judged := state.collected.answers.of(question)) is None:
+        judged = state.collected.answers.of(question) or _given_up(state)
+        if judged is None and state.collected.is_adopted and not state.collected.is_judging_counted:
+            return _count_judging(let_go)
+        if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _final_status(state, end, judged)
     reason = end.reason if end is not None else status.phase or "Completed"
@@ -179,6 +183,22 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         forget=True,
         events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
     )
+
+
+def _given_up(state: RunState) -> Answer[api.Judgement] | None:
+    """A judge that takes too much memory may end its operator with it. Whoever comes after that
+    would judge the run again, without end."""
+    attempts, collected = state.status.judge_attempts or 0, state.collected
+    may_try = not collected.is_adopted or collected.is_judging_counted
+    if may_try or attempts < MAX_JUDGE_ATTEMPTS:
+        return None
+    return Answer(None, f"{attempts} operators in a row have ended while they judged it")
+
+
+def _count_judging(let_go: Decision) -> Decision:
+    attempts = (let_go.status.judge_attempts or 0) + 1
+    status = let_go.status.model_copy(update={"judge_attempts": attempts})
+    return replace(let_go, status=status, counts_judging=True)
 
 
 def _ending_status(state: RunState, end: Ending | None) -> BenchmarkRunStatus:
@@ -345,6 +365,7 @@ def _ended(
         "progress": progress(state).model_copy(update={"stage": None}),
         "live": None,
         "ending": None,
+        "judge_attempts": None,
         "truncated": [*found.truncated, *server_status.truncations(state.spec, servers), *missing],
         "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}" if state.known else None,
     }

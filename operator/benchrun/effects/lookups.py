@@ -21,7 +21,7 @@ from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
 from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
-from benchrun.effects.turns import Places, serving
+from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.observe import (
@@ -326,7 +326,6 @@ class LookUps:
         self, key: Key, about: About, question: decision.Question[Any], answers: decision.Answers
     ) -> None:
         seconds = self.kinds[type(question)].seconds
-        serving.set(key.namespace)
         async with self._places[type(question)].taken(key.namespace):
             answer = await self._outcome(about.whole(), question, seconds)
         news = answers.of(question) != answer

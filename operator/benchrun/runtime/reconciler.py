@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from benchrun.decide import Event, Ref
-from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled
+from benchrun.effects import ClusterError, Conflict, KubernetesApi, NotFound, Throttled, serving
 from benchrun.observe import Declared, Key, view_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.queue import Later
@@ -36,6 +36,7 @@ class Reconciler:
     ) -> float | None:
         """What the pass returned: seconds until the next one without an event, or None. Raises
         Later to be retried."""
+        serving.set(key.namespace)  # for the tasks that begin here, too
         with self.telemetry.a_pass() as outcome:
             try:
                 return await make_pass()

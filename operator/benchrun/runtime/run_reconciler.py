@@ -7,7 +7,7 @@ succeeds is ended without reading what could be spoilt."""
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from benchrun import names
@@ -28,9 +28,9 @@ from benchrun.decide import (
 from benchrun.decide.condition_table import ended_early
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import About, ClusterError, Forbidden, Invalid, LookUps, NotServed, Occupied
-from benchrun.observe import Key, Run, is_finished
+from benchrun.observe import Children, Key, Run, is_finished, run_key
 from benchrun.plan import TIMELINE_KEY
-from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.runtime.memory import Measured, Memories, RunMemory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import Reconciler
 from benchrun.runtime.sessions import Sessions
@@ -50,6 +50,7 @@ RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not every
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
+_BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
 STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
@@ -62,6 +63,7 @@ class RunReconciler(Reconciler):
     lookups: LookUps
     context: Context
     decide: Decide
+    measured: Measured = field(default_factory=Measured)
 
     def __post_init__(self) -> None:
         self.memories = Memories(RunMemory)
@@ -106,9 +108,14 @@ class RunReconciler(Reconciler):
             return None if await self._let_go(key) else REFUSED_RETRY_SECONDS
         if (run := await self.whole(key, run)) is None:
             return 0.0
-        children, memory = self.indexes.children(key), self.memories.of(key, run.uid)
+        children = self.indexes.children(key)
+        is_known = self.memories.holds(key, run.uid)
+        memory = self.memories.of(key, run.uid)
+        if not is_known:
+            memory.collected.is_adopted = _was_begun(run, children)
         memory.let_go_of_stored(children)
-        context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
+        self.measured.note(key, memory.collected)
+        context = replace(self.context, live_interval_seconds=self._live_interval_seconds(key))
         facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
             decision = self.decide(facts)
@@ -131,6 +138,8 @@ class RunReconciler(Reconciler):
             )
         # Some read what goes with the server, so they begin before it does; nothing of it is waited
         # for.
+        if any(isinstance(question, Judging) for question in decision.lookups):
+            collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         if collected.released_at is None and any(
             ref.kind in SERVER_KINDS for ref in decision.delete
@@ -154,6 +163,7 @@ class RunReconciler(Reconciler):
         if unapplied is None or not decision.forget:
             due = await self._write_status(run, decision, memory)
             if due is None:
+                collected.is_judging_counted |= decision.counts_judging
                 await self.post(run, decision.events)
         if failed:
             raise failed[0]
@@ -166,14 +176,20 @@ class RunReconciler(Reconciler):
             await self.cluster.delete(Ref(names.KIND, run.namespace, run.name, run.uid))
         if decision.forget:
             self._forget(key)
+        if decision.counts_judging:
+            return 0.0  # it is judged now
         return _earliest(decision.requeue_after_seconds, due)
 
-    def _live_interval_seconds(self) -> float:
-        return max(self.context.live_interval_seconds, self._turn_seconds())
+    def _live_interval_seconds(self, key: Key) -> float:
+        return max(self.context.live_interval_seconds, self._turn_seconds(key))
 
-    def _turn_seconds(self) -> float:
-        """How long it takes until each run's status has been written once."""
-        return len(self.sessions) / RUNS_A_SECOND
+    def _turn_seconds(self, key: Key) -> float:
+        """How long it takes until each run's status has been written once; of a namespace with few
+        runs, until each of those has, were all namespaces as large."""
+        runs, of_namespaces = len(self.sessions), self.memories.namespaces
+        if len(of_namespaces) > 1:
+            runs = min(runs, of_namespaces[key.namespace] * len(of_namespaces))
+        return runs / RUNS_A_SECOND
 
     async def _apply(
         self, key: Key, run: Run, decision: Decision, memory: RunMemory
@@ -241,18 +257,20 @@ class RunReconciler(Reconciler):
         since = memory.outdated_since = (
             now if memory.outdated_since is None else memory.outdated_since
         )
-        due = since + max(SETTLE_SECONDS, self._turn_seconds())
+        key = run_key(run.namespace, run.name)
+        due = since + max(SETTLE_SECONDS, self._turn_seconds(key))
         if changes.get("phase") == JUDGED_NEXT:
             is_judged = any(isinstance(question, Judging) for question in decision.lookups)
             due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
         elif changes.keys() == {"servers"}:
             due = since + STORED_WITHIN_SECONDS  # what they are is soon written with what they do
         elif has_only_progress(run.status, changes):
-            due = max(due, memory.written_at + self._live_interval_seconds())
+            due = max(due, memory.written_at + self._live_interval_seconds(key))
         is_edited = (
             bool(run.status) and "observedGeneration" in changes
         )  # the first words are soon others
         is_urgent = decision.forget or decision.ending is not None or is_edited
+        is_urgent |= decision.counts_judging
         # What the servers were is known only for as long as their pods are there.
         is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
@@ -265,6 +283,7 @@ class RunReconciler(Reconciler):
         self.sessions.stop(key)
         self.lookups.stop(key)
         self.memories.drop(key)
+        self.measured.let_go(key)
         self.telemetry.forget(key)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
@@ -333,6 +352,14 @@ class RunReconciler(Reconciler):
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False
         return True
+
+
+def _was_begun(run: Run, children: Children) -> bool:
+    """Whether its measurement has begun, by what is in the cluster."""
+    is_stored = any(
+        child.role == names.ROLE_STAGE and child.owner_uid == run.uid for child in children.objects
+    )
+    return is_stored or not run.status.keys().isdisjoint(_BEGUN)
 
 
 def _earliest(*seconds: float | None) -> float | None:

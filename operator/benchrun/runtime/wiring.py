@@ -14,7 +14,7 @@ from benchrun.decide import Context
 from benchrun.observe import Key
 from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import ResultMetrics
+from benchrun.runtime.memory import Measured, ResultMetrics
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
@@ -77,8 +77,8 @@ class Operator:
         or to wait until we lead.
 
         No pass is made over a run before its namespace was listed: it would make children anew
-        that it does not know. Servers that nobody needs are deleted even then. Kopf starts to watch after this returns, and begins with a list
-        of its own, so nothing falls in between."""
+        that it does not know. Servers that nobody needs are deleted even then. Kopf starts to watch
+        after this returns, and begins with a list of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
@@ -193,7 +193,8 @@ class Operator:
             "now": utc_now,
             "telemetry": telemetry,
         }
-        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
+        measured = Measured()
+        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, measured=measured, **common)
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.exporters)
         lookups = effects.LookUps(tools, news=self.enqueue)
@@ -206,7 +207,12 @@ class Operator:
         }
         context = Context(channel_key=key, **shared)
         runs = RunReconciler(
-            sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common
+            sessions=sessions,
+            lookups=lookups,
+            context=context,
+            decide=self._decide,
+            measured=measured,
+            **common,
         )
         sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
 
@@ -246,6 +252,11 @@ class Operator:
                 "declared_bytes",
                 "What the specs and statuses of all runs and sweeps take in memory.",
                 lambda: indexes.declared.used,
+            ),
+            (
+                "measured_bytes",
+                "What the records, logs and samples of all runs take in memory.",
+                lambda: measured.records.used + measured.samples.used,
             ),
         ):
             telemetry.measured(name, meaning, value)
