@@ -46,6 +46,10 @@ class Budget:
         given back nobody can take all then, and whoever comes later finds room."""
         return self.used_by(namespace) <= self.total - self.used
 
+    def is_over(self, namespace: str) -> bool:
+        """Return whether too much is held, and by this namespace: it is to give back."""
+        return self.used > self.total and self.used_by(namespace) >= self.share(namespace)
+
     def note(self, key: Key, size: int) -> None:
         """Note that so much is held under the key from now on, whatever the total."""
         held = self._held.setdefault(key.namespace, {})

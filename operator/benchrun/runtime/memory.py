@@ -55,14 +55,14 @@ class SweepMemory(Memory):
 
 
 RECORD_BYTES = 32 * 1024 * 1024  # of the unstored records and logs of all runs
-ALL_SAMPLE_BYTES = 24 * 1024 * 1024  # of the unstored samples of all runs
+ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # of the unstored samples of all runs
 
 
 class Measured:
     """What memory holds of measurements until it is stored, shared between namespaces.
 
-    Nothing of it is thrown away. A namespace that holds more than is left for all others is asked
-    for no more records, and of its samples fewer are kept."""
+    Nothing of it is thrown away. A namespace whose records take more than is left for all others is
+    asked for no more; samples become coarser where there are too many, of whoever has most."""
 
     def __init__(
         self, *, record_bytes: int = RECORD_BYTES, sample_bytes: int = ALL_SAMPLE_BYTES

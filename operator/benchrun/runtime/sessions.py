@@ -113,7 +113,7 @@ class Sessions:
                 telemetry=self.telemetry,
                 news=news,
                 servers=len(wanted),
-                is_tight=lambda: not self.measured.samples.may_grow(key.namespace),
+                is_tight=lambda: self.measured.samples.is_over(key.namespace),
                 held=partial(self.measured.note, key, collected),
             )
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)

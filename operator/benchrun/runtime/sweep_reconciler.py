@@ -28,10 +28,20 @@ from benchrun.effects import (
     NotFound,
     NotJudged,
     Occupied,
+    Places,
 )
 from benchrun.judge_process.messages import Part, SweepJob
 from benchrun.names import KIND
-from benchrun.observe import Key, Sweep, run_key, run_of, swept_runs, untrusted_json as raw
+from benchrun.observe import (
+    Key,
+    Sweep,
+    packed,
+    run_key,
+    run_of,
+    swept_runs,
+    unpacked,
+    untrusted_json as raw,
+)
 from benchrun.observe.last_words import bounded
 from benchrun.runtime.memory import Memories, SweepMemory
 from benchrun.runtime.reconciler import RETRY_SECONDS, Reconciler
@@ -42,6 +52,7 @@ NOT_CREATED_RETRY_SECONDS = 15.0  # how often a run that was refused is retried,
 LEFTOVER_SECONDS = (
     2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
 )
+TABLES = 4  # that are made, or wait for the judge, at a time
 TABLE_SECONDS = 1.0  # how long a pass waits for its table
 # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
 READS = 3
@@ -54,6 +65,7 @@ class SweepReconciler(Reconciler):
 
     def __post_init__(self) -> None:
         self.memories = Memories(SweepMemory)
+        self._places = Places(TABLES)  # each with a spec that is not packed any more
 
     async def __call__(self, key: Key) -> float | None:
         return await self.guard(key, lambda: self._pass(key))
@@ -91,7 +103,7 @@ class SweepReconciler(Reconciler):
             # A pass waits a moment for the table, not for the judge: the next pass comes when it is
             # there.
             if memory.making is None:
-                making = self._table(key, sweep, decision.table, memory)
+                making = self._table(key, packed(sweep.spec), decision.table, memory)
                 memory.making = asyncio.create_task(making, name="table of a sweep")
             await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
             decision = decide(self._facts(sweep, memory))
@@ -137,26 +149,25 @@ class SweepReconciler(Reconciler):
             )  # written by another version of the API: there, but not to be compared
         memory.collected.measured[run.uid] = figures
 
-    async def _table(
-        self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory
-    ) -> None:
-        job = SweepJob(
-            namespace=sweep.namespace,
-            spec=sweep.spec,
-            baseline=wanted.baseline,
-            runs=wanted.runs,
-            missing=dict(wanted.missing),
-        )
+    async def _table(self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory) -> None:
         table, problem = None, ""
         try:
-            table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
+            async with self._places.taken(key.namespace):
+                job = SweepJob(
+                    namespace=key.namespace,
+                    spec=unpacked(spec),
+                    baseline=wanted.baseline,
+                    runs=wanted.runs,
+                    missing=dict(wanted.missing),
+                )
+                table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
-            logger.exception("%s/%s: its table", sweep.namespace, sweep.name)
+            logger.exception("%s: its table", key)
             problem = type(error).__name__
         if problem:
-            logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
+            logger.warning("%s: its table is not made: %s", key, problem)
         memory.collected.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
         self.enqueue(key)

@@ -72,6 +72,14 @@ def test_of_what_is_never_given_back_nobody_can_take_all() -> None:
     assert budget.may_grow("d")
 
 
+def test_who_holds_most_is_to_give_back_once_it_is_too_much() -> None:
+    budget = Budget(100)
+    budget.note(A, 90)
+    assert not budget.is_over("a")
+    budget.note(B, 20)
+    assert (budget.is_over("a"), budget.is_over("b")) == (True, False)
+
+
 SIZES = st.integers(1, 400)
 STEPS = st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 9), SIZES), max_size=80)
 
