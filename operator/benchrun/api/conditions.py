@@ -64,6 +64,7 @@ class Reason:
     QUOTA_EXCEEDED = "QuotaExceeded"
     NOT_INSTALLED = "NotInstalled"
     NO_POD = "NoPod"
+    NO_ROOM = "NoRoom"
     # how it ended well
     FINISHED = "Finished"
     MEASURED = "Measured"

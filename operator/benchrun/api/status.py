@@ -475,6 +475,9 @@ class BenchmarkRunStatus(StatusModel):
     verdict: Verdict | None = None
     """The worst verdict of all cells; of a search that of the load found."""
     judge: Judge | None = Field(None, description="Which rules judged.")
+    judge_attempts: int | None = None
+    """Judgements begun by operators that did not see the measurement begin: one that ends them is
+    not tried for ever. Absent once the run has ended."""
     comparison: Comparison | None = Field(None, description="Comparison with the baseline.")
     results_ref: str | None = Field(None, max_length=253)
     """Label selector of the ConfigMaps with the records."""

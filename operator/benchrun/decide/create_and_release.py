@@ -17,7 +17,7 @@ from benchrun.decide.deadlines import deadlines
 from benchrun.decide.decision import RESULT_ROLES, Facts, Manifest, Ref
 from benchrun.decide.patience import RECORDS_SECONDS, lasted
 from benchrun.decide.refusals import refused_now, results_refused, seconds_to_store_again
-from benchrun.decide.run_state import RunState
+from benchrun.decide.run_state import Possessions, RunState
 from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant
@@ -36,7 +36,7 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
     )
 
 
-def release_client(state: RunState) -> tuple[Ref, ...]:
+def release_client(state: Possessions) -> tuple[Ref, ...]:
     """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be
     wanted."""
     job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
@@ -177,6 +177,12 @@ def to_store_now(state: RunState) -> tuple[Manifest, ...]:
     return () if seconds_to_store_again(state) > 0 else to_store(state)
 
 
+def most_chunks(state: RunState) -> int:
+    """How many parts of the timeline the run can have that are not stored with a record."""
+    since = instant(state.status.accepted_time) or state.now
+    return 1 + int((state.now - since).total_seconds() / CHUNK_SECONDS)
+
+
 def worth_waiting_to_store(state: RunState) -> bool:
     """What was measured is refused, by a quota say, and may still be taken: for ten minutes from
     when all of it was known, or until the run's deadline."""
@@ -236,7 +242,7 @@ def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
     return (*timeline, *_that_fit(ordered, names.ROLE_STAGE, room))
 
 
-def to_prune(state: RunState) -> tuple[Ref, ...]:
+def to_prune(state: Possessions) -> tuple[Ref, ...]:
     """What a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
     stay = {child.name for child in kept(children.values())}
@@ -261,7 +267,7 @@ def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
     ]
 
 
-def _result_objects(state: RunState) -> list[Child]:
+def _result_objects(state: Possessions) -> list[Child]:
     return [c for c in state.children.objects if c.role in RESULT_ROLES]
 
 

@@ -1,7 +1,7 @@
 """One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each
 step may end the pass."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,15 +31,16 @@ from benchrun.decide.refusals import (
     unmade_pods,
     with_refusal,
 )
-from benchrun.decide.run_state import RunState, Unacceptable, accept
+from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
-from benchrun.observe import Diagnosis, instant
+from benchrun.observe import Diagnosis, instant, number
 from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = (
     1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
 )
+MAX_JUDGE_ATTEMPTS = 3  # of operators that did not see the measurement begin
 LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
 _OF_THE_JUDGEMENT = (
     "client",
@@ -55,6 +56,11 @@ _OF_THE_JUDGEMENT = (
     "profile",
 )
 NAMED_CHARS = 400  # of the stages whose records are lost
+NO_ROOM = (
+    "the operator has no room in its memory for this run: what the runs of this namespace declare "
+    "takes more than the namespace's share; delete runs that have ended or are suspended, or "
+    "shorten this one's spec. It is looked at again when there is room"
+)
 CLIENT_LEAVES_SECONDS = (
     30  # how long the client may take to end by itself after its last record was acknowledged
 )
@@ -66,24 +72,23 @@ def decide(facts: Facts) -> Decision:
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
-    ended = api.has_ended(status.conditions)
+    if api.has_ended(status.conditions):
+        return _after_finish(Possessions(facts=facts, status=status))
     begun = status.accepted_time is not None or (
         status.phase == "Suspended" and facts.run.spec.get("suspend") is True
     )
     try:
         spec = accept(facts.run, begun=begun)
     except Unacceptable as error:
-        if ended:
-            seen = status.model_copy(update={"observed_generation": facts.run.generation})
-            return Decision(status=seen, delete=create_and_release.release_all(facts), forget=True)
         if begun and facts.run.spec.get("cancel") is not True:
             return _left_alone(facts, status, str(error))
         return _refused(facts, status, str(error))
     state = RunState(facts=facts, spec=spec, status=status)
-    if ended:
-        return _after_finish(state)
     state = noticed(state)
     going_nowhere = state.ending is None and not state.server_exists and not state.begun
+    has_client = state.child("Job", names.ROLE_CLIENT) is not None
+    if facts.run.left_out and not spec.cancel and going_nowhere and not has_client:
+        return _without_room(state)
     if spec.suspend and not spec.cancel and going_nowhere:
         step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
         # The clock of the deadlines stands still: it starts anew with the run.
@@ -175,8 +180,12 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
             client,
             unstored=create_and_release.unstored_stages(state),
             most_stages=state.most_stages,
+            most_chunks=create_and_release.most_chunks(state),
         )
-        if (judged := state.collected.answers.of(question)) is None:
+        judged = state.collected.answers.of(question) or _given_up(state)
+        if judged is None and state.collected.is_adopted and not state.collected.is_judging_counted:
+            return _count_judging(let_go)
+        if judged is None:
             return replace(let_go, lookups=(*let_go.lookups, question))
     status = _with_lost_records(state, _final_status(state, end, judged))
     reason = end.reason if end is not None else status.phase or "Completed"
@@ -195,6 +204,22 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 def _seconds_to_store(state: RunState) -> float:
     """Until records that were refused are tried again: every 15 s, whatever else happens."""
     return max(SHORTEST_WAIT_SECONDS, seconds_to_store_again(state) or STORE_AGAIN_SECONDS)
+
+
+def _given_up(state: RunState) -> Answer[api.Judgement] | None:
+    """A judge that takes too much memory may end its operator with it. Whoever comes after that
+    would judge the run again, without end."""
+    attempts, collected = state.status.judge_attempts or 0, state.collected
+    may_try = not collected.is_adopted or collected.is_judging_counted
+    if may_try or attempts < MAX_JUDGE_ATTEMPTS:
+        return None
+    return Answer(None, f"{attempts} operators in a row have ended while they judged it")
+
+
+def _count_judging(let_go: Decision) -> Decision:
+    attempts = (let_go.status.judge_attempts or 0) + 1
+    status = let_go.status.model_copy(update={"judge_attempts": attempts})
+    return replace(let_go, status=status, counts_judging=True)
 
 
 def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> BenchmarkRunStatus:
@@ -231,6 +256,17 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
     ends = status.ending is not None or status.server_released_time is not None
     status = status.model_copy(update={"message": message})
     return Decision(status=status, delete=create_and_release.release_servers(facts) if ends else ())
+
+
+def _without_room(state: RunState) -> Decision:
+    """Nothing of it goes on: it waits, and its clock stands still. What goes on is never left: its
+    spec is read in every pass."""
+    step = Step("Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM)
+    waiting = {"accepted_time": None, "blocked": None}
+    status = _with_step(state, step).model_copy(update=waiting)
+    is_news = NO_ROOM not in (state.status.message or "")
+    events = (Event(Reason.NO_ROOM, NO_ROOM, warning=True),) if is_news else ()
+    return Decision(status=status, events=events)
 
 
 def _refused(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
@@ -375,6 +411,7 @@ def _ended(
         "live": None,
         "ending": None,
         "blocked": None,
+        "judge_attempts": None,
         "truncated": [*found.truncated, *server_status.truncations(state.spec, servers), *missing],
         "results_ref": f"{names.LABEL_RUN_UID}={state.owner.uid}" if state.known else None,
     }
@@ -383,12 +420,12 @@ def _ended(
     return condition_table.standing(status, rows, phase, message, of=state.facts.run, now=state.now)
 
 
-def _after_finish(state: RunState) -> Decision:
+def _after_finish(state: Possessions) -> Decision:
     """A finished run never restarts: clean up, keep what fits, wait for the TTL, and note the
-    generation that was seen."""
+    generation that was seen. Of its spec nothing else is read: memory keeps no more of it."""
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()
-    client, ttl = create_and_release.release_client(state), state.spec.ttl_seconds_after_finished
+    client, ttl = create_and_release.release_client(state), _ttl_seconds(state.facts.run.spec)
     leaves_by_itself = (
         api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
     )
@@ -406,3 +443,8 @@ def _after_finish(state: RunState) -> Decision:
         delete_run=expired,
         requeue_after_seconds=min(waits, default=None),
     )
+
+
+def _ttl_seconds(spec: Mapping[str, object]) -> int | None:
+    given = number(spec.get("ttlSecondsAfterFinished"), default=-1)
+    return given if given >= 0 else None

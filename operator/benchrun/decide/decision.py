@@ -125,6 +125,7 @@ class Judging(Question[Judgement]):
     most_stages: int = field(
         default=1_000, compare=False
     )  # what has a higher number is no record of the run
+    most_chunks: int = field(default=1_000, compare=False)  # nor is that a part of its timeline
 
 
 RESULT_ROLES = (
@@ -134,9 +135,10 @@ RESULT_ROLES = (
 MAX_BACKLOG_BYTES = (
     4 * 1024 * 1024
 )  # records that wait to be stored: beyond it the client is not polled
-MAX_UNSTORED_SAMPLES = (
-    4096  # samples that wait to be stored, at most 1.7 kB each: beyond it they are merged in pairs
-)
+MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored: beyond it they are merged in pairs
+
+SAMPLE_BYTES = 1_700
+FEW_UNSTORED_SAMPLES = 32  # so many where memory is scarce
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +207,17 @@ class Samples:
         """Each server's last two, oldest first."""
         return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
 
-    def add(self, sample: Sample) -> None:
+    @property
+    def held_bytes(self) -> int:
+        """What they take in memory, at most."""
+        return len(self.unstored) * SAMPLE_BYTES
+
+    def add(self, sample: Sample, *, is_tight: bool = False) -> None:
+        """Keep a sample. `is_tight`: memory is scarce, so that few are kept."""
         self.unstored.append(sample)
         server = (sample.role, sample.pod)
         self._latest[server] = (*self._latest.get(server, ())[-1:], sample)
-        if len(self.unstored) > MAX_UNSTORED_SAMPLES:
+        if len(self.unstored) > (FEW_UNSTORED_SAMPLES if is_tight else MAX_UNSTORED_SAMPLES):
             self.unstored = list(bucketed(self.unstored, 2))
 
     def stored(self, through: float) -> None:
@@ -244,6 +252,11 @@ class Collected:
         None  # an object that stands where one of ours should, and is not: kind and name
     )
     ending: Ending | None = None  # why the run ends: decided, and carried out in part
+    judged_bytes: int = (
+        0  # of records that wait for the judge, whether or not they are stored by now
+    )
+    is_adopted: bool = False  # another process saw its measurement begin, and may have judged it
+    is_judging_counted: bool = False  # the status in the cluster counts that it is judged here
     released_at: datetime | None = None  # when the deletion of the servers was requested
 
     def next_sequence(self, first: int) -> int:
@@ -251,8 +264,15 @@ class Collected:
         return next(sequence for sequence in count(first) if sequence not in self.sequences)
 
     @property
+    def backlog_bytes(self) -> int:
+        """What the records take that are not known to be stored, and the logs that were read."""
+        records = sum(len(arrival.data) for arrival in self.arrivals.values())
+        logs = (answer.value for answer in self.answers.values() if isinstance(answer.value, str))
+        return records + sum(map(len, logs))
+
+    @property
     def backlog_is_full(self) -> bool:
-        return sum(len(arrival.data) for arrival in self.arrivals.values()) > MAX_BACKLOG_BYTES
+        return self.backlog_bytes > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Arrival) -> bool:
         """Keep a record; False when it is known already. The first one of a stage stands."""
@@ -386,6 +406,7 @@ class Decision:
     lookups: tuple[
         Question[Any], ...
     ] = ()  # to be answered; those that are answered already are left out
+    counts_judging: bool = False  # the status is written now: only after that it is judged
     ending: Ending | None = None  # why the run ends, to be kept until it has ended
     forget: bool = False  # the run is over: drop what memory holds of it
     delete_run: bool = False  # TTL has passed

@@ -58,11 +58,10 @@ and they never change."""
 
 
 @dataclass(frozen=True)
-class RunState:
-    """A valid run, its facts, and where it stands."""
+class Possessions:
+    """A run, its facts, and what is its own; whatever its spec says, or no longer says."""
 
     facts: Facts
-    spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
 
     @property
@@ -84,6 +83,26 @@ class RunState:
         uid, labelled = self.facts.run.uid, self.facts.children
         objects = tuple(c for c in labelled.objects if c.owner_uid == uid)
         return Children(objects, tuple(p for p in labelled.pods if p.run_uid == uid))
+
+    def child(self, kind: str, role: str) -> Child | None:
+        """Our object of that kind and role, unless it is on its way out."""
+        return self._unless_deleting(kind, names.child_name(self.owner.name, self.owner.uid, role))
+
+    def _unless_deleting(self, kind: str, name: str) -> Child | None:
+        found = self.children.named(kind, name)
+        return found if found is not None and not found.deleting else None
+
+    @cached_property
+    def client_pods(self) -> tuple[Pod, ...]:
+        """The client's pods, the first of them first: one attempt each."""
+        return tuple(sorted(self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank))
+
+
+@dataclass(frozen=True)
+class RunState(Possessions):
+    """A valid run, its facts, and where it stands."""
+
+    spec: BenchmarkRunSpec
 
     @cached_property
     def planned(self) -> tuple[str, ...]:
@@ -125,10 +144,6 @@ class RunState:
             f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
         )
 
-    def child(self, kind: str, role: str) -> Child | None:
-        """Our object of that kind and role, unless it is on its way out."""
-        return self._unless_deleting(kind, names.child_name(self.owner.name, self.owner.uid, role))
-
     def workload(self, role: str) -> Child | None:
         """What makes the pods of a serving role, unless it is on its way out."""
         if nodes(self.spec) == 1:
@@ -154,10 +169,6 @@ class RunState:
         job = self.child("Job", names.ROLE_CLIENT)
         noted = (each.plan_digest for each in (job, self.plan) if each is not None)
         return next(filter(None, noted), None)
-
-    def _unless_deleting(self, kind: str, name: str) -> Child | None:
-        found = self.children.named(kind, name)
-        return found if found is not None and not found.deleting else None
 
     @property
     def ending(self) -> Ending | None:
@@ -217,11 +228,6 @@ class RunState:
             (n for n in range(self.most_stages) if n not in self.stored and n not in also),
             self.most_stages,
         )
-
-    @cached_property
-    def client_pods(self) -> tuple[Pod, ...]:
-        """The client's pods, the first of them first: one attempt each."""
-        return tuple(sorted(self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank))
 
     @cached_property
     def client_pod(self) -> Pod | None:

@@ -8,3 +8,4 @@ from benchrun.effects.kubernetes_api import *
 from benchrun.effects.lease import *
 from benchrun.effects.lookups import *
 from benchrun.effects.pod_http import *
+from benchrun.effects.turns import *

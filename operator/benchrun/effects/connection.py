@@ -18,6 +18,7 @@ from kubernetes.aio.config import ConfigException, load_incluster_config, load_k
 
 from benchrun.api.sweep import KIND as SWEEP_KIND, PLURAL as SWEEP_PLURAL
 from benchrun.effects.errors import Forbidden, TooLarge, Unavailable, error_of
+from benchrun.effects.turns import Places, serving
 from benchrun.names import GROUP, KIND, PLURAL, VERSION
 from benchrun.observe import untrusted_json as raw
 
@@ -31,7 +32,8 @@ MAX_OBJECT_BYTES = (
 )  # an object takes 1.5 MiB at most, and six times that where all is escaped
 SMALL_ANSWER_BYTES = 128 * 1024
 LARGE_ANSWER_SECONDS = 10.0  # for the rest of an answer of more than that: 4 MiB at 420 kB a second
-_large_answers = asyncio.Semaphore(24)  # so many of them at a time in the whole process
+LARGE_ANSWERS = 24  # so many of them at a time in the whole process
+_large_answers = Places(LARGE_ANSWERS)
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
 
@@ -167,7 +169,7 @@ async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> byt
     start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
     if len(start) < SMALL_ANSWER_BYTES:
         return start
-    async with _large_answers, asyncio.timeout(LARGE_ANSWER_SECONDS):
+    async with _large_answers.taken(serving.get()), asyncio.timeout(LARGE_ANSWER_SECONDS):
         return await _read_on(response, start, limit_bytes)
 
 

@@ -12,6 +12,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from benchrun.effects.errors import ClusterError
+from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
@@ -21,6 +23,7 @@ MEMORY_BYTES = 320 * 1024 * 1024
 CPU_SECONDS = 60
 # from the judge's start or the last judgement to this one, with the reading of what was stored
 WALL_SECONDS = 300.0
+READING_SECONDS = 60.0  # of these for the reading: the largest run's 70 MB take some 10
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
@@ -31,6 +34,10 @@ _REAP_SECONDS, _REAP_TRIES = 0.02, 100
 
 class NotJudged(Exception):
     """No judgement came; the text says why."""
+
+
+class TooSlow(ClusterError):
+    """What is to be judged could not be read in time: others have their turn first."""
 
 
 class _Gone(Exception):
@@ -45,18 +52,19 @@ class JudgeChild:
     memory_bytes: int = MEMORY_BYTES
     cpu_seconds: int = CPU_SECONDS
     wall_seconds: float = WALL_SECONDS
+    reading_seconds: float = READING_SECONDS
     idle_seconds: float = IDLE_SECONDS
     command: Sequence[str] = COMMAND
 
     def __post_init__(self) -> None:
-        self._turn = asyncio.Lock()
+        self._turn = Places(1)
         self._process: Process | None = None
         self._leave: asyncio.TimerHandle | None = None
 
     async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
-        """The judgement of a run, or the table of a sweep. Raises NotJudged, and what reading the
-        parts raises."""
-        async with self._turn:
+        """The judgement of a run, or the table of a sweep; namespaces take turns. Raises NotJudged,
+        TooSlow, and what reading the parts raises."""
+        async with self._turn.taken(job.namespace):
             self._stay()
             limit = asyncio.timeout(self.wall_seconds)
             try:
@@ -77,12 +85,21 @@ class JudgeChild:
         process = await self._started()
         with contextlib.suppress(_Gone):  # why it ended is on its standard error
             await _send(process, job.line())
-            async with contextlib.aclosing(parts):
+            await self._send_all(process, parts)
+        return await self._read(process, answer)
+
+    async def _send_all(self, process: Process, parts: _Parts) -> None:
+        limit = asyncio.timeout(self.reading_seconds)
+        try:
+            async with limit, contextlib.aclosing(parts):
                 async for part in parts:
                     await _send(process, part.head.line())
                     await _send(process, part.data)
             await _send(process, END)
-        return await self._read(process, answer)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TooSlow(f"not read within {self.reading_seconds:g} s") from None
 
     async def _read(self, process: Process, answer: type[A]) -> A:
         assert process.stdout is not None

@@ -10,7 +10,7 @@ import base64
 import json
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, NamedTuple
 
 from benchrun_client.engines import ENGINE, StartupPhases
@@ -19,8 +19,9 @@ from benchrun import names
 from benchrun.api import MAX_COMPILATIONS, Judgement, Sample
 from benchrun.decide import decision
 from benchrun.effects.errors import ClusterError, NotFound
-from benchrun.effects.judge_child import JudgeChild, NotJudged
+from benchrun.effects.judge_child import JudgeChild, NotJudged, TooSlow
 from benchrun.effects.kubernetes_api import KubernetesApi
+from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import Job, Part
 from benchrun.measure import bucketed, encode
 from benchrun.observe import (
@@ -29,7 +30,9 @@ from benchrun.observe import (
     Key,
     Run,
     image_pull_seconds,
+    packed,
     refused_pods,
+    unpacked,
     untrusted_json as raw,
 )
 from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
@@ -39,7 +42,9 @@ logger = logging.getLogger(__name__)
 # The API server may be away for 15 minutes; the server is long gone. Turns of others are not
 # counted: they may be many.
 JUDGE_RETRY_SECONDS, JUDGE_TRIES = 5.0, 180
-# look-ups of a kind that are under way, of all runs together: each holds at most 4 MiB of a log
+SLOW_TRIES = 13  # what a try counts that had its turn for the time of reading
+# look-ups of a kind that are under way, of all runs together, and one more for a namespace that has
+# none: each holds at most 4 MiB of a log, or a spec
 AT_ONCE = 8
 PROBLEM_CHARS = 300
 
@@ -63,6 +68,20 @@ class About:
     children: Children
     arrivals: tuple[Arrival, ...] = ()  # records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
+    spec: bytes = b""  # while it waits for its turn: the run's spec, packed
+
+    def waiting(self, question: decision.Question[Any]) -> "About":
+        """Return what the question needs, small: many may wait for long."""
+        run = replace(self.run, spec={}, status={})
+        if not isinstance(question, decision.Judging):
+            return About(run, self.children)
+        return replace(self, run=run, spec=packed(self.run.spec))
+
+    def whole(self) -> "About":
+        """Return it as it is looked at."""
+        if not self.spec:
+            return self
+        return replace(self, run=replace(self.run, spec=unpacked(self.spec)), spec=b"")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +162,8 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
         unstored=question.unstored,
     )
     problem: object = None
-    for _ in range(JUDGE_TRIES):
+    left = JUDGE_TRIES
+    while left > 0:
         try:
             parts = _parts(tools, about, question)
             judged = await tools.judge.judge(job, parts, Judgement)
@@ -151,6 +171,7 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
             raise NotFoundOut(str(error)) from error
         except ClusterError as error:
             problem = error
+            left -= SLOW_TRIES if isinstance(error, TooSlow) else 1
             logger.info("%s/%s: its records can't be read yet: %s", run.namespace, run.name, error)
             await asyncio.sleep(JUDGE_RETRY_SECONDS)
             continue
@@ -170,9 +191,10 @@ async def _parts(
     """Everything that was measured, one part in memory at a time; nothing that somebody else named
     like a record of the run."""
     run, stored = about.run, set[int]()
+    planned = _planned_names(run, question)
     for child in about.children.objects:
-        is_ours = child.owner_uid == run.uid and (child.sequence or 0) < question.most_stages
-        if is_ours and child.kind == "ConfigMap" and child.role in decision.RESULT_ROLES:
+        is_ours = child.owner_uid == run.uid and child.kind == "ConfigMap"
+        if is_ours and planned.get(child.name) == (child.role, child.sequence):
             held = await _held(tools, about, child)
             record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
             if record is not None:
@@ -194,6 +216,20 @@ async def _parts(
         except NotFound:
             return
         yield Part.of("baseline", json.dumps(body).encode(), name=baseline)
+
+
+def _planned_names(run: Run, question: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
+    """Role and sequence of every ConfigMap that may hold what the run measured: no more are read,
+    whatever carries its labels."""
+    stages = {
+        names.stage_name(run.name, run.uid, n): (names.ROLE_STAGE, n)
+        for n in range(question.most_stages)
+    }
+    chunks = {
+        names.timeline_name(run.name, run.uid, n): (names.ROLE_TIMELINE, None)
+        for n in range(question.most_chunks)
+    }
+    return stages | chunks
 
 
 async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object]:
@@ -251,7 +287,7 @@ class LookUps:
     def __post_init__(self) -> None:
         self._tasks: dict[Asked, asyncio.Task[None]] = {}
         self._answered_at: dict[Asked, float] = {}
-        self._places = {kind: asyncio.Semaphore(AT_ONCE) for kind in self.kinds}
+        self._places = {kind: Places(AT_ONCE + 1) for kind in self.kinds}
 
     def ask(
         self,
@@ -265,7 +301,7 @@ class LookUps:
         for question in questions:
             asked = Asked(key, about.run.uid, question)
             if asked not in self._tasks and not self._is_settled(asked, answers):
-                work = self._answer(asked, about, answers)
+                work = self._answer(asked, about.waiting(question), answers)
                 self._tasks[asked] = asyncio.create_task(
                     work, name=f"look up {type(question).__name__}"
                 )
@@ -306,8 +342,8 @@ class LookUps:
     async def _answer(self, asked: Asked, about: About, answers: decision.Answers) -> None:
         question = asked.question
         seconds = self.kinds[type(question)].seconds
-        async with self._places[type(question)]:
-            answer = await self._outcome(about, question, seconds)
+        async with self._places[type(question)].taken(asked.key.namespace):
+            answer = await self._outcome(about.whole(), question, seconds)
         news = answers.of(question) != answer
         answers[question] = answer
         del self._tasks[asked]

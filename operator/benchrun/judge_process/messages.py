@@ -54,6 +54,7 @@ class SweepJob(_Line):
     """A sweep whose table is to be made; a `SweepTable` comes back."""
 
     kind: Literal["sweep"] = "sweep"
+    namespace: Name = ""
     spec: dict[str, Any]  # as the cluster holds it
     baseline: Name  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # those that were measured to their end

@@ -1,6 +1,7 @@
 """Raw objects of the cluster made into small frozen views, and pod failures into a diagnosis.
 Pure."""
 
+from benchrun.observe.packed import *
 from benchrun.observe.pod_failures import *
 from benchrun.observe.refusals import *
 from benchrun.observe.run_outcomes import *

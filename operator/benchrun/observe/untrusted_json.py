@@ -2,18 +2,14 @@
 the limit."""
 
 import json
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
 
 MAX_NAME_CHARS = 253
 MAX_MESSAGE_CHARS = (
     2048  # a termination message is at most 4,096 bytes; the end of a log in its place 2,048
 )
 MAX_NUMBER = 10**15  # as many digits as are read of a string, too
-MAX_SHARED_CHARS = 64
-MAX_SHARED_DEPTH = 32
 Object = Mapping[str, object]
 
 
@@ -28,22 +24,6 @@ def parsed(data: bytes) -> object:
 def mapping(value: object) -> Object:
     """The value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
-
-
-def shared(value: Any, depth: int = MAX_SHARED_DEPTH) -> Any:
-    """The same JSON with its keys and short texts in memory once: it saves half of what specs and
-    statuses take."""
-    if depth == 0:
-        return value
-    if isinstance(value, dict):
-        return {
-            sys.intern(key): shared(each, depth - 1)
-            for key, each in value.items()
-            if type(key) is str
-        }
-    if isinstance(value, list):
-        return [shared(each, depth - 1) for each in value]
-    return sys.intern(value) if type(value) is str and len(value) <= MAX_SHARED_CHARS else value
 
 
 def holds_more_than(most: int, value: object) -> bool:

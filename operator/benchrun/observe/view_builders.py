@@ -31,6 +31,7 @@ MAX_VALUES = 20_000  # of a spec: a sweep of 32 long variants has some 6,000
 NO_SPEC = f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
+_OF_THE_ENDED = ("cancel", "ttlSecondsAfterFinished")  # what a spec still says when it has ended
 
 
 def main_container(role: str) -> str:
@@ -60,6 +61,7 @@ def view_of(kind: str, body: raw.Object) -> View:
         return declared
     return replace(
         declared,
+        spec={name: declared.spec[name] for name in _OF_THE_ENDED if name in declared.spec},
         status={name: value for name, value in declared.status.items() if name not in _BULKY},
     )
 
@@ -83,8 +85,8 @@ def _declared(body: raw.Object) -> dict[str, Any]:
         "name": raw.text(metadata.get("name")),
         "uid": raw.text(metadata.get("uid")),
         "generation": raw.number(metadata.get("generation")),
-        "spec": {} if raw.holds_more_than(MAX_VALUES, spec) else raw.shared(dict(spec)),
-        "status": raw.shared(dict(raw.mapping(body.get("status")))),
+        "spec": {} if raw.holds_more_than(MAX_VALUES, spec) else dict(spec),
+        "status": dict(raw.mapping(body.get("status"))),
         "created_at": raw.instant(metadata.get("creationTimestamp")),
         "deleting": "deletionTimestamp" in metadata,
         "version": raw.text(metadata.get("resourceVersion")),

@@ -144,6 +144,7 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
+    left_out: bool = False  # memory has no room for its spec and status: they are read in the pass
     version: str = field(
         default="", compare=False
     )  # resourceVersion: what is decided on it is written over it alone

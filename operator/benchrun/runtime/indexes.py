@@ -6,7 +6,10 @@ to our own writes (`learnt`). The newest resourceVersion wins whatever order the
 between objects that had the same name one after the other; a uid that was seen deleted stays dead.
 
 Who calls hears which run or sweep is to be looked at. `wake` is told of those that no caller hears
-of: what a part was taken from, and what a list has news of.
+of: what a part was taken from, what a list has news of, and what others leave no room.
+
+Specs and statuses are kept as bytes, within a budget, and parsed in the pass. What the budget has
+no room for is known by its metadata (`left_out`), and read from the cluster in the pass.
 
 What we learnt and a watch has not confirmed is remembered with its time, and listed once more when
 it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
@@ -17,29 +20,47 @@ import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from benchrun import names
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import RESULT_ROLES, SERVER_KINDS
 from benchrun.effects import EXTENSION_KINDS
-from benchrun.observe import finished_run_of, is_finished, untrusted_json as raw, view_of, views
+from benchrun.observe import (
+    finished_run_of,
+    is_finished,
+    packed,
+    unpacked,
+    untrusted_json as raw,
+    view_of,
+    views,
+)
+from benchrun.runtime.budget import Budget
 from benchrun.runtime.memory import LatestResults
 
 logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
+DECLARED_BYTES = 32 * 1024 * 1024  # of all specs and statuses, packed: 30,000 usual runs
+MAX_RETURNING = 20  # of what was left out, looked at again at a time
+D = TypeVar("D", bound=views.Declared)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A view, and which version of the object it is a view of."""
 
-    view: views.View
+    view: views.View  # of a run or sweep without spec and status
     uid: str
     version: int
     part_of: views.Key | None  # the run that it is of; of a run, the sweep that made it
+    packed: bytes | None = None  # spec and status of a run or sweep
+
+    @property
+    def is_left_out(self) -> bool:
+        return isinstance(self.view, views.Declared) and self.view.left_out
 
 
 @dataclass(slots=True, eq=False)  # Two lists under way are two, also while they hold the same.
@@ -60,9 +81,12 @@ class Indexes:
         *,
         seconds: Callable[[], float] = time.monotonic,
         result_runs: int = 0,
+        declared_bytes: int = DECLARED_BYTES,
         wake: Callable[[views.Key], None] = lambda _: None,
     ) -> None:
         self.results = LatestResults(most=result_runs)
+        self.declared = Budget(declared_bytes)
+        self.left_out: dict[views.Key, int] = {}  # what there is no room for, and its size
         self._seconds, self._wake = seconds, wake
         self._seen: dict[views.Key, Seen] = {}
         self._parts: dict[views.Key, set[views.Key]] = {}
@@ -74,11 +98,20 @@ class Indexes:
 
     def run(self, key: views.Key) -> views.Run | None:
         seen = self._seen.get(key)
-        return seen.view if seen is not None and isinstance(seen.view, views.Run) else None
+        if seen is None or not isinstance(seen.view, views.Run):
+            return None
+        return _whole(seen.view, seen.packed)
 
     def sweep(self, key: views.Key) -> views.Sweep | None:
         seen = self._seen.get(key)
-        return seen.view if seen is not None and isinstance(seen.view, views.Sweep) else None
+        if seen is None or not isinstance(seen.view, views.Sweep):
+            return None
+        return _whole(seen.view, seen.packed)
+
+    def returning(self) -> list[views.Key]:
+        """Return some of what was left out that there is room for by now."""
+        fit = (key for key, size in self.left_out.items() if self.declared.has_room(key, size))
+        return list(islice(fit, MAX_RETURNING))
 
     def children(self, key: views.Key) -> views.Children:
         """Everything that carries the run's label, whoever owns it."""
@@ -154,18 +187,14 @@ class Indexes:
     def _learnt(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         for listing in self._listings:
             listing.touched.add(uid)
-        if self._is_old(key, uid, version):
+        before = self._seen.get(key)
+        if not _is_news(before, uid, version):
             return None
+        is_known = before is not None and (before.uid, before.version) == (uid, version)
         changed = self._put(key, uid, version, body)
-        if key in self._seen and _watched(self._seen[key].view):
+        if not is_known and key in self._seen and _watched(self._seen[key].view):
             self._unconfirmed.setdefault(key, (version, self._seconds()))
         return changed
-
-    def _is_old(self, key: views.Key, uid: str, version: int) -> bool:
-        """Whether as much is known already, of this object or of one that took its name."""
-        if (before := self._seen.get(key)) is None:
-            return False
-        return before.version >= version if before.uid == uid else before.version > version
 
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
         """Its deletion was requested; the watch delivers when it is gone."""
@@ -208,26 +237,46 @@ class Indexes:
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
         """The run or sweep to look at for it; None: it says nothing new."""
-        if self._is_old(key, uid, version):
+        before = self._seen.get(key)
+        if not _is_news(before, uid, version):
             return None
-        owner, before = views.part_of(key, body), self._seen.get(key)
+        owner = views.part_of(key, body)
         if owner is None and key.kind not in _DECLARED:
             return None if before is None else self._remove(key, before.uid)
-        if (view := self._view(key, body)) is None:
+        if (seen := self._seen_of(key, uid, version, owner, body)) is None:
             return None
         if before is not None and before.part_of != owner:
             self._leave(key, before.part_of)
-        self._seen[key] = Seen(view, uid, version, owner)
+        self._seen[key] = seen
         self._note_result(key, uid, body)
         if owner is not None:
             self._parts.setdefault(owner, set()).add(key)
-        if before is not None and (before.uid, before.view, before.part_of) == (uid, view, owner):
-            return None  # something changed that no decision looks at
-        return key if key.kind in _DECLARED else owner
+        if key.kind in _DECLARED:
+            self._find_room(key, len(seen.packed or b""))
+        return (key if key.kind in _DECLARED else owner) if self._differs(key, before) else None
+
+    def _differs(self, key: views.Key, before: Seen | None) -> bool:
+        """Whether something changed that a decision looks at; of what was left out nobody knows."""
+        now = self._seen[key]
+        if before is None or now != replace(before, version=now.version):
+            return True
+        return now.is_left_out and now.version > before.version
 
     def _part_of(self, key: views.Key) -> views.Key | None:
         seen = self._seen.get(key)
         return None if seen is None else seen.part_of
+
+    def _find_room(self, key: views.Key, size: int) -> None:
+        """Keep what a run or sweep declares, if there is room; others may have to give theirs
+        back."""
+        self.left_out.pop(key, None)
+        for lost in self.declared.hold(key, size):
+            seen = self._seen[lost]
+            assert isinstance(seen.view, views.Declared)
+            self.left_out[lost] = len(seen.packed or b"")
+            self._seen[lost] = replace(seen, view=replace(seen.view, left_out=True), packed=None)
+            if lost != key:
+                self._wake(lost)
 
     def _identity(self, kind: str, body: Body) -> views.Identity | None:
         if (found := views.identity_of(kind, body)) is None:
@@ -236,20 +285,22 @@ class Indexes:
             )
         return found
 
-    def _view(self, key: views.Key, body: Body) -> views.View | None:
-        """The whole object's, or that of its metadata alone; None where not even these can be
-        read."""
+    def _seen_of(
+        self, key: views.Key, uid: str, version: int, owner: views.Key | None, body: Body
+    ) -> Seen | None:
+        """The whole object, or its metadata alone; None where not even these can be read."""
         try:
-            view = view_of(key.kind, body)
+            seen = _lean(Seen(view_of(key.kind, body), uid, version, owner))
         except Exception:
             if key not in self.unreadable:
                 self.unreadable.add(key)
                 logger.exception("%s %s/%s can't be read; only its metadata is used", *key)
         else:
             self.unreadable.discard(key)
-            return view
+            return seen
         try:
-            return view_of(key.kind, {"metadata": body["metadata"]})
+            of_metadata = view_of(key.kind, {"metadata": body["metadata"]})
+            return _lean(Seen(of_metadata, uid, version, owner))
         except Exception:
             logger.exception("%s %s/%s can't be read, not even its metadata: passed over", *key)
             return None
@@ -260,6 +311,8 @@ class Indexes:
         del self._seen[key]
         self._unconfirmed.pop(key, None)
         self.unreadable.discard(key)
+        self.declared.let_go(key)
+        self.left_out.pop(key, None)
         self._leave(key, seen.part_of)
         if key.kind == names.KIND:
             self.results.drop(key)
@@ -286,6 +339,28 @@ class Indexes:
             status = raw.mapping(body.get("status"))
             ended = finished_run_of(status) if is_finished(status) else None
             self.results.note(key, uid, ended)
+
+
+def _is_news(before: Seen | None, uid: str, version: int) -> bool:
+    """Whether less is known, of this object or of one that took its name. What there was no room
+    for is looked at once more."""
+    if before is None or before.uid != uid:
+        return before is None or version >= before.version
+    return version > before.version or (version == before.version and before.is_left_out)
+
+
+def _lean(seen: Seen) -> Seen:
+    """With spec and status packed, of what has them."""
+    view = seen.view
+    if not isinstance(view, views.Declared):
+        return seen
+    data = packed({"spec": view.spec, "status": view.status})
+    return replace(seen, view=replace(view, spec={}, status={}), packed=data)
+
+
+def _whole(declared: D, data: bytes | None) -> D:
+    """With spec and status, of what they are kept of."""
+    return declared if data is None else replace(declared, **unpacked(data))
 
 
 def _watched(view: views.View) -> bool:

@@ -5,6 +5,7 @@ All of it can be lost: a restarted operator reads it anew from the cluster and t
 stored is let go."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
@@ -17,6 +18,7 @@ from benchrun import names
 from benchrun.decide import Collected
 from benchrun.decide.sweep.sweep_state import SweepCollected
 from benchrun.observe import HEADLINE_FIGURES, MAX_CELLS, Children, FinishedRun, Key, SweptRun
+from benchrun.runtime.budget import Budget
 
 
 @dataclass(slots=True)
@@ -52,6 +54,32 @@ class SweepMemory(Memory):
     of runs are live figures."""
 
 
+RECORD_BYTES = 32 * 1024 * 1024  # of the unstored records and logs of all runs
+ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # of the unstored samples of all runs
+
+
+class Measured:
+    """What memory holds of measurements until it is stored, shared between namespaces.
+
+    Nothing of it is thrown away. A namespace whose records take more than is left for all others is
+    asked for no more; samples become coarser where there are too many, of whoever has most."""
+
+    def __init__(
+        self, *, record_bytes: int = RECORD_BYTES, sample_bytes: int = ALL_SAMPLE_BYTES
+    ) -> None:
+        self.records, self.samples = Budget(record_bytes), Budget(sample_bytes)
+
+    def note(self, key: Key, collected: Collected) -> None:
+        """Note what is held of the run now."""
+        self.records.note(key, max(collected.backlog_bytes, collected.judged_bytes))
+        self.samples.note(key, collected.samples.held_bytes)
+
+    def let_go(self, key: Key) -> None:
+        """Note that nothing is held of the run any more."""
+        self.records.let_go(key)
+        self.samples.let_go(key)
+
+
 M = TypeVar("M", bound=Memory)
 
 
@@ -60,16 +88,27 @@ class Memories(dict[Key, M]):
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
+        self.namespaces = Counter[str]()  # how many of each
+
+    def holds(self, key: Key, uid: str) -> bool:
+        """Return whether something is remembered of exactly this object."""
+        return key in self and self[key].uid == uid
 
     def of(self, key: Key, uid: str) -> M:
         """The object's memory; one of the same name but another uid starts with none."""
-        if (memory := self.get(key)) is None or memory.uid != uid:
+        if not self.holds(key, uid):
             self.drop(key)
-            memory = self[key] = self._kind(uid)
-        return memory
+            self[key] = self._kind(uid)
+            self.namespaces[key.namespace] += 1
+        return self[key]
 
     def drop(self, key: Key) -> None:
-        if (memory := self.pop(key, None)) is not None and memory.making is not None:
+        if (memory := self.pop(key, None)) is None:
+            return
+        self.namespaces[key.namespace] -= 1
+        if not self.namespaces[key.namespace]:
+            del self.namespaces[key.namespace]
+        if memory.making is not None:
             memory.making.cancel()
 
 

@@ -21,6 +21,7 @@ import random
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import KW_ONLY, dataclass
 
+from benchrun.effects import Lane
 from benchrun.observe import Key
 from benchrun.runtime.background_tasks import doubling
 
@@ -41,40 +42,6 @@ class Later(Exception):
         self.seconds = seconds
 
 
-class Lane:
-    """Keys that wait, each once. Namespaces take turns; within one, first come, first served."""
-
-    def __init__(self) -> None:
-        self._waiting: dict[str, dict[Key, None]] = {}  # by namespace, in the order of their turns
-
-    def __len__(self) -> int:
-        return sum(map(len, self._waiting.values()))
-
-    def __contains__(self, key: Key) -> bool:
-        return key in self._waiting.get(key.namespace, ())
-
-    def add(self, key: Key) -> None:
-        self._waiting.setdefault(key.namespace, {})[key] = None
-
-    def remove(self, key: Key) -> None:
-        keys = self._waiting[key.namespace]
-        del keys[key]
-        if not keys:
-            del self._waiting[key.namespace]
-
-    def take(self) -> Key | None:
-        for namespace, keys in self._waiting.items():
-            key = next(iter(keys))
-            self.remove(key)
-            if keys:
-                self._waiting[namespace] = self._waiting.pop(namespace)
-            return key
-        return None
-
-    def clear(self) -> None:
-        self._waiting.clear()
-
-
 @dataclass(eq=False)
 class WorkQueue:
     """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between
@@ -87,8 +54,8 @@ class WorkQueue:
     jitter: Callable[[], float] = random.random
 
     def __post_init__(self) -> None:
-        self._urgent = Lane()
-        self._others = Lane()
+        self._urgent: Lane[Key] = Lane()
+        self._others: Lane[Key] = Lane()
         self._in_a_row = 0
         self._added = asyncio.Event()
         self._stopping = False

@@ -8,15 +8,23 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from benchrun.api import Reason, timestamp
 from benchrun.decide import Event, Ref
 from benchrun.decide.condition_table import ended_early
-from benchrun.effects import ClusterError, Conflict, Invalid, KubernetesApi, NotFound, Throttled
-from benchrun.observe import Declared, Key, is_finished
+from benchrun.effects import (
+    ClusterError,
+    Conflict,
+    Invalid,
+    KubernetesApi,
+    NotFound,
+    Throttled,
+    serving,
+)
+from benchrun.observe import Declared, Key, is_finished, untrusted_json as raw, view_of
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, Memory
 from benchrun.runtime.queue import Later
@@ -105,6 +113,7 @@ class Reconciler(ABC, Generic[D, M]):
     ) -> float | None:
         """What the pass returned: seconds until the next one without an event, or None. Raises
         Later to be retried."""
+        serving.set(key.namespace)  # for the tasks that begin here, too
         with self.telemetry.a_pass() as outcome:
             try:
                 return await make_pass()
@@ -118,6 +127,24 @@ class Reconciler(ABC, Generic[D, M]):
             except ClusterError as error:
                 outcome.result = type(error).__name__.lower()
                 raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
+
+    async def whole(self, key: Key, declared: D) -> D | None:
+        """Return it with its spec and status: of what memory has no room for they are read anew.
+        None: it is gone or going, or another has its name; the next pass sees which."""
+        if not declared.left_out:
+            return declared
+        kind, namespace, name = key
+        try:
+            body = await self.cluster.get(kind, namespace=namespace, name=name)
+        except NotFound:
+            self.indexes.drop(key, declared.uid)
+            return None
+        self.indexes.learnt(kind, body)
+        found = view_of(kind, body)
+        assert isinstance(found, type(declared))
+        if (found.uid, found.deleting) != (declared.uid, declared.deleting):
+            return None
+        return replace(found, left_out=key in self.indexes.left_out)
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
         """What failed. Each deletion is requested, whatever became of the others."""
@@ -184,7 +211,7 @@ class Reconciler(ABC, Generic[D, M]):
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
         """Whether the status says that the object has failed, and only that. One that has ended
         already is left as it is."""
-        if (declared := self.known(key)) is None or is_finished(declared.status):
+        if (declared := self.known(key)) is None:
             return True
         now, kind = timestamp(self.now()), type(error).__name__
         message = (
@@ -204,8 +231,18 @@ class Reconciler(ABC, Generic[D, M]):
             "completionTime": now,
         }
         try:
-            await self.change_status(declared, {**ended, **self.cleared_at_the_end})
+            if not is_finished(await self._status(declared)):
+                await self.change_status(declared, {**ended, **self.cleared_at_the_end})
         except ClusterError as refused:
             logger.warning("%s: its status is not written yet: %s", key, refused)
             return False
         return True
+
+    async def _status(self, declared: D) -> raw.Object:
+        """What memory has no room for is read anew. Raises ClusterError."""
+        if not declared.left_out:
+            return declared.status
+        body = await self.cluster.get(
+            declared.kind, namespace=declared.namespace, name=declared.name
+        )
+        return raw.mapping(body.get("status"))

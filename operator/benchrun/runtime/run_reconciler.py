@@ -6,7 +6,7 @@ the pass's end, so that it is retried: everything here can be repeated."""
 import asyncio
 import logging
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from math import inf, isfinite
 from typing import Any, ClassVar
@@ -16,6 +16,7 @@ from benchrun.api import has_only_progress, status_changes
 from benchrun.decide import (
     RESULT_ROLES,
     SERVER_KINDS,
+    Collected,
     Context,
     Decision,
     Event,
@@ -23,6 +24,7 @@ from benchrun.decide import (
     Judging,
     Ref,
     RefusedObject,
+    unneeded_servers,
 )
 from benchrun.decide.refusals import diagnose_refusal
 from benchrun.effects import (
@@ -35,8 +37,8 @@ from benchrun.effects import (
     NotServed,
     Occupied,
 )
-from benchrun.observe import Key, Run, child_of, run_key, untrusted_json as raw
-from benchrun.runtime.memory import Memories, RunMemory
+from benchrun.observe import Children, Key, Run, child_of, run_key, untrusted_json as raw
+from benchrun.runtime.memory import Measured, Memories, RunMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
 from benchrun.runtime.sessions import Sessions
 
@@ -46,9 +48,11 @@ Decide = Callable[[Facts], Decision]
 RUNS_A_SECOND = (
     20  # statuses without anything urgent are written about this often a second, over all runs
 )
+RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not everything is known
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
+_BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
 STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
@@ -71,12 +75,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         "live": None,
         "ending": None,
         "blocked": None,
+        "judgeAttempts": None,
     }
 
     sessions: Sessions
     lookups: LookUps
     context: Context
     decide: Decide
+    measured: Measured = field(default_factory=Measured)
     second_clock: Callable[[], datetime] = _node_time
     """What can't be undone is done only where this one agrees with `now`."""
 
@@ -88,12 +94,36 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         """The run, as the index has it."""
         return self.indexes.run(key)
 
+    async def release(self, key: Key) -> float | None:
+        """Delete what holds a GPU for nothing, and do nothing else: not everything is known of the
+        run's namespace."""
+        return await self.guard(key, lambda: self._release(key))
+
+    async def _release(self, key: Key) -> float | None:
+        if (run := self.known(key)) is None:
+            return None
+        if not run.deleting and (run := await self.whole(key, run)) is None:
+            return 0.0
+        children = self.indexes.children(key)
+        facts = Facts(run, children, Collected(), self.now(), self.context)
+        failed = await self.delete(unneeded_servers(facts))
+        if failed:
+            raise failed[0]
+        return RELEASE_SECONDS if self.indexes.holds_server(key) else None
+
     async def look_at(self, key: Key, declared: Run) -> float | None:
         """One pass over a run that is there."""
-        children, memory = self.indexes.children(key), self.memories.of(key, declared.uid)
+        if (run := await self.whole(key, declared)) is None:
+            return 0.0
+        children = self.indexes.children(key)
+        is_known = self.memories.holds(key, run.uid)
+        memory = self.memories.of(key, run.uid)
+        if not is_known:
+            memory.collected.is_adopted = _was_begun(run, children)
         memory.let_go_of_stored(children)
-        context = replace(self.context, live_interval_seconds=self._live_interval_seconds())
-        facts = Facts(declared, children, memory.collected, self.now(), context)
+        self.measured.note(key, memory.collected)
+        context = replace(self.context, live_interval_seconds=self._live_interval_seconds(key))
+        facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
             decision = self.decide(facts)
         return await self._carry_out(key, facts, decision, memory)
@@ -116,6 +146,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             )
         # Some read what goes with the server, so they begin before it does; nothing of it is waited
         # for.
+        if any(isinstance(question, Judging) for question in decision.lookups):
+            collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
         if collected.released_at is None and any(
             ref.kind in SERVER_KINDS for ref in decision.delete
@@ -139,6 +171,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if unapplied is None or not decision.forget:
             due = await self._write_status(run, decision, memory)
             if due is None:
+                collected.is_judging_counted |= decision.counts_judging
                 await self.post(run, decision.events)
         if failed:
             raise failed[0]
@@ -151,6 +184,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             self.forget(key)
         if decision.delete_run:
             due = _earliest(due, await self._delete_run(facts))
+        if decision.counts_judging:
+            return 0.0  # it is judged now
         return _earliest(decision.requeue_after_seconds, due)
 
     async def _delete_run(self, facts: Facts) -> float | None:
@@ -163,12 +198,16 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         await self.cluster.delete(Ref(names.KIND, run.namespace, run.name, run.uid))
         return None
 
-    def _live_interval_seconds(self) -> float:
-        return max(self.context.live_interval_seconds, self._turn_seconds())
+    def _live_interval_seconds(self, key: Key) -> float:
+        return max(self.context.live_interval_seconds, self._turn_seconds(key))
 
-    def _turn_seconds(self) -> float:
-        """How long it takes until each run's status has been written once."""
-        return len(self.sessions) / RUNS_A_SECOND
+    def _turn_seconds(self, key: Key) -> float:
+        """How long it takes until each run's status has been written once; of a namespace with few
+        runs, until each of those has, were all namespaces as large."""
+        runs, of_namespaces = len(self.sessions), self.memories.namespaces
+        if len(of_namespaces) > 1:
+            runs = min(runs, of_namespaces[key.namespace] * len(of_namespaces))
+        return runs / RUNS_A_SECOND
 
     async def _apply(
         self, key: Key, run: Run, decision: Decision, memory: RunMemory
@@ -237,18 +276,20 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         since = memory.outdated_since = (
             now if memory.outdated_since is None else memory.outdated_since
         )
-        due = since + max(SETTLE_SECONDS, self._turn_seconds())
+        key = run_key(run.namespace, run.name)
+        due = since + max(SETTLE_SECONDS, self._turn_seconds(key))
         if changes.get("phase") == JUDGED_NEXT:
             is_judged = any(isinstance(question, Judging) for question in decision.lookups)
             due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
         elif changes.keys() == {"servers"}:
             due = since + STORED_WITHIN_SECONDS  # what they are is soon written with what they do
         elif has_only_progress(run.status, changes):
-            due = max(due, memory.written_at + self._live_interval_seconds())
+            due = max(due, memory.written_at + self._live_interval_seconds(key))
         is_edited = (
             bool(run.status) and "observedGeneration" in changes
         )  # the first words are soon others
         is_urgent = decision.forget or decision.ending is not None or is_edited
+        is_urgent |= decision.counts_judging
         # What the servers were is known only for as long as their pods are there.
         is_urgent |= bool(decision.delete) and "servers" in changes
         if not is_urgent and due > now:
@@ -261,6 +302,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         """Stop what goes on for it, and drop the rest."""
         self.sessions.stop(key)
         self.lookups.stop(key)
+        self.measured.let_go(key)
         self.telemetry.forget(key)
         super().forget(key)
 
@@ -278,6 +320,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return failed
+
+
+def _was_begun(run: Run, children: Children) -> bool:
+    """Whether its measurement has begun, by what is in the cluster."""
+    is_stored = any(
+        child.role == names.ROLE_STAGE and child.owner_uid == run.uid for child in children.objects
+    )
+    return is_stored or not run.status.keys().isdisjoint(_BEGUN)
 
 
 def _earliest(*seconds: float | None) -> float | None:

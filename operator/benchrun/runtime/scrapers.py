@@ -69,6 +69,8 @@ class Scraper:
     telemetry: Telemetry
     news: Callable[[], None]
     servers: int = 1  # of the run, whose pages share what they may cost
+    is_tight: Callable[[], bool] = lambda: False  # whether memory for samples is scarce
+    held: Callable[[], None] = lambda: None  # called when more is held
 
     def __post_init__(self) -> None:
         pod, troubles = self.target.pod, self.collected.exporter_troubles
@@ -124,7 +126,8 @@ class Scraper:
         beside: dict[str, Any] = {
             name: value for each in self._exporters for name, value in each.take().items()
         }
-        self.collected.samples.add(replace(sample, **beside))
+        self.collected.samples.add(replace(sample, **beside), is_tight=self.is_tight())
+        self.held()
         if facts is not None:
             self.collected.server_facts[self.target.pod] = await self._with_version(facts)
         self._turned(readable=True, why="")
@@ -219,6 +222,7 @@ NO_NEWS_SECONDS = (
 BETWEEN_ANSWERS_SECONDS = (
     0.1  # least pause between two questions: a client may have news all the time
 )
+NO_ROOM_SECONDS = 1.0  # how often it is looked whether there is room again
 NEXT_STAGE_SECONDS = (
     1.0  # how late a new stage is shown: with the record of the one before, in one status write
 )
@@ -234,6 +238,8 @@ class ClientPoller:
     fetcher: Fetcher
     telemetry: Telemetry
     news: Callable[[], None]
+    is_tight: Callable[[], bool] = lambda: False  # whether memory for records is scarce
+    held: Callable[[], None] = lambda: None  # called when more is held
 
     def __post_init__(self) -> None:
         self.records = ClientRecords(self.fetcher, self.target)
@@ -255,6 +261,8 @@ class ClientPoller:
         """Seconds to pause before the next poll."""
         if self.collected.backlog_is_full:
             return LONGEST_RETRY_SECONDS
+        if self.is_tight():
+            return NO_ROOM_SECONDS
         wanted = self.collected.next_sequence(self.target.from_sequence)
         progress = self.collected.client.progress
         seen = progress.version if progress is not None else -1
@@ -281,6 +289,7 @@ class ClientPoller:
         """Keep what came; seconds to pause."""
         new = [arrival for arrival in pulled.arrivals if self.collected.take(arrival)]
         self.telemetry.records_taken(len(new))
+        self.held()
         client = self.collected.client
         before, client.progress = client.progress, pulled.progress
         self._note_silence(False)

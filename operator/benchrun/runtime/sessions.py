@@ -14,7 +14,7 @@ from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, Kubernete
 from benchrun.observe import Key, Run, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import RunMemory
+from benchrun.runtime.memory import Measured, RunMemory
 from benchrun.runtime.scrapers import ClientPoller, Scraper
 from benchrun.runtime.telemetry import Telemetry
 
@@ -46,6 +46,7 @@ class Sessions:
     telemetry: Telemetry
     indexes: Indexes
     enqueue: Callable[[Key], None]
+    measured: Measured = field(default_factory=Measured)
 
     def __post_init__(self) -> None:
         self._sessions: dict[Key, Session] = {}
@@ -74,7 +75,8 @@ class Sessions:
         self._poll(key, session, pull)
         nodes = raw.number(raw.mapping(run.spec.get("server")).get("nodesPerReplica"), default=1)
         if session.group is None and nodes > 1:
-            session.group = self._start(lambda: self._read_group(key, run), "read group", str(key))
+            name = names.group_name(run.name, run.uid)
+            session.group = self._start(lambda: self._read_group(key, name), "read group", str(key))
         if not session.scrapers and session.poller is None:
             self.stop(key)
 
@@ -110,8 +112,10 @@ class Sessions:
                 now=self.now,
                 telemetry=self.telemetry,
                 news=news,
+                servers=len(wanted),
+                is_tight=lambda: self.measured.samples.is_over(key.namespace),
+                held=partial(self.measured.note, key, collected),
             )
-            scraper.servers = len(wanted)
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
@@ -129,22 +133,27 @@ class Sessions:
         session.polling, session.poller = None, None
         if wanted is not None:
             poller = ClientPoller(
-                wanted, collected, fetcher=self.fetcher, telemetry=self.telemetry, news=news
+                wanted,
+                collected,
+                fetcher=self.fetcher,
+                telemetry=self.telemetry,
+                news=news,
+                is_tight=lambda: not self.measured.records.may_grow(key.namespace),
+                held=partial(self.measured.note, key, collected),
             )
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
-    async def _read_group(self, key: Key, run: Run) -> None:
+    async def _read_group(self, key: Key, name: str) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
-        name = names.group_name(run.name, run.uid)
         while True:
             known = self.indexes.children(key).named(LEADER_WORKER_SET, name)
             try:
-                body = await self.cluster.get(LEADER_WORKER_SET, namespace=run.namespace, name=name)
+                body = await self.cluster.get(LEADER_WORKER_SET, namespace=key.namespace, name=name)
                 changed = self.indexes.learnt(LEADER_WORKER_SET, body) is not None
             except NotFound:
                 changed = known is not None
                 if known is not None:
-                    self.indexes.drop(Key(LEADER_WORKER_SET, run.namespace, name), known.uid)
+                    self.indexes.drop(Key(LEADER_WORKER_SET, key.namespace, name), known.uid)
             except ClusterError as error:
                 logger.debug("%s: its LeaderWorkerSet was not read: %s", key, error)
                 changed = False

@@ -26,6 +26,7 @@ from benchrun.effects import (
     NotFound,
     NotJudged,
     Occupied,
+    Places,
 )
 from benchrun.judge_process.messages import Part, SweepJob
 from benchrun.names import KIND, ROLE_RUN
@@ -36,11 +37,13 @@ from benchrun.observe import (
     Sweep,
     SweptRun,
     is_ruling_on_valid,
+    packed,
     refusal_of,
     run_key,
     run_of,
     sweep_of,
     swept_runs,
+    unpacked,
     untrusted_json as raw,
 )
 from benchrun.runtime.memory import Memories, SweepMemory
@@ -51,6 +54,7 @@ logger = logging.getLogger(__name__)
 LEFTOVER_SECONDS = (
     2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
 )
+TABLES = 4  # that are made, or wait for the judge, at a time
 TABLE_SECONDS = 1.0  # how long a pass waits for its table
 # how often in a pass figures are read: a run may vanish in between, and then others may be wanted
 READS = 3
@@ -70,6 +74,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.memories = Memories(SweepMemory)
+        self._places = Places(TABLES)  # each with a spec that is not packed any more
 
     def known(self, key: Key) -> Sweep | None:
         """The sweep, as the index has it."""
@@ -95,10 +100,12 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
 
     async def look_at(self, key: Key, declared: Sweep) -> float | None:
         """One pass over a sweep that is there."""
-        sweep, memory = declared, self.memories.of(key, declared.uid)
-        seen = (sweep.version, self._runs_of(sweep))
+        memory = self.memories.of(key, declared.uid)
+        seen = (declared.version, self._runs_of(declared))
         if memory.settled == seen:
             return None
+        if (sweep := await self.whole(key, declared)) is None:
+            return 0.0
         memory.settled = None
         decision = decide(self._facts(sweep, memory))
         for _ in range(READS):
@@ -109,7 +116,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
             # A pass waits a moment for the table, not for the judge: the next pass comes when it is
             # there.
             if memory.making is None:
-                making = self._table(key, sweep, decision.table, memory)
+                making = self._table(key, packed(sweep.spec), decision.table, memory)
                 memory.making = asyncio.create_task(making, name="table of a sweep")
             await asyncio.wait({memory.making}, timeout=TABLE_SECONDS)
             decision = decide(self._facts(sweep, memory))
@@ -160,25 +167,25 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
             )  # written by another version of the API: there, but not to be compared
         memory.collected.measured[run.uid] = figures
 
-    async def _table(
-        self, key: Key, sweep: Sweep, wanted: TableWanted, memory: SweepMemory
-    ) -> None:
-        job = SweepJob(
-            spec=sweep.spec,
-            baseline=wanted.baseline,
-            runs=wanted.runs,
-            missing=dict(wanted.missing),
-        )
+    async def _table(self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory) -> None:
         table, problem = None, ""
         try:
-            table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
+            async with self._places.taken(key.namespace):
+                job = SweepJob(
+                    namespace=key.namespace,
+                    spec=unpacked(spec),
+                    baseline=wanted.baseline,
+                    runs=wanted.runs,
+                    missing=dict(wanted.missing),
+                )
+                table = await self.judge.judge(job, _parts(wanted, memory), SweepTable)
         except NotJudged as error:
             problem = str(error)
         except Exception as error:
-            logger.exception("%s/%s: its table", sweep.namespace, sweep.name)
+            logger.exception("%s: its table", key)
             problem = type(error).__name__
         if problem:
-            logger.warning("%s/%s: its table is not made: %s", sweep.namespace, sweep.name, problem)
+            logger.warning("%s: its table is not made: %s", key, problem)
         memory.collected.table = TableMade(wanted, table, problem)
         memory.making = memory.settled = None
         self.enqueue(key)

@@ -26,12 +26,14 @@ from benchrun.effects import (
     NotFound,
 )
 from benchrun.observe import Key, sweep_of_run
+from benchrun.runtime import kopf_lists
 from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
+_BULKY = {"spec", "status", "data", "binaryData"}  # of a body, when it has been looked at
 LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
 
 
@@ -66,15 +68,17 @@ def registry(
         telemetry.watch_event(
             kind, event["type"] or "LISTED"
         )  # by the list that a watch begins with
-        if (
-            key := indexes.heard(kind, event["object"], deleted=event["type"] == "DELETED")
-        ) is not None:
+        body = event["object"]
+        if (key := indexes.heard(kind, body, deleted=event["type"] == "DELETED")) is not None:
             enqueue(key)
         # Known already where it was our own pass that changed the run: the sweep has not seen it
         # yet.
-        sweep = sweep_of_run(event["object"]) if kind == names.KIND else None
+        sweep = sweep_of_run(body) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
+        # Kopf keeps the body for a while, and all those of a list at the same time.
+        for name in body.keys() & _BULKY:
+            del body[name]
 
     for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
         resource = RESOURCES[kind]
@@ -100,9 +104,8 @@ def kopf_settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 300
     settings.watching.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.watching.inactivity_timeout = INACTIVITY_TIMEOUT_SECONDS
-    settings.watching.chunk_size = (
-        3  # whole objects, of any size: of 1,000 it costs 1 or 2 s at the start
-    )
+    kopf_lists.install()
+    settings.watching.chunk_size = kopf_lists.SAFE_PAGE
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = Patience()
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
@@ -143,6 +146,11 @@ KINDS = (
     names.KIND,
     SWEEP_KIND,
 )  # no run is known before its children are
+FOR_RELEASE = frozenset({"Deployment", names.KIND})  # to be known before a server is deleted
+FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
+# Before anything else is done about a run. What is missing of the others is made once more, and
+# found there by its name.
+FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
 VERIFIED_AFTER_SECONDS = (
@@ -168,9 +176,17 @@ class Lister:
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
         self.known: set[Scope] = set()  # what was listed whole at least once
+        self._listed: dict[Scope, set[str]] = {}  # kinds that were listed whole at least once
 
-    def knows(self, namespace: str) -> bool:
-        return namespace in self.known or None in self.known
+    def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
+        """Return whether so many kinds of the namespace are known."""
+        scopes: tuple[Scope, ...] = (namespace, None)
+        return any(kinds <= self._listed.get(scope, set()) for scope in scopes)
+
+    @property
+    def can_release(self) -> bool:
+        """Whether servers of some namespace can be deleted."""
+        return any(kinds >= FOR_RELEASE for kinds in self._listed.values())
 
     async def list_all(self) -> None:
         """Bring the indexes up to date with the cluster, as far as it can be read."""
@@ -202,6 +218,7 @@ class Lister:
         """List every kind there; what went wrong, in words, or nothing. A kind that can't be read
         stops none of the others."""
         problems = []
+        listed = self._listed.setdefault(scope, set())
         for kind in KINDS:
             try:
                 await self._list_kind(kind, scope)
@@ -210,6 +227,8 @@ class Lister:
                 # are, we have made none.
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
+                    continue
+            listed.add(kind)
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:

@@ -13,7 +13,7 @@ from benchrun.decide import Context
 from benchrun.observe import Key
 from benchrun.runtime.background_tasks import ProcessTasks, doubling
 from benchrun.runtime.indexes import Indexes
-from benchrun.runtime.memory import ResultMetrics
+from benchrun.runtime.memory import Measured, ResultMetrics
 from benchrun.runtime.queue import WorkQueue
 from benchrun.runtime.run_reconciler import Decide, RunReconciler
 from benchrun.runtime.sessions import Sessions
@@ -27,7 +27,7 @@ from benchrun.runtime.telemetry import (
     Pulse,
     Telemetry,
 )
-from benchrun.runtime.watching import ALL_NAMESPACES, Lister
+from benchrun.runtime.watching import ALL_NAMESPACES, FOR_RELEASE, FOR_SWEEPS, Lister
 
 logger = logging.getLogger(__name__)
 
@@ -65,9 +65,10 @@ class Operator:
         )  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
-        """Look at a run or a sweep soon, if passes are made here and all of its namespace is
+        """Look at a run or a sweep soon, if passes are made here and enough of its namespace is
         known."""
-        knows = self._lister is not None and self._lister.knows(key.namespace)
+        needed = FOR_SWEEPS if key.kind == SWEEP_KIND else FOR_RELEASE
+        knows = self._lister is not None and self._lister.knows(key.namespace, needed)
         if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
@@ -75,9 +76,9 @@ class Operator:
         """Answer probes, read the whole cluster, as long as that takes, then begin to make passes,
         or to wait until we lead.
 
-        No pass is made over a run before all of its namespace was listed: it would make children
-        anew that it does not know. Kopf starts to watch after this returns, and begins with a list
-        of its own, so nothing falls in between."""
+        No pass is made over a run before its namespace was listed: it would make children anew
+        that it does not know. Servers that nobody needs are deleted even then. Kopf starts to watch
+        after this returns, and begins with a list of its own, so nothing falls in between."""
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
@@ -96,7 +97,7 @@ class Operator:
         )
         queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
-        while not lister.known:  # what can't be read stands in nobody else's way
+        while not lister.can_release:  # what can't be read stands in nobody else's way
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True
@@ -196,7 +197,8 @@ class Operator:
             "now": self.clock.now,
             "telemetry": telemetry,
         }
-        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, **common)
+        measured = Measured()
+        sessions = Sessions(fetcher=fetcher, enqueue=self.enqueue, measured=measured, **common)
         judge = effects.JudgeChild()
         tools = effects.Tools(cluster, judge, self._settings.exporters)
         lookups = effects.LookUps(tools, news=self.enqueue)
@@ -209,14 +211,22 @@ class Operator:
         }
         context = Context(channel_key=key, **shared)
         runs = RunReconciler(
-            sessions=sessions, lookups=lookups, context=context, decide=self._decide, **common
+            sessions=sessions,
+            lookups=lookups,
+            context=context,
+            decide=self._decide,
+            measured=measured,
+            **common,
         )
         sweeps = SweepReconciler(judge=judge, enqueue=self.enqueue, **common)
 
         async def handle(key: Key) -> float | None:
             if not self._leads():
                 return NOT_LEADING_RETRY_SECONDS
-            return await (sweeps(key) if key.kind == SWEEP_KIND else runs(key))
+            if key.kind == SWEEP_KIND:
+                return await sweeps(key)
+            is_known = self._lister is None or self._lister.knows(key.namespace)
+            return await (runs(key) if is_known else runs.release(key))
 
         queue = WorkQueue(handle, workers=self._settings.workers, urgent=indexes.holds_server)
         for name, meaning, value in (
@@ -236,6 +246,21 @@ class Operator:
                 "objects_unreadable",
                 "Objects of which only the metadata can be read.",
                 lambda: len(indexes.unreadable),
+            ),
+            (
+                "objects_left_out",
+                "Runs and sweeps that memory has no room for.",
+                lambda: len(indexes.left_out),
+            ),
+            (
+                "declared_bytes",
+                "What the specs and statuses of all runs and sweeps take in memory.",
+                lambda: indexes.declared.used,
+            ),
+            (
+                "measured_bytes",
+                "What the records, logs and samples of all runs take in memory.",
+                lambda: measured.records.used + measured.samples.used,
             ),
         ):
             telemetry.measured(name, meaning, value)
@@ -292,6 +317,8 @@ class Operator:
         while True:
             await asyncio.sleep(VERIFY_SECONDS)
             await lister.verify_overdue()
+            for key in self.indexes.returning():
+                self.enqueue(key)
 
     def _enqueue_all(self) -> None:
         for key in (*self.indexes.runs(), *self.indexes.sweeps()):

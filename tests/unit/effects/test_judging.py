@@ -22,6 +22,7 @@ from benchrun.effects import (
     NotFoundOut,
     NotJudged,
     Tools,
+    TooSlow,
     Unavailable,
 )
 from benchrun.judge_process.messages import Job, Part, SweepJob
@@ -282,6 +283,38 @@ async def test_records_beyond_the_plan_are_not_read() -> None:
         court.store(stage_config_map(OWNER, arrival(sequence), timeline=None))
     await court.judged(replace(QUESTION, most_stages=2))
     assert court.heads() == [("record", name_of(0)), ("record", name_of(1))]
+
+
+async def test_no_more_of_the_timeline_is_read_than_the_run_can_have() -> None:
+    court = Court(JUDGED)
+    for number in range(5):
+        court.store(timeline_config_map(OWNER, chunk=number, timeline=chunk(number)))
+    await court.judged(replace(QUESTION, most_chunks=2))
+    assert court.heads() == [
+        ("timeline", names.timeline_name("chat", UID, number)) for number in range(2)
+    ]
+
+
+@pytest.mark.parametrize("role", [names.ROLE_STAGE, names.ROLE_TIMELINE])
+async def test_what_only_carries_the_labels_is_not_read(role: str) -> None:
+    """Anybody may make ConfigMaps that the run owns; each would be a request in the turn."""
+    court = Court(JUDGED)
+    for number in range(50):
+        manifest = timeline_config_map(OWNER, chunk=0, timeline=chunk(1))
+        manifest["metadata"]["labels"][names.LABEL_ROLE] = role
+        court.store(manifest, name=f"another-{number}")
+    await court.judged()
+    assert (court.parts(), court.cluster.log) == ([], [])
+
+
+def test_who_takes_too_long_to_be_read_has_fewer_tries() -> None:
+    async def end() -> None:
+        court = Court(*[TooSlow("not read within 60 s")] * 14, JUDGED)
+        with pytest.raises(NotFoundOut, match="not read within 60 s"):
+            await court.judged()
+        assert len(court.judge.jobs) == 14
+
+    run_fast(end())
 
 
 async def test_why_a_run_was_not_judged_is_the_answer() -> None:

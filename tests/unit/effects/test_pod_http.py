@@ -13,6 +13,7 @@ from benchrun.effects import (
     Connection,
     Fetcher,
     FetchError,
+    Places,
     connection,
 )
 from benchrun_client.contract import TOKEN_HEADER
@@ -381,11 +382,11 @@ async def test_of_large_answers_so_many_are_read_at_a_time_and_small_ones_go_pas
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Else servers that send much and then stall would hold all memory."""
-    places = asyncio.Semaphore(1)
+    places = Places(1)
     monkeypatch.setattr(connection, "_large_answers", places)
     fetcher = Fetcher()
     async with sending(body_of(4 * SMALL_ANSWER_BYTES)) as large, sending(body_of(100)) as small:
-        async with places:
+        async with places.taken("another"):
             with pytest.raises(FetchError):
                 await fetcher.fetch(large, limit_bytes=2**20, timeout_seconds=0.1)
             assert len(await fetcher.fetch(small, limit_bytes=2**20, timeout_seconds=5)) == 100
@@ -394,13 +395,13 @@ async def test_of_large_answers_so_many_are_read_at_a_time_and_small_ones_go_pas
             == 4 * SMALL_ANSWER_BYTES
         )
     await fetcher.close()
-    assert not places.locked()
+    assert places.free == 1
 
 
 async def test_a_large_answer_that_stalls_gives_its_place_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    places = asyncio.Semaphore(1)
+    places = Places(1)
     monkeypatch.setattr(connection, "_large_answers", places)
     monkeypatch.setattr(connection, "LARGE_ANSWER_SECONDS", 0.05)
     fetcher = Fetcher()
@@ -408,4 +409,4 @@ async def test_a_large_answer_that_stalls_gives_its_place_back(
         with pytest.raises(FetchError):
             await fetcher.fetch(url, limit_bytes=2**20, timeout_seconds=600)
     await fetcher.close()
-    assert not places.locked()
+    assert places.free == 1

@@ -210,6 +210,28 @@ async def test_few_of_a_kind_are_looked_up_at_once_over_all_runs() -> None:
 
 
 @scenario
+async def test_another_namespace_does_not_wait_for_those_that_came_before() -> None:
+    desk, elsewhere = Desk(), run_key("another", "chat")
+    for number in range(3 * AT_ONCE):
+        desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
+    desk.ask(Slow(), key=elsewhere)
+    await passing(1.5)
+    assert (elsewhere, 1.0) in desk.news
+    await desk.lookups.close()
+
+
+@scenario
+async def test_what_waits_holds_no_spec_but_its_bytes() -> None:
+    desk = Desk()
+    about = replace(ABOUT, run=replace(ABOUT.run, spec={"free": [[]] * 1000}, status={"a": 1}))
+    for question in (Slow(), decision.Judging(ended_early=False)):
+        waiting = about.waiting(question)
+        assert (waiting.run.spec, waiting.run.status, len(waiting.spec) < 100) == ({}, {}, True)
+    assert about.waiting(decision.Judging(ended_early=False)).whole().run.spec == about.run.spec
+    await desk.lookups.close()
+
+
+@scenario
 async def test_a_kind_does_not_wait_for_another_and_waiting_is_not_counted() -> None:
     desk = Desk(takes_seconds=SECONDS - 1)
     for number in range(2 * AT_ONCE):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from benchrun.api import Judgement, Truncated
 from benchrun.api.sweep import SweepTable, TabledRun
-from benchrun.effects import JudgeChild, NotJudged
+from benchrun.effects import JudgeChild, NotJudged, TooSlow
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Part, SweepJob
 from unit.judge.comparison.sides import row as table_row, run as status_of
@@ -296,3 +296,55 @@ def test_every_list_of_a_judgement_may_be_cut_at_once() -> None:
     assert (
         Judgement.model_validate_json(Judgement(truncated=cut).model_dump_json()).truncated == cut
     )
+
+
+ECHO = """
+import sys
+for line in sys.stdin.buffer:
+    if line == b"\\n":
+        print("{}", flush=True)
+"""
+
+
+async def test_namespaces_take_turns() -> None:
+    """Twenty jobs of one keep another from the second turn, not from the twenty-first."""
+    child = JudgeChild(command=(sys.executable, "-c", ECHO))
+    order: list[str] = []
+    begin = asyncio.Event()
+
+    async def parts() -> AsyncGenerator[Part, None]:
+        await begin.wait()
+        return
+        yield
+
+    async def one(namespace: str) -> None:
+        mine = job().model_copy(update={"namespace": namespace})
+        await child.judge(mine, parts(), Judgement)
+        order.append(namespace)
+
+    tasks = [asyncio.create_task(one("busy")) for _ in range(20)]
+    await asyncio.sleep(0)
+    tasks.append(asyncio.create_task(one("other")))
+    await asyncio.sleep(0)
+    begin.set()
+    await asyncio.gather(*tasks)
+    await child.close()
+    assert order.index("other") <= 1
+
+
+async def test_a_turn_is_not_held_by_who_cannot_be_read() -> None:
+    child = JudgeChild(command=(sys.executable, "-c", ECHO), reading_seconds=0.1)
+
+    async def stalled() -> AsyncGenerator[Part, None]:
+        await asyncio.Event().wait()
+        yield part(measured(0))
+
+    async def slow() -> None:
+        with pytest.raises(TooSlow):
+            await child.judge(job(), stalled(), Judgement)
+
+    first = asyncio.create_task(slow())
+    await asyncio.sleep(0)
+    assert await child.judge(job(), given(), Judgement) == Judgement()
+    await first
+    await child.close()

@@ -1,8 +1,6 @@
 """Values read out of objects that anybody may have written."""
 
-import json
 from datetime import UTC, datetime
-from typing import Any
 
 import pytest
 from benchrun.observe import untrusted_json as raw
@@ -88,28 +86,3 @@ def test_a_condition_is_found_by_its_type() -> None:
 @pytest.mark.parametrize("controller", ["true", 1, None, False])
 def test_only_a_true_controller_controls(controller: object) -> None:
     assert raw.controller({"ownerReferences": [{"kind": "Job", "controller": controller}]}) == {}
-
-
-def test_what_is_shared_is_equal_and_in_memory_once() -> None:
-    text = json.dumps(
-        {
-            "kind": "server",
-            "args": ["--max-num-seqs=8", {"kind": 1.5}, None, True],
-            "long": "x" * 65,
-        }
-    )
-    one, other = (raw.shared(json.loads(text)) for _ in range(2))
-    assert one == other == json.loads(text)
-    assert one["kind"] is other["kind"]
-    assert one["args"][0] is other["args"][0]
-    assert [id(key) for key in one] == [id(key) for key in other]
-
-
-def test_what_is_nested_too_deep_is_kept_as_it_is() -> None:
-    deep: Any = "end"
-    for _ in range(100_000):
-        deep = [deep]
-    found, levels = raw.shared(deep), 0
-    while isinstance(found, list):
-        found, levels = found[0], levels + 1
-    assert (found, levels) == ("end", 100_000)

@@ -1,7 +1,12 @@
 """What the cluster holds, told in any order: the newest version stands, the dead stay dead, silence
 is noticed."""
 
+import json
+import random
+import tracemalloc
+from collections.abc import Iterable
 from contextlib import suppress
+from typing import Any
 
 import pytest
 from benchrun import names
@@ -15,6 +20,7 @@ from benchrun.effects import (
 )
 from benchrun.observe import (
     Child,
+    Key,
     Sweep,
     child_of,
     is_finished,
@@ -557,3 +563,124 @@ async def test_a_missing_kind_is_reported_and_retried_until_it_is_there(scene: S
     del scene.cluster.broken["apply"]
     await scene.once(apply=(group,))
     assert (LEADER_WORKER_SET, NAMESPACE, GROUP) in scene.cluster.objects
+
+
+# ---- what runs declare, in bounded memory
+# ------------------------------------------------------------------------------------
+
+
+def declaring(name: str, spec: Body, *, namespace: str = "lab", **more: Any) -> Body:
+    """A run with that spec."""
+    body = run_body(name, uid=f"uid-of-{namespace}-{name}", namespace=namespace, **more)
+    return body | {"spec": spec}
+
+
+def memory_of(indexes: Indexes, bodies: Iterable[Body]) -> int:
+    """Bytes that stay when they were heard of."""
+    tracemalloc.start()
+    try:
+        for body in bodies:
+            indexes.heard("BenchmarkRun", body, deleted=False)
+        return tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+
+
+def noise(size: int, seed: int) -> str:
+    """A text that can't be compressed by much."""
+    return random.Random(seed).randbytes(size).hex()
+
+
+MANY_VALUES = json.dumps({"suspend": True, "free": {f"k{n}": [[]] * 600 for n in range(32)}})
+LONG_TEXT = json.dumps({"suspend": True, "free": "a" * 1_400_000})
+
+
+@pytest.mark.parametrize("spec", [MANY_VALUES, LONG_TEXT], ids=["many values", "a long text"])
+def test_twenty_suspended_runs_take_no_more_than_two_did(indexes: Indexes, spec: str) -> None:
+    bodies = (declaring(str(number), json.loads(spec)) for number in range(20))
+    assert memory_of(indexes, bodies) < 2_800_000
+    assert indexes.left_out == {}
+    run = indexes.run(run_key("lab", "7"))
+    assert run is not None
+    assert run.spec == json.loads(spec)
+
+
+def test_whatever_tenants_declare_the_total_holds() -> None:
+    indexes = Indexes(declared_bytes=1_000_000)
+    bodies = (
+        declaring(str(number), {"free": noise(100_000, number)}, namespace=f"tenant-{number % 40}")
+        for number in range(80)
+    )
+    assert memory_of(indexes, bodies) < 1_500_000
+    assert 0 < indexes.declared.used <= 1_000_000
+    assert len(indexes.runs()) == 80
+
+
+def test_a_namespace_below_its_share_loses_nothing_to_one_above() -> None:
+    indexes = Indexes(declared_bytes=1_000_000)
+    indexes.heard("BenchmarkRun", declaring("small", {"free": noise(1_000, 0)}), deleted=False)
+    for number in range(30):
+        body = declaring(str(number), {"free": noise(100_000, number)}, namespace="large")
+        indexes.heard("BenchmarkRun", body, deleted=False)
+    indexes.heard("BenchmarkRun", declaring("late", {"free": noise(1_000, 1)}), deleted=False)
+    assert {key.namespace for key in indexes.left_out} == {"large"}
+
+
+def filled(news: list[Key]) -> Indexes:
+    """Indexes with two runs, and room for one: the second is left out."""
+    indexes = Indexes(declared_bytes=15_000, wake=news.append)
+    for name in ("first", "second"):
+        indexes.heard("BenchmarkRun", declaring(name, {"free": noise(10_000, 1)}), deleted=False)
+    return indexes
+
+
+def test_what_there_is_no_room_for_is_known_by_its_metadata() -> None:
+    indexes = filled([])
+    run = indexes.run(run_key("lab", "second"))
+    assert run is not None
+    assert (run.left_out, run.spec, run.status, run.uid) == (True, {}, {}, "uid-of-lab-second")
+    assert (list(indexes.left_out), indexes.returning()) == ([run_key("lab", "second")], [])
+
+
+def test_it_is_looked_at_again_when_there_is_room() -> None:
+    indexes, second = filled([]), run_key("lab", "second")
+    body = declaring("second", {"free": noise(10_000, 1)})
+    assert indexes.learnt("BenchmarkRun", body) is None, "still no room"
+    indexes.heard("BenchmarkRun", declaring("first", {}, version=101), deleted=True)
+    assert indexes.returning() == [second]
+    assert indexes.learnt("BenchmarkRun", body) == second
+    run = indexes.run(second)
+    assert run is not None
+    assert (run.left_out, run.spec, indexes.left_out) == (False, body["spec"], {})
+
+
+def test_once_more_read_is_owed_by_no_watch(seconds: Seconds) -> None:
+    indexes = Indexes(seconds=seconds, declared_bytes=10)
+    body = declaring("first", {"free": noise(10_000, 1)})
+    indexes.heard("BenchmarkRun", body, deleted=False)
+    indexes.learnt("BenchmarkRun", body)
+    seconds.now = 7
+    assert indexes.silent_seconds() == 0
+
+
+def test_who_loses_its_place_to_another_is_looked_at() -> None:
+    news: list[Key] = []
+    indexes = filled(news)
+    assert news == []
+    other = declaring("small", {"free": noise(5_000, 2)}, namespace="other")
+    indexes.heard("BenchmarkRun", other, deleted=False)
+    assert news == [run_key("lab", "first")]
+
+
+def test_every_change_of_what_was_left_out_is_news() -> None:
+    indexes = filled([])
+    body = declaring("second", {"free": noise(10_000, 1)}, version=101)
+    assert indexes.heard("BenchmarkRun", body, deleted=False) == run_key("lab", "second")
+
+
+def test_of_a_run_that_ended_memory_keeps_what_cancel_and_ttl_need(indexes: Indexes) -> None:
+    spec = {"ttlSecondsAfterFinished": 60, "cancel": True, "server": {"args": ["x"] * 100}}
+    indexes.heard("BenchmarkRun", declaring("chat", spec, status=FINISHED), deleted=False)
+    run = indexes.run(KEY)
+    assert run is not None
+    assert run.spec == {"ttlSecondsAfterFinished": 60, "cancel": True}

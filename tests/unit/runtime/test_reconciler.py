@@ -215,6 +215,21 @@ async def test_the_fifth_failure_in_a_row_lets_go_of_everything_and_says_so() ->
 
 
 @in_fast_time
+async def test_what_is_said_only_of_a_run_that_goes_on_goes_with_it() -> None:
+    going_on = {
+        "live": {"running": 3},
+        "ending": {"reason": "CrashLoop", "message": "m"},
+        "blocked": {"by": "Node", "since": "2026-11-21T11:55:00Z"},
+        "judgeAttempts": 1,
+    }
+    scene = await holding({"phase": "Running", **going_on})
+    await fails(scene, MOST_FAILURES - 1)
+    await scene.reconciler(KEY)
+    status = status_of(scene.cluster)
+    assert (status["phase"], going_on.keys() & status.keys()) == ("Failed", set())
+
+
+@in_fast_time
 async def test_nothing_goes_on_for_it_after_that() -> None:
     scene = await holding()
     scene.cluster.hanging = {"log since"}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Ref
+from benchrun.decide.sweep.sweep_state import TableWanted
 from benchrun.effects import (
     A,
     ClusterError,
@@ -23,11 +24,12 @@ from benchrun.effects import (
 from benchrun.judge_process.judge_job import table_job
 from benchrun.judge_process.messages import END, Job, Part, SweepJob, read_job
 from benchrun.names import API_VERSION, KIND
-from benchrun.observe import Key, run_key, sweep_key, sweep_of_run
+from benchrun.observe import Key, packed, run_key, sweep_key, sweep_of_run
 from benchrun.runtime.indexes import Indexes
+from benchrun.runtime.memory import SweepMemory
 from benchrun.runtime.queue import Later
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS
-from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, SweepReconciler
+from benchrun.runtime.sweep_reconciler import LEFTOVER_SECONDS, TABLES, SweepReconciler
 from benchrun.runtime.telemetry import Telemetry
 from unit.judge.comparison.sides import row
 from unit.runtime.bodies import swept_body
@@ -557,3 +559,41 @@ async def test_the_table_of_a_sweep_that_is_gone_is_not_made(
     scene.reconcile.memories.drop(SWEEP)
     await asyncio.wait({making})
     assert making.cancelled()
+
+
+async def test_a_sweep_that_memory_has_no_room_for_is_read_in_every_pass(scene: Scene) -> None:
+    scene.indexes = scene.reconcile.indexes = Indexes(declared_bytes=10)
+    await scene.once()
+    assert ("get", SWEEP_KIND, NAME) in scene.cluster.log
+    assert list(scene.run_names()) == [FIRST]
+    scene.end(FIRST)
+    await scene.once()
+    assert scene.status["phase"] == "Running"
+
+
+async def test_few_tables_are_made_at_a_time_and_namespaces_take_turns(scene: Scene) -> None:
+    """Each holds its sweep's spec, as long as it waits for the judge."""
+    scene.judge.may_answer.clear()
+    asked: list[str] = []
+    answering = scene.judge.judge
+
+    async def judge(job: Any, parts: Any, answer: Any) -> Any:
+        asked.append(job.namespace)
+        return await answering(job, parts, answer)
+
+    scene.judge.judge = judge  # type: ignore[method-assign]
+    wanted = TableWanted("base", (), ())
+    tables = [
+        asyncio.create_task(
+            scene.reconcile._table(
+                sweep_key(namespace, str(number)), packed(sweep_body()), wanted, SweepMemory("u")
+            )
+        )
+        for number, namespace in enumerate("aaaaaaaab")
+    ]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert sorted(asked) == ["a"] * (TABLES - 1) + ["b"]
+    scene.judge.may_answer.set()
+    await asyncio.gather(*tables)
+    assert sorted(asked) == sorted("aaaaaaaab")

@@ -73,6 +73,16 @@ def test_event_updates_the_index_and_enqueues_the_run(scene: Scene, event_type: 
     assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-4e20caa2-server"]
 
 
+def test_kopf_keeps_no_more_of_a_body_than_its_metadata(scene: Scene) -> None:
+    """It keeps the last body of every object for half a second: of a list all of them."""
+    body = run_body(status={"phase": "Running"})
+    scene.send("BenchmarkRun", None, body)
+    assert body.keys() == {"apiVersion", "kind", "metadata"}
+    run = scene.indexes.run(KEY)
+    assert run is not None
+    assert (run.spec, run.status) == ({"model": {"name": "m"}}, {"phase": "Running"})
+
+
 def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
     scene.send("BenchmarkRun", None, run_body())
     scene.send("BenchmarkRun", "MODIFIED", run_body())

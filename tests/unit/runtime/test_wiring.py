@@ -9,6 +9,7 @@ import pytest
 from aiohttp import ClientSession
 from benchrun import effects
 from benchrun.api import Live
+from benchrun.api.sweep import KIND as SWEEP_KIND
 from benchrun.decide import Decision, Facts
 from benchrun.effects import LEASE_SECONDS, WATCH_SECONDS, Unavailable
 from benchrun.observe import run_key
@@ -198,6 +199,47 @@ async def test_a_namespace_that_cannot_be_read_stops_nobody_else(cluster: Fenced
         assert ("status", "BenchmarkRun", "elsewhere") in cluster.log
         assert operator.remarks() == []
         assert counted(operator, "benchrun_namespace_unreadable", namespace="closed") == 0
+
+
+SERVER = ("Deployment", NAMESPACE, "br-chat-4e20caa2-server")
+
+
+@in_fast_time
+@pytest.mark.parametrize("kind", ["NetworkPolicy", "Service", SWEEP_KIND])
+async def test_a_kind_that_runs_can_do_without_stops_no_run(cluster: Fenced, kind: str) -> None:
+    cluster.fenced.add(kind)
+    async with running() as operator:
+        assert ("status", "BenchmarkRun", "chat") in cluster.log
+        assert len(operator.remarks()) == 1
+
+
+@in_fast_time
+@pytest.mark.parametrize("kind", ["Job", "Pod", "ConfigMap"])
+async def test_a_kind_that_cannot_be_listed_keeps_no_server(cluster: Fenced, kind: str) -> None:
+    """Nothing else is done about the run: what is there of it is not known."""
+    cluster.fenced.add(kind)
+    cluster.add("Deployment", child_body())
+    cluster.objects["BenchmarkRun", NAMESPACE, "chat"]["spec"] = {"cancel": True}
+    async with running():
+        assert SERVER not in cluster.objects
+        assert cluster.writes() == [("delete", "Deployment", SERVER[2])]
+        cluster.fenced.clear()
+        await passing(SETTINGS.resync_seconds)
+        assert ("status", "BenchmarkRun", "chat") in cluster.log
+
+
+@in_fast_time
+async def test_a_server_that_is_needed_stays_where_a_kind_cannot_be_listed(
+    cluster: Fenced,
+) -> None:
+    cluster.fenced.add("Job")
+    cluster.add("Deployment", child_body())
+    async with running():
+        assert SERVER in cluster.objects
+        change = {"spec": {"cancel": True}}
+        cluster.change("BenchmarkRun", cluster.objects["BenchmarkRun", NAMESPACE, "chat"], change)
+        await passing(2 * SETTINGS.resync_seconds)
+        assert SERVER not in cluster.objects
 
 
 @in_fast_time

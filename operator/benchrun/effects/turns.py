@@ -1,0 +1,128 @@
+"""Turns that are fair between namespaces: of whoever waits, however many of one namespace do.
+
+`Lane` is the order, `Places` a number of places that are waited for in it."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+serving: ContextVar[str] = ContextVar("serving", default="")
+"""The namespace that this task works for; empty: for none."""
+
+
+class _InNamespace(Protocol):
+    @property
+    def namespace(self) -> str: ...
+
+
+W = TypeVar("W", bound=_InNamespace)
+
+
+class Lane(Generic[W]):
+    """Who waits, each once. Namespaces take turns; within one, first come, first served."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, dict[W, None]] = {}  # by namespace, in the order of their turns
+
+    def __len__(self) -> int:
+        return sum(map(len, self._waiting.values()))
+
+    def __contains__(self, one: W) -> bool:
+        return one in self._waiting.get(one.namespace, ())
+
+    @property
+    def namespaces(self) -> tuple[str, ...]:
+        """Those that somebody of waits, in the order of their turns."""
+        return tuple(self._waiting)
+
+    def add(self, one: W) -> None:
+        self._waiting.setdefault(one.namespace, {})[one] = None
+
+    def remove(self, one: W) -> None:
+        waiting = self._waiting[one.namespace]
+        del waiting[one]
+        if not waiting:
+            del self._waiting[one.namespace]
+
+    def take(self) -> W | None:
+        """Take out whose turn it is; None: nobody waits."""
+        return self.take_of(next(iter(self._waiting), ""))
+
+    def take_of(self, namespace: str) -> W | None:
+        """Take out the first of a namespace, which had its turn then."""
+        waiting = self._waiting.get(namespace)
+        if waiting is None:
+            return None
+        one = next(iter(waiting))
+        self.remove(one)
+        self.put_last(namespace)
+        return one
+
+    def put_last(self, namespace: str) -> None:
+        """Let all others that wait go before the namespace."""
+        if namespace in self._waiting:
+            self._waiting[namespace] = self._waiting.pop(namespace)
+
+    def clear(self) -> None:
+        self._waiting.clear()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Waiter:
+    namespace: str
+    called: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+
+class Places:
+    """So many places. One that comes free goes to the namespace that has the fewest. The last of
+    several is kept for a namespace that has none, so that nobody waits for others to be done."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: Counter[str] = Counter()
+        self._waiting: Lane[_Waiter] = Lane()
+
+    @property
+    def free(self) -> int:
+        return self._most - self._taken.total()
+
+    @asynccontextmanager
+    async def taken(self, namespace: str) -> AsyncIterator[None]:
+        """Have a place of the namespace's, once it is its turn."""
+        waiter = _Waiter(namespace)
+        self._waiting.add(waiter)
+        self._call_next()
+        try:
+            await waiter.called
+            yield
+        finally:
+            if waiter in self._waiting:
+                self._waiting.remove(waiter)
+            elif not waiter.called.cancelled():
+                self._leave(namespace)
+
+    def _leave(self, namespace: str) -> None:
+        self._taken[namespace] -= 1
+        if not self._taken[namespace]:
+            del self._taken[namespace]
+        self._waiting.put_last(namespace)
+        self._call_next()
+
+    def _call_next(self) -> None:
+        while (namespace := self._whose_turn()) is not None:
+            waiter = self._waiting.take_of(namespace)
+            if waiter is not None and not waiter.called.done():  # done: it has just given up
+                self._taken[namespace] += 1
+                waiter.called.set_result(None)
+
+    def _whose_turn(self) -> str | None:
+        """Which namespace has the next place; None: there is none, or nobody for it."""
+        having = min(self._waiting.namespaces, key=lambda each: self._taken[each], default=None)
+        if having is None or self.free <= 0:
+            return None
+        is_kept = self.free == 1 < self._most and self._taken[having] > 0
+        return None if is_kept else having

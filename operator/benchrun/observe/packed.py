@@ -1,0 +1,25 @@
+"""Specs and statuses as they are held in memory: as bytes, parsed when somebody looks.
+
+As Python objects JSON takes up to 20 times the memory of its text."""
+
+import json
+import zlib
+from typing import Any
+
+from benchrun.observe import untrusted_json as raw
+
+COMPRESSED_FROM_BYTES = 512
+_LEVEL = 1  # most of what the best level saves, in a fifth of its time
+
+
+def packed(value: raw.Object) -> bytes:
+    """Return JSON, compressed where it is long. Equal objects give equal bytes."""
+    text = json.dumps(value, separators=(",", ":"), sort_keys=True).encode()
+    return text if len(text) < COMPRESSED_FROM_BYTES else zlib.compress(text, _LEVEL)
+
+
+def unpacked(data: bytes) -> dict[str, Any]:
+    """Return what `packed` was given."""
+    text = data if data.startswith(b"{") else zlib.decompress(data)
+    found: dict[str, Any] = json.loads(text)
+    return found

@@ -1,0 +1,90 @@
+"""The list that Kopf begins every watch with, in our own words.
+
+Kopf's own takes pages of a fixed number of objects, whatever their size, and ends the process when
+the token of the next page has expired (410), which it does after some minutes. Here a page has as
+many objects as fit into so many bytes, and a list that expired begins anew."""
+
+import json
+from collections.abc import AsyncIterator, Collection
+from typing import Any
+
+from kopf._cogs.clients import api, errors, fetching
+from kopf._cogs.configs.configuration import OperatorSettings
+from kopf._cogs.helpers.typedefs import Logger
+from kopf._cogs.structs.bodies import RawBody
+from kopf._cogs.structs.references import Namespace, Resource
+
+from benchrun.effects import first_bytes
+
+SAFE_PAGE = 3  # whole objects, of any size
+LARGEST_PAGE = 200
+PAGE_BYTES = 512 * 1024  # of a page of more; parsed, it may take 25 times that
+EXPIRED = 410
+Page = tuple[Collection[RawBody], str]
+
+
+def install() -> None:
+    """Let Kopf list by this from now on."""
+    fetching.fetch_objs = fetch_objs
+
+
+async def fetch_objs(
+    *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+) -> AsyncIterator[Page]:
+    """Give every object of a kind, page by page, with the version that a watch goes on from. Raise
+    TimeoutError when the list has expired: Kopf begins anew after that."""
+    try:
+        async for page in _pages(settings, resource, namespace, logger):
+            yield page
+    except errors.APIError as error:
+        if error.status != EXPIRED:
+            raise
+        raise TimeoutError(f"the list of {resource} has expired") from error
+
+
+async def _pages(
+    settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
+) -> AsyncIterator[Page]:
+    params = _selectors(settings, resource)
+    token, size = "", SAFE_PAGE
+    while True:
+        params |= {"limit": str(size)} | ({"continue": token} if token else {})
+        url = resource.get_url(namespace=namespace, params=params)
+        answer = await _page(url, size, settings, logger)
+        if answer is None:
+            size = max(SAFE_PAGE, size // 4)
+            continue
+        items: list[RawBody] = answer.get("items") or []
+        meta = answer.get("metadata") or {}
+        is_full = len(items) >= size
+        token = meta.get("continue") or ""
+        for item in items:
+            item.setdefault("kind", str(answer.get("kind")).removesuffix("List"))
+            item.setdefault("apiVersion", str(answer.get("apiVersion")))
+        yield items, str(meta.get("resourceVersion"))
+        del answer, items  # none is kept while the next page is read
+        if not token:
+            return
+        size = min(LARGEST_PAGE, 2 * size) if is_full else size
+
+
+async def _page(
+    url: str, size: int, settings: OperatorSettings, logger: Logger
+) -> dict[str, Any] | None:
+    """None where so many objects are too many bytes."""
+    if size <= SAFE_PAGE:
+        found: dict[str, Any] = await api.get(url=url, settings=settings, logger=logger)
+        return found
+    response = await api.request("get", url, settings=settings, logger=logger)
+    async with response:
+        data = await first_bytes(response, PAGE_BYTES + 1)
+        if len(data) > PAGE_BYTES:
+            response.close()  # the rest is not read
+            return None
+    parsed: dict[str, Any] = json.loads(data)
+    return parsed
+
+
+def _selectors(settings: OperatorSettings, resource: Resource) -> dict[str, str]:
+    labels = ",".join(sorted(set(settings.watching.label_selectors.collect(resource))))
+    return {"labelSelector": labels} if labels else {}

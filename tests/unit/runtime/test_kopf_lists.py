@@ -1,0 +1,89 @@
+"""The list that a watch begins with: it survives its own expiry, and its pages fit the objects."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiohttp import web
+from benchrun.runtime import kopf_lists, watching
+from kopf._cogs.clients import auth, watching as kopf_watching
+from kopf._cogs.structs import credentials, references
+
+RUNS = references.Resource(
+    "benchrun.dev",
+    "v1alpha1",
+    "benchmarkruns",
+    namespaced=True,
+    verbs=frozenset({"list", "watch"}),
+)
+
+
+class Listed:
+    """An API server with so many objects of so many bytes, that keeps what it was asked for."""
+
+    def __init__(self, count: int, size: int = 10, *, expires: int = 0) -> None:
+        self.count, self.size = count, size
+        self.expires = expires  # so many tokens, the first ones
+        self.limits: list[int] = []
+
+    async def answer(self, request: web.Request) -> web.Response:
+        if "watch" in request.query:
+            return web.json_response({"type": "ERROR", "object": {"code": 410}})
+        first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        self.limits.append(limit)
+        if first and self.expires:
+            self.expires -= 1
+            gone = {"kind": "Status", "code": 410, "reason": "Expired"}
+            return web.json_response(gone, status=410)
+        last = min(first + limit, self.count)
+        items = [self._object(number) for number in range(first, last)]
+        meta = {"resourceVersion": "7", "continue": str(last) if last < self.count else ""}
+        return web.json_response({"kind": "BenchmarkRunList", "metadata": meta, "items": items})
+
+    def _object(self, number: int) -> dict[str, Any]:
+        return {"metadata": {"name": str(number), "uid": str(number)}, "spec": "x" * self.size}
+
+    async def heard(self, lists: int = 1) -> list[str]:
+        """Names of the objects that a watch delivers which is begun so often."""
+        async with self._served() as url:
+            vault = credentials.Vault(
+                {credentials.VaultKey("k"): credentials.ConnectionInfo(server=url)}
+            )
+            auth.vault_var.set(vault)
+            stream = kopf_watching.infinite_watch(
+                settings=watching.kopf_settings(),
+                resource=RUNS,
+                namespace=None,
+                _iterations=lists,
+            )
+            events = [event async for event in stream]
+            await vault.close()
+        return [e["object"]["metadata"]["name"] for e in events if isinstance(e, dict)]
+
+    @asynccontextmanager
+    async def _served(self) -> AsyncIterator[str]:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self.answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        await runner.cleanup()
+
+
+async def test_a_list_whose_token_expires_begins_anew() -> None:
+    server = Listed(5, expires=1)
+    assert await server.heard(lists=2) == ["0", "1", "2", *"01234"]
+
+
+async def test_of_small_objects_a_page_has_many() -> None:
+    server = Listed(1000)
+    assert len(await server.heard()) == 1000
+    assert len(server.limits) < 12
+    assert max(server.limits) == kopf_lists.LARGEST_PAGE
+
+
+async def test_of_large_objects_a_page_has_few() -> None:
+    server = Listed(20, size=kopf_lists.PAGE_BYTES // 2)
+    assert await server.heard() == [str(number) for number in range(20)]
+    assert set(server.limits) == {kopf_lists.SAFE_PAGE, 2 * kopf_lists.SAFE_PAGE}
