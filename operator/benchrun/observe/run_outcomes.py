@@ -4,7 +4,7 @@ Total functions: whatever is missing or of another type is left out; nothing rai
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Literal
 
@@ -151,4 +151,26 @@ def _swept(run: Run) -> SweptRun:
         reason=raw.text(failed.get("reason"), 128) if early else "",
         message=raw.text(failed.get("message"), raw.MAX_MESSAGE_CHARS) if early else "",
         held_seconds=(raw.seconds_between(since, until) or 0.0) if state != "Running" else 0.0,
+    )
+
+
+_SHORT_MESSAGE_CHARS = 256
+
+
+def in_short(run: Run) -> Run:
+    """Return the run with no more of spec and status than its sweep asks for, whatever their size."""
+    conditions = []
+    for type_ in ("Complete", "Failed"):
+        condition = raw.condition(run.status, type_)
+        words = {key: raw.text(condition.get(key), 128) for key in ("status", "reason")}
+        message = raw.text(condition.get("message"), _SHORT_MESSAGE_CHARS)
+        conditions.append({"type": type_, **words, "message": message})
+    times = {
+        name: raw.text(run.status.get(name), _MAX_WORD_CHARS)
+        for name in ("scheduledTime", "serverReleasedTime", "completionTime")
+    }
+    return replace(
+        run,
+        spec={"cancel": run.spec.get("cancel") is True},
+        status={"conditions": conditions, **times},
     )

@@ -29,6 +29,7 @@ from benchrun.decide import RESULT_ROLES, SERVER_KINDS
 from benchrun.effects import EXTENSION_KINDS
 from benchrun.observe import (
     finished_run_of,
+    in_short,
     is_finished,
     packed,
     unpacked,
@@ -274,7 +275,7 @@ class Indexes:
             seen = self._seen[lost]
             assert isinstance(seen.view, views.Declared)
             self.left_out[lost] = len(seen.packed or b"")
-            self._seen[lost] = replace(seen, view=replace(seen.view, left_out=True), packed=None)
+            self._seen[lost] = _in_short(seen)
             if lost != key:
                 self._wake(lost)
 
@@ -356,6 +357,15 @@ def _lean(seen: Seen) -> Seen:
         return seen
     data = packed({"spec": view.spec, "status": view.status})
     return replace(seen, view=replace(view, spec={}, status={}), packed=data)
+
+
+def _in_short(seen: Seen) -> Seen:
+    """What there is no room for: its metadata, and what a sweep asks of its runs."""
+    assert isinstance(seen.view, views.Declared)
+    if not isinstance(seen.view, views.Run) or seen.part_of is None:
+        return replace(seen, view=replace(seen.view, left_out=True), packed=None)
+    short = in_short(_whole(seen.view, seen.packed))
+    return _lean(replace(seen, view=replace(short, left_out=True)))
 
 
 def _whole(declared: D, data: bytes | None) -> D:
