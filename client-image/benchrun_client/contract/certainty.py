@@ -46,8 +46,6 @@ MIN_REPEATS = 3
 """From so many repeats on, their own scatter shows such changes."""
 GROWTH_PARTS = 20
 MIN_GROWTH_REQUESTS = 100
-FAILED = 1000.0
-"""A failed request counts as so many times the longest answer."""
 MAX_REQUESTS = 10_000_000
 """A larger estimate of the requests that would decide is not told."""
 
@@ -331,10 +329,6 @@ class RequestSample(LatencySample):
         longest = max((value for value in self._ascending if math.isfinite(value)), default=1.0)
         return max(longest, 1.0)
 
-    @property
-    def _failed_as(self) -> float:
-        return FAILED * self._longest
-
     def _as_answered(self, value: float) -> float:
         return self._longest if math.isinf(value) else value
 
@@ -360,9 +354,8 @@ class RequestSample(LatencySample):
     @cached_property
     def _alike(self) -> float:
         """How many times the variance of a mean is larger than of independent batches."""
-        finite = self._failed_as
         levels = [
-            [fmean(_logarithm(min(value, finite)) for value in part) for part in parts]
+            [fmean(_logarithm(min(value, self._longest)) for value in part) for part in parts]
             for parts in self._batches
         ]
         return probability.variance_inflation(
@@ -374,15 +367,17 @@ class RequestSample(LatencySample):
         if len(batches) < MIN_BATCHES:
             return None
         value = self.percentile(percent)
-        if math.isinf(value) and self._hits(math.isinf, percent, error).more:
+        failed = self._hits(math.isinf, percent, error)
+        if math.isinf(value) and failed.more:
             return -math.inf, math.inf
-        # Among failed requests: at least as long as the longest answer.
-        finite = self._failed_as if math.isfinite(value) else self._longest
-        logs = [_logarithm(min(_interpolated(part, percent), finite)) for part in batches]
-        width = _half_width(logs, _logarithm(min(value, finite)), error) * math.sqrt(self._alike)
+        # Failed requests are at least as long as the longest answer. Where the percentile may lie
+        # among them, it has no upper end.
+        longest = self._longest
+        logs = [_logarithm(min(_interpolated(part, percent), longest)) for part in batches]
+        width = _half_width(logs, _logarithm(min(value, longest)), error) * math.sqrt(self._alike)
         below = self._clusters_with(partial(gt, value))
         above = self._clusters_with(partial(lt, value))
-        return width * _stretch(below), width * _stretch(above)
+        return width * _stretch(below), width * _stretch(above) if failed.fewer else math.inf
 
     def above(self, percent: float, limit: float, error: float) -> Beyond:
         if self.is_burst:

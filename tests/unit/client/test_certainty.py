@@ -363,6 +363,22 @@ def test_values_of_two_levels_are_not_called_by_the_level_they_happen_to_show(
     assert found[wrong] <= 5
 
 
+@pytest.mark.parametrize(
+    ("failed", "outcome", "has_interval"),
+    [(1, "Met", True), (3, "Met", True), (9, "Inconclusive", False), (40, "Missed", False)],
+)
+def test_a_few_failed_requests_leave_p99_decided(
+    failed: int, outcome: str, has_interval: bool
+) -> None:
+    """Ten of 1,000 may fail; whether ten will is not certain of nine."""
+    values = spread(1000, 8)
+    for number in range(failed):
+        values[number * 1000 // failed] = math.inf
+    sample = in_order(values)
+    assert decided(sample, 99, 5000).outcome == outcome
+    assert (interval(sample, 99) is not None) == has_interval
+
+
 def test_two_levels_far_from_the_percentile_are_decided() -> None:
     values = [100_000 if i % 12 == 0 else 10_000 for i in range(1000)]
     assert decided(in_order(values), 95, 25_000).outcome == "Missed"
