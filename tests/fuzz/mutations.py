@@ -1,6 +1,8 @@
 """JSON with one thing wrong with it, or several: what is drawn hangs on the given generator alone."""
 
+import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -13,6 +15,8 @@ REMOVED = "removed"
 DEEP_LEVELS = 200
 LONG_CHARS = 70_000
 MANY_ENTRIES = 5_000
+MOST_JSON_BYTES = 32 * 1024
+"""What is larger is changed as text."""
 
 
 class Impossible(Exception):
@@ -140,7 +144,7 @@ CHANGES: dict[str, Change] = {
     "thousandfold": _only((int, float), lambda old: old * 1000),
     "as text": _only((int, float), str),
     "with a unit": _only((int, float), "{}s".format),
-    "a fraction": _only(int, lambda old: old + 0.5),
+    "a fraction": _only(int, lambda old: old + 0.5 if abs(old) < 2**53 else 0.5),
     "another unit": _only(str, "{}Gi".format),
     "seconds": _only(str, "{}s".format),
     "no unit": _only(str, _without_unit),
@@ -188,6 +192,17 @@ def leaf_by_leaf(value: Any) -> Iterator[Leaf]:
                 yield Leaf(path, name)
 
 
+_LARGE = ("many", "many fields", "deep", "long text")
+_ANY_CHANGE = [
+    *(change for name, change in CHANGES.items() for _ in range(1 if name in _LARGE else 10)),
+    _constant("half a character: \ud800"),
+    _constant(float("nan")),
+    _constant(float("inf")),
+    _constant(10**400),
+]
+"""In JSON that no API server has checked."""
+
+
 def mutated(value: Any, rng: random.Random) -> Any:
     """The value with something changed at one place of it, drawn."""
     path = rng.choice(list(paths_of(value)))
@@ -197,7 +212,76 @@ def mutated(value: Any, rng: random.Random) -> Any:
         return replaced(value, path, at(value, rng.choice(list(paths_of(value)))))
     for _ in range(20):
         try:
-            return replaced(value, path, rng.choice(list(CHANGES.values()))(at(value, path)))
+            return replaced(value, path, rng.choice(_ANY_CHANGE)(at(value, path)))
         except Impossible:
             continue
     return value
+
+
+# ---- bytes
+
+
+def mutated_bytes(data: bytes, rng: random.Random) -> bytes:
+    """Bytes with something changed. JSON stays JSON, most of the time: of several lines of it one is
+    changed."""
+    for _ in range(rng.choice([1, 1, 1, 2, 4])):
+        data = _json_changed(data, rng) if rng.random() < 0.8 else _text_changed(data, rng)
+    return data
+
+
+def _json_changed(data: bytes, rng: random.Random) -> bytes:
+    lines = data.split(b"\n")
+    place = 0 if rng.random() < 0.5 else rng.randrange(len(lines))
+    if lines[place][:1] not in (b"{", b"[") or len(data) > MOST_JSON_BYTES:
+        return _text_changed(data, rng)
+    try:
+        value = json.loads(lines[place])
+    except (ValueError, RecursionError):
+        return _text_changed(data, rng)
+    lines[place] = json.dumps(mutated(value, rng), separators=(",", ":")).encode()
+    if rng.random() < 0.1:
+        lines[place] = _RAW_NUMBER.sub(rng.choice(_RAW_NUMBERS), lines[place], count=1)
+    return b"\n".join(lines)
+
+
+_RAW_NUMBER = re.compile(rb"(?<=[:\[,])[0-9]+")
+_RAW_NUMBERS = (b"NaN", b"-Infinity", b"1e999", b"9" * 5000, b"-0", b"1E400", b"9" * 400)
+_BITS = (
+    b"\x00",
+    b"\xff",
+    b"\r",
+    b"\n",
+    b"\n\n",
+    b'"',
+    b"\\",
+    b"{",
+    b"[",
+    b"}",
+    b",",
+    b"NaN",
+    b"+Inf",
+    b"1e999",
+    b"-1",
+    b"9" * 400,
+    b"\\ud800",
+    "\u2028\u202e".encode(),
+    b"\x1b[31m",
+    b"\xf0\x9f\x98\x80",
+    b"x" * 10_000,
+    b"[" * 2_000,
+    b" " * 2_000,
+)
+
+
+def _text_changed(data: bytes, rng: random.Random) -> bytes:
+    begin = rng.randrange(len(data) + 1)
+    end = min(len(data), begin + rng.choice([0, 1, 2, 8, 64, 1024]))
+    kept = rng.choice([b"", data[begin:end] * 2, data[begin:end] * 50, rng.choice(_BITS)])
+    if rng.random() < 0.3:
+        end = begin
+    if rng.random() < 0.3:
+        numbers = list(_RAW_NUMBER.finditer(data))
+        if numbers:
+            begin, end = rng.choice(numbers).span()
+            kept = rng.choice(_RAW_NUMBERS)
+    return data[:begin] + kept + data[end:]

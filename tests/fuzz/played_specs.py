@@ -26,11 +26,11 @@ from benchrun.decide import (
     Question,
     decide,
 )
+from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun.judge_process.judge_job import judge_job
 from benchrun.judge_process.messages import Job, Part
 from benchrun.observe import Children, Run, child_of, pod_of, run_of, sweep_of, swept_runs
 from benchrun.plan import cells
-from benchrun.decide.sweep.sweep_state import SweepCollected, SweepFacts
 from benchrun_client.contract import PLAN_FILE, Plan
 from unit.decide.scenes import CONTEXT, instant
 from unit.decide.simulated_cluster import SimulatedClient

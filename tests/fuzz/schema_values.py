@@ -10,12 +10,59 @@ from benchrun.api.crd import Schema
 from fuzz.mutations import Path, paths_of, replaced
 from unit.api.agreement import keeps_its_rules
 
-_TEXTS = (
-    "1 2 4 8 0.5 1.5 2.0 99 50 99.9 100 inf 1000 0 1e3 5m 16Gi 512Mi 1k a b w chat m EUR Auto auto "
-    "vllm/vllm-openai:v0.32.0 org/model /models/m /data/rows https://data.example/rows http://llm "
-    "http://llm.example:8000 rows.jsonl question llm-0 eu-central-1 A VLLM_SERVER_DEV_MODE "
-    "nvidia.com/gpu HF_TOKEN RateNotAchieved ClientSaturated --max-num-seqs=64 --max-model-len=4096 -tp 2 {{x}} main {model}"
-).split()
+_TEXTS = [
+    "1",
+    "2",
+    "4",
+    "8",
+    "0.5",
+    "1.5",
+    "2.0",
+    "99",
+    "50",
+    "99.9",
+    "100",
+    "inf",
+    "1000",
+    "0",
+    "1e3",
+    "5m",
+    "16Gi",
+    "512Mi",
+    "1k",
+    "a",
+    "b",
+    "w",
+    "chat",
+    "m",
+    "EUR",
+    "Auto",
+    "auto",
+    "vllm/vllm-openai:v0.32.0",
+    "org/model",
+    "/models/m",
+    "/data/rows",
+    "https://data.example/rows",
+    "http://llm",
+    "http://llm.example:8000",
+    "rows.jsonl",
+    "question",
+    "llm-0",
+    "eu-central-1",
+    "A",
+    "VLLM_SERVER_DEV_MODE",
+    "nvidia.com/gpu",
+    "HF_TOKEN",
+    "RateNotAchieved",
+    "ClientSaturated",
+    "--max-num-seqs=64",
+    "--max-model-len=4096",
+    "-tp",
+    "2",
+    "{{x}}",
+    "main",
+    "{model}",
+]
 _FRAGMENTS: tuple[Any, ...] = (
     {},
     [],
@@ -85,10 +132,8 @@ class Drawing:
     def _any(self, schema: Schema) -> Any:
         if "enum" in schema:
             return self._rng.choice(schema["enum"])
-        if schema.get("x-kubernetes-int-or-string"):
-            kind = self._rng.choice(["integer", "string"])
-        else:
-            kind = schema.get("type", "fragment")
+        either = ["integer", "string"] if schema.get("x-kubernetes-int-or-string") else None
+        kind = self._rng.choice(either) if either else schema.get("type", "fragment")
         return getattr(self, f"_{kind}")(schema)
 
     def _object(self, schema: Schema) -> dict[str, Any]:
@@ -132,9 +177,7 @@ class Drawing:
         if not found:
             longest = [each * most for each in "a1/"]
             cut = [each[:most] for each in (*_TEXTS, "", *longest)]
-            found += [
-                each for each in cut if len(each) >= fewest and re.search(pattern, each)
-            ]
+            found += [each for each in cut if len(each) >= fewest and re.search(pattern, each)]
             assert found, f"no text for {pattern}"
         return self._rng.choice(found)
 

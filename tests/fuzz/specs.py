@@ -5,14 +5,14 @@ import random
 import resource
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain
 from typing import Any, NamedTuple
 
 from benchrun.api.crd import RUN, SWEEP
-from fuzz.mutations import Leaf, leaf_by_leaf
+from fuzz.mutations import leaf_by_leaf
 from fuzz.played_specs import FATES, Outcome, outcome_of_run, outcome_of_sweep
 from fuzz.schema_values import Drawing
 from unit.api.examples import EXAMPLES, Example
@@ -39,25 +39,19 @@ def drawn(count: int, *, first: int = 0) -> Iterator[Tried]:
         drawing = Drawing(rng)
         kind = SWEEP.kind if rng.random() < SHARE_OF_SWEEPS else RUN.kind
         schema = _schema(kind)
-        if number % 2 == 0:
-            spec = drawing.value(schema)
-        else:
-            spec = drawing.like(rng.choice(_examples(kind)), schema)
+        like = rng.choice(_examples(kind)) if number % 2 else None
+        spec = drawing.value(schema) if like is None else drawing.like(like, schema)
         yield Tried(f"drawn {number}", kind, spec)
 
 
-def changed(count: int, *, seed: int = SEED) -> Iterator[Tried]:
-    """So many of all examples with one leaf changed."""
-    for example, leaf in random.Random(seed).sample(_every_change(), count):
+def changed(count: int, *, of: Sequence[Example] = EXAMPLES, seed: int = SEED) -> Iterator[Tried]:
+    """So many of these examples with one leaf changed, drawn from all that can be."""
+    ours = [each for each in of if each.kind in DEFINITIONS]
+    every = [(each, leaf) for each in ours for leaf in leaf_by_leaf(each.body["spec"])]
+    for example, leaf in random.Random(seed).sample(every, count):
         where = "".join(f"[{each!r}]" for each in leaf.path)
         body = example.body["spec"]
         yield Tried(f"{example.name}{where} {leaf.name}", example.kind, leaf.of(body))
-
-
-@cache
-def _every_change() -> list[tuple[Example, Leaf]]:
-    ours = [each for each in EXAMPLES if each.kind in DEFINITIONS]
-    return [(each, leaf) for each in ours for leaf in leaf_by_leaf(each.body["spec"])]
 
 
 @cache
