@@ -4,7 +4,6 @@ import json
 import random
 import re
 from collections.abc import Callable, Iterator
-from copy import deepcopy
 from typing import Any, NamedTuple
 
 Path = tuple[int | str, ...]
@@ -12,7 +11,7 @@ Change = Callable[[Any], Any]
 """Another value in the place of the one that was there."""
 UNKNOWN = "unknownField"
 REMOVED = "removed"
-DEEP_LEVELS = 200
+DEEP_LEVELS = 300
 LONG_CHARS = 70_000
 MANY_ENTRIES = 5_000
 MOST_JSON_BYTES = 32 * 1024
@@ -42,21 +41,21 @@ def at(value: Any, path: Path) -> Any:
 
 
 def replaced(value: Any, path: Path, new: Any) -> Any:
-    """A copy of the value with something else at the place."""
+    """The value with something else at the place; what is on the way to it is copied."""
     if not path:
-        return deepcopy(new)
-    found = deepcopy(value)
-    at(found, path[:-1])[path[-1]] = deepcopy(new)
+        return new
+    found = value.copy()
+    found[path[0]] = replaced(value[path[0]], path[1:], new)
     return found
 
 
 def removed(value: Any, path: Path) -> Any:
-    """A copy of the value that lacks the place."""
+    """Likewise, without the place."""
     if not path:
         raise Impossible
-    found = deepcopy(value)
-    del at(found, path[:-1])[path[-1]]
-    return found
+    parent = at(value, path[:-1]).copy()
+    del parent[path[-1]]
+    return replaced(value, path[:-1], parent)
 
 
 def _deep() -> Any:
