@@ -131,6 +131,12 @@ test-browser: .venv ## The HTML report in a real browser
 	dev/browser.sh
 	$(PYTEST) tests/browser
 
+FUZZ_SECONDS ?= 600
+.PHONY: fuzz
+fuzz: .venv ## Readers of what others write, under a coverage-guided fuzzer for FUZZ_SECONDS; READERS="pods statuses" are some
+	.venv/bin/uv pip install --quiet --python .venv/bin/python --require-hashes -r requirements/fuzz.txt
+	PYTHONPATH=.:operator:client-image:tests/simulator:tests:benchmarks .venv/bin/python -m fuzz $(FUZZ_SECONDS) $(READERS)
+
 .PHONY: bench-%
 bench-%: .venv
 	.venv/bin/python benchmarks/$(subst -,_,$*).py
@@ -152,6 +158,8 @@ lock: ## Resolve the dependencies anew into requirements/
 	  --extra operator --extra dev pyproject.toml -o requirements/dev.txt
 	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
 	  --extra operator pyproject.toml -o requirements/operator.txt
+	uv pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --python-version 3.11 \
+	  --group fuzz -o requirements/fuzz.txt
 
 .PHONY: .venv
 .venv:

@@ -238,5 +238,13 @@ def longest_context(tokenizer_name: str) -> int | None:
         scaling = config.get("rope_scaling") or config.get("rope_parameters") or {}
         factor = scaling.get("factor") or 1
         return int(length * max(float(factor), 1.0))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+        RecursionError,
+    ):
         return None

@@ -182,7 +182,7 @@ def _turn(turn: Any, *, where: str) -> tuple[str, str]:
     if not isinstance(turn, dict):
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     role, text = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
-    if role not in _NAMES:
+    if not isinstance(role, str) or role not in _NAMES:
         raise invalid(f'{where}: "from" or "role" must be one of {", ".join(_NAMES)}')
     if not isinstance(text, str):
         raise invalid(f'{where}: "value" or "content" must be a text')

@@ -314,14 +314,33 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
 def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
     """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the
     message."""
+    where = name if line is None else f"{name}, line {line}"
     try:
-        return json.loads(content)
+        return _whole(json.loads(content))
     except json.JSONDecodeError as error:
         at = f"line {line or error.lineno}, column {error.colno}"
         raise invalid(f"{name}, {at}: {error.msg}. {should_be}") from error
     except UnicodeDecodeError as error:
         raise not_utf8(error, name=name) from error
-    except RecursionError as error:
+    except UnicodeEncodeError as error:
         raise invalid(
-            f"{name}{'' if line is None else f', line {line}'}: nested too deeply"
+            f"{where}: a text holds half a character, \\u{ord(error.object[error.start]):x}"
         ) from error
+    except RecursionError as error:
+        raise invalid(f"{where}: nested too deeply") from error
+    except ValueError as error:
+        raise invalid(f"{where}: a number has more digits than can be read") from error
+
+
+def _whole(value: Any) -> Any:
+    """The value, if each of its texts can be sent. Raises UnicodeEncodeError: JSON may name halves
+    of characters, which UTF-8 has not."""
+    texts = [value]
+    for each in texts:
+        if isinstance(each, str):
+            each.encode()
+        elif isinstance(each, list):
+            texts += each
+        elif isinstance(each, dict):
+            texts += [*each, *each.values()]
+    return value

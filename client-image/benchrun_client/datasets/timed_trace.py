@@ -5,6 +5,7 @@ Equal blocks become equal words. Unlike vLLM's reader, words are drawn by the st
 prompts are filled up to their length."""
 
 import random
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,7 @@ from benchrun_client.contract import TimedTraceData
 from benchrun_client.datasets.files import field_of, invalid, json_lines, json_type, opened
 from benchrun_client.datasets.random_words import WordWriter
 from benchrun_client.datasets.row_pools import TOO_LONG, Portion, RowFile, Sample
-from benchrun_client.failures import RunFailure
+from benchrun_client.failures import RunFailure, shorten
 
 Block = int | str
 
@@ -133,9 +134,9 @@ def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
     value = field_of(line, field_name, where=where)
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise invalid(f'{where}: "{field_name}" must be a number, is {json_type(value)}')
-    # Also refuses NaN, which is neither.
-    if not 0 <= value < float("inf"):
-        raise invalid(f'{where}: "{field_name}" must be 0 or more, is {value}')
+    # Also refuses NaN, which is neither, and what no float holds.
+    if not 0 <= value <= sys.float_info.max:
+        raise invalid(f'{where}: "{field_name}" must be 0 or more, is {shorten(str(value), 40)}')
     return float(value)
 
 

@@ -120,7 +120,7 @@ class Readiness:
             return str(card["id"]), int(card["max_model_len"])
         except NETWORK_ERRORS as error:
             raise Unreachable("decode", f"/v1/models: {error_text(error)}") from error
-        except (ValueError, LookupError, TypeError) as error:
+        except (ValueError, LookupError, TypeError, OverflowError, RecursionError) as error:
             raise Unreachable(
                 "decode", f"/v1/models names no model: HTTP {answer.status}"
             ) from error

@@ -250,7 +250,40 @@ ObjectName = Annotated[
 ]
 Key = Annotated[str, Field(min_length=1, max_length=253, pattern=r"^[-._a-zA-Z0-9]+$")]
 Text = Annotated[str, Field(min_length=1, max_length=1024)]
-KubernetesValue = Annotated[Any, WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})]
+
+
+class _Shallow:
+    """A value of which nothing lies deeper than `MAX_DEPTH` lists and objects."""
+
+    @staticmethod
+    def check(value: T) -> T:
+        """The value, if it is one. Raises PydanticCustomError if not."""
+        level: list[Any] = [value]
+        for _ in range(MAX_DEPTH):
+            level = [inner for outer in level for inner in _inside(outer)]
+            if not level:
+                return value
+        raise PydanticCustomError(
+            "depth", "must not be nested more than {most} deep", {"most": MAX_DEPTH}
+        )
+
+    def __get_pydantic_core_schema__(
+        self, source: Any, handler: GetCoreSchemaHandler
+    ) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self.check, handler(source))
+
+
+def _inside(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+MAX_DEPTH = 64
+"""Kubernetes' own types are a dozen deep, and pydantic writes at most 255."""
+KubernetesValue = Annotated[
+    Any, _Shallow(), WithJsonSchema({"x-kubernetes-preserve-unknown-fields": True})
+]
 KubernetesObject = Annotated[dict[str, KubernetesValue], Field(max_length=32)]
 """A fragment of Kubernetes' own types, checked by the API server when the child is made.
 

@@ -156,7 +156,7 @@ def json_object(text: str) -> Body:
     """What kubectl wrote; a wrapper in its place may write anything. Raises KubectlError."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise KubectlError(

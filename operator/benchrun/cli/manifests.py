@@ -50,6 +50,8 @@ def objects_in(path: Path) -> list[raw.Object]:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise errors.CommandError(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise errors.CommandError(f"{path}: nested too deeply") from error
     bodies = map(raw.mapping, documents)
     return [
         each
@@ -99,6 +101,8 @@ def _manifests(path: str) -> Iterator[Manifest]:
         raise errors.CommandError(f"{title} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
+    except RecursionError as error:
+        raise errors.CommandError(f"{title} is nested too deeply") from error
     except ValueError as error:  # a value that is not of the type that its tag names
         raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):

@@ -100,7 +100,7 @@ def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
         with path.open("rb") as file:
             text = file.read(max_bytes + 1)
         found = json.loads(text) if len(text) <= max_bytes else None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
         raise CommandError(f"{path}: not a JSON object of at most {max_bytes // 2**20} MiB")
@@ -113,7 +113,7 @@ def _header(path: Path) -> Mapping[str, Any]:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))
             found = json.loads(file.read(length)) if length <= MAX_INDEX_BYTES else None
-    except (OSError, ValueError, struct.error) as error:
+    except (OSError, ValueError, RecursionError, struct.error) as error:
         raise CommandError(f"{path}: {error}") from error
     if not isinstance(found, Mapping):
         raise CommandError(f"{path}: not a safetensors file")

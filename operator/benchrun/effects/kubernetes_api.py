@@ -295,22 +295,20 @@ def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple
     found: set[str] = set()
     for endpoint_slice in slices:
         ports = (
-            p["port"]
-            for p in endpoint_slice.get("ports") or ()
-            if (p.get("name") or "") == port_name
+            port.get("port")
+            for port in raw.mappings(endpoint_slice.get("ports"))
+            if (port.get("name") or "") == port_name
         )
         numbers = [port for port in ports if type(port) is int and 0 < port < 65_536]
-        for endpoint in endpoint_slice.get("endpoints") or ():
-            target = endpoint.get("targetRef") or {}
+        for endpoint in raw.mappings(endpoint_slice.get("endpoints")):
+            target = raw.mapping(endpoint.get("targetRef"))
             is_pod = target.get("kind") == "Pod" and target.get("namespace") == namespace
             # None is "unknown", which the API says to read as ready.
-            if (endpoint.get("conditions") or {}).get("ready") is False or not is_pod:
+            if raw.mapping(endpoint.get("conditions")).get("ready") is False or not is_pod:
                 continue
-            hosts = [
-                host
-                for address in endpoint.get("addresses") or ()
-                if (host := _host(address)) is not None
-            ]
+            listed = endpoint.get("addresses")
+            addresses = listed if isinstance(listed, list) else []
+            hosts = [host for each in addresses if (host := _host(each)) is not None]
             found.update(f"{host}:{number}" for host in hosts for number in numbers)
     return tuple(sorted(found))[:MAX_ENDPOINTS]
 

@@ -4,6 +4,7 @@ the limit."""
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from ipaddress import ip_address
 
 MAX_NAME_CHARS = 253
 MAX_MESSAGE_CHARS = (
@@ -47,12 +48,25 @@ def mappings(value: object) -> Iterator[Object]:
 
 def text(value: object, limit: int = MAX_NAME_CHARS) -> str:
     """The value if it is a string, cut to the limit; else nothing."""
-    return value[:limit] if isinstance(value, str) else ""
+    return _storable(value[:limit]) if isinstance(value, str) else ""
 
 
 def end_of(value: object, limit: int = MAX_MESSAGE_CHARS) -> str:
     """The last characters of a string: that is where programs say why they ended."""
-    return value[-limit:] if isinstance(value, str) else ""
+    return _storable(value[-limit:]) if isinstance(value, str) else ""
+
+
+def _storable(value: str) -> str:
+    """Without halves of characters, which JSON can name and UTF-8 has not."""
+    return value if value.isascii() else value.encode(errors="replace").decode()
+
+
+def address(value: object) -> str | None:
+    """An IP address, None for anything else: it becomes a part of URLs."""
+    try:
+        return str(ip_address(text(value))) if "%" not in text(value) else None
+    except ValueError:
+        return None
 
 
 def number(value: object, default: int = 0) -> int:

@@ -179,7 +179,7 @@ def pod_of(body: raw.Object) -> Pod:
         rank=raw.number(
             labels.get(names.LABEL_WORKER_INDEX) or labels.get(names.LABEL_COMPLETION_INDEX)
         ),
-        ip=raw.text(status.get("podIP")) or None,
+        ip=raw.address(status.get("podIP")),
         phase=raw.text(status.get("phase")),
         ready=raw.condition(status, "Ready").get("status") == "True",
         deleting="deletionTimestamp" in metadata,

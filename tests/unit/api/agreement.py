@@ -26,7 +26,7 @@ def with_defaults(value: Any, schema: Schema) -> Any:
     """What the API server makes of a value: absent fields that have a default are filled in, from
     the outside inwards."""
     if isinstance(value, list):
-        return [with_defaults(entry, schema["items"]) for entry in value]
+        return [with_defaults(entry, schema.get("items", {})) for entry in value]
     if not isinstance(value, dict):
         return value
     if "additionalProperties" in schema:
@@ -71,6 +71,17 @@ def broken_in_cel(spec: Spec, schema: Schema, *, old: Spec | None = None) -> set
     about change, and only them."""
     before = None if old is None else with_defaults(old, schema)
     return set(_broken(with_defaults(spec, schema), schema, "spec", before))
+
+
+def keeps_its_rules(value: Any, schema: Schema) -> bool:
+    """Whether the value keeps the rules of the schema itself; those of its parts are not looked
+    at."""
+    filled = with_defaults(value, schema)
+    return all(
+        _evaluated(rule["rule"], {"self": filled})
+        for rule in schema.get("x-kubernetes-validations", ())
+        if "oldSelf" not in rule["rule"]
+    )
 
 
 def _broken(value: Any, schema: Schema, path: str, old: Spec | None) -> Iterator[Said]:

@@ -1,6 +1,8 @@
 """Conditions: how one is set, found and dated, and reasons that never change their names."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -152,3 +154,16 @@ def test_reasons_are_their_names_in_camel_case_or_stand_here(reasons: type) -> N
 def test_no_reason_has_two_names(reasons: type) -> None:
     values = [getattr(reasons, name) for name in dir(reasons) if name.isupper()]
     assert len(set(values)) == len(values) > 10
+
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.parametrize("reasons", [Reason, SweepReason])
+def test_every_reason_is_named_in_the_docs(reasons: type) -> None:
+    """In those that a person wrote: a finding may have the name of a reason, and the reference
+    lists values."""
+    pages = [*DOCS.glob("*.md")]
+    text = " ".join(page.read_text(encoding="utf-8") for page in pages)
+    values = [value for name, value in vars(reasons).items() if name.isupper()]
+    assert [value for value in values if re.search(rf"\b{value}\b", text) is None] == []

@@ -232,6 +232,11 @@ def test_what_the_hub_says_becomes_a_reason_and_advice(
         pytest.param(None, {}, id="unknown"),
         pytest.param(None, [], id="no-object"),
         pytest.param(None, {"max_position_embeddings": "many"}, id="no-number"),
+        pytest.param(
+            None,
+            {"max_position_embeddings": 8192, "rope_scaling": {"factor": 1e999}},
+            id="without-end",
+        ),
     ],
 )
 def test_the_context_is_read_off_the_config(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from benchrun.api.base import MAX_DEPTH
 from unit.decide.scenes import (
     DEPLOYMENT,
     JOB,
@@ -103,6 +104,27 @@ def test_the_plans_that_are_remembered_keep_no_spec() -> None:
     finally:
         tracemalloc.stop()
     assert grown < 2_000_000
+
+
+def nested(levels: int) -> object:
+    found: object = "end"
+    for level in range(levels):
+        found = [found] if level % 2 else {"a": found}
+    return found
+
+
+@pytest.mark.parametrize("levels", [MAX_DEPTH, 254, 300, 9_000])
+def test_a_free_field_that_is_nested_too_deep_is_refused_at_its_place(levels: int) -> None:
+    """pydantic writes no more than 255 levels; the API server takes 10,000."""
+    pod = {"affinity": {"nodeAffinity": nested(levels)}}
+    decision = Scene().with_spec(server={"image": "v", "pod": pod}).decide()
+    assert standing(decision.status, "Accepted") == {"Accepted": "False (InvalidSpec)"}
+    assert "spec.server.pod.affinity.nodeAffinity: " in (decision.status.message or "")
+
+
+def test_a_free_field_may_be_as_deep_as_any_of_kubernetes_is() -> None:
+    pod = {"affinity": {"nodeAffinity": nested(MAX_DEPTH - 1)}}
+    assert Scene().with_spec(server={"image": "v", "pod": pod}).decide().apply
 
 
 def test_the_number_of_further_problems_is_reported() -> None:

@@ -59,6 +59,28 @@ def test_text(expected: str, value: object) -> None:
     assert raw.text(value, 2) == expected
 
 
+@pytest.mark.parametrize(
+    ("expected", "value"),
+    [
+        pytest.param("10.0.0.7", "10.0.0.7", id="IPv4"),
+        pytest.param("fd00::7", "fd00:0::7", id="IPv6"),
+        pytest.param(None, "fe80::7%eth0", id="with a zone"),
+        pytest.param(None, "10.0.0.7/metrics?", id="a part of a URL"),
+        pytest.param(None, "evil.example", id="a name"),
+        pytest.param(None, "1" * 300, id="endless digits"),
+        pytest.param(None, 167_772_167, id="a number"),
+        pytest.param(None, None, id="nothing"),
+    ],
+)
+def test_address(expected: str | None, value: object) -> None:
+    assert raw.address(value) == expected
+
+
+def test_halves_of_characters_are_not_kept() -> None:
+    assert raw.text("a\ud800b") == raw.end_of("a\ud800b") == "a?b"
+    assert raw.text("Ä\U0001f600") == "Ä\U0001f600"
+
+
 def test_the_end_of_a_text_is_its_last_part() -> None:
     assert raw.end_of("abcdef", 2) == "ef"
     assert raw.end_of(["abcdef"], 2) == ""

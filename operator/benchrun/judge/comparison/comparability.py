@@ -118,14 +118,15 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
     """Why this cell may not be compared; None: it may."""
-    runs = (*baseline, *candidate)
+    runs, workload = (*baseline, *candidate), cell.partition("/")[0]
     for run in runs:
         row = run.row(cell)
         if row is None:
             return f"{run.name} has no such load point in its results"
+        if run.workload(workload) is None:
+            return f"{run.name} has no such workload in its spec"
         if row.verdict not in TRUSTED:
             return f"{row.verdict} in {run.name}"
-    workload = cell.partition("/")[0]
     if (reason := _workload_differs(workload, runs)) is not None:
         return reason
     # Runs with the same spec and seed send the same, unless the files differ that they read: their

@@ -256,6 +256,11 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
             'turn 0: "from" or "role" must be one of', '{"messages": [{"role": "boss"}]}', id="role"
         ),
         pytest.param(
+            'turn 0: "from" or "role" must be one of',
+            '{"messages": [{"role": ["user"]}]}',
+            id="several roles",
+        ),
+        pytest.param(
             'turn 0: "value" or "content" must be a text',
             '{"messages": [{"role": "user"}]}',
             id="no text",

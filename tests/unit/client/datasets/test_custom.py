@@ -84,6 +84,9 @@ def test_prompts_that_came_before_and_those_too_long_are_left_out_and_counted(
         pytest.param("[" * 100_000, id="a bomb of brackets"),
         pytest.param("\n \n", id="empty"),
         pytest.param("\n<!DOCTYPE html><html>login", id="a page that was saved"),
+        pytest.param('{"prompt": "a", "n": ' + "9" * 5000 + "}", id="more digits than are read"),
+        pytest.param('{"prompt": "\\ud800", "output_tokens": 1}', id="half a character"),
+        pytest.param('{"\\ud800": 1, "prompt": "a"}', id="half a character in a name"),
     ],
 )
 def test_a_broken_file_is_rejected_naming_file_line_and_field(

@@ -122,6 +122,7 @@ def test_a_prompt_shorter_than_the_template_is_rejected(tmp_path: Path) -> None:
         pytest.param({"timestamp": -1}, id="before the start"),
         pytest.param({"timestamp": float("inf")}, id="never"),
         pytest.param({"timestamp": float("nan")}, id="not a number"),
+        pytest.param({"timestamp": 10**400}, id="an instant that no float holds"),
         pytest.param({"input_length": 0}, id="no prompt"),
         pytest.param({"output_length": 2.5}, id="half"),
         pytest.param({"hash_ids": [[1]]}, id="nested blocks"),

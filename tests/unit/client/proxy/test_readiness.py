@@ -193,7 +193,17 @@ def name_with(monkeypatch: pytest.MonkeyPatch, name: str, addresses: list[str]) 
 
 
 @pytest.mark.parametrize(
-    "body", ["", "{}", '{"data": []}', '{"data": [{"id": "m"}]}', "[]", "<html>"]
+    "body",
+    [
+        "",
+        "{}",
+        '{"data": []}',
+        '{"data": [{"id": "m"}]}',
+        "[]",
+        "<html>",
+        '{"data": [{"id": "m", "max_model_len": 1e999}]}',
+        "[" * 100_000,
+    ],
 )
 async def test_a_decode_server_without_a_model_is_not_ready(
     body: str, monkeypatch: pytest.MonkeyPatch

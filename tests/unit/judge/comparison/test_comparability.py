@@ -292,6 +292,16 @@ def test_a_mix_is_compared_by_what_its_parts_send(names: str, tokens: int, same:
             run("b", [row("chat/rate=8")]),
             id="missing cell",
         ),
+        pytest.param(
+            "b has no such workload in its spec",
+            run(
+                "b",
+                repeats=5,
+                cv=1,
+                run_spec=spec(workloads=[workload("other", load=rates("4"))]),
+            ),
+            id="row of another spec",
+        ),
     ],
 )
 def test_a_load_point_that_is_not_comparable(reason: str, after: MeasuredRun) -> None:

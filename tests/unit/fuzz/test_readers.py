@@ -1,0 +1,34 @@
+"""Every reader of what others wrote stands what it was given before, and a few changes of it."""
+
+import pytest
+from fuzz.inputs import MOST_SECONDS, drawn, read
+from fuzz.readers import READERS
+from fuzz.seeds import FOUND, seeds
+
+SAMPLE = 12
+"""Changed inputs of each; `tests/long` has more."""
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_what_was_recorded_and_what_once_broke_it_is_read(reader: str) -> None:
+    listed = seeds(reader)
+    found = read(reader, iter(listed))
+    assert found.wrong == {}
+    assert found.tried == len(listed) > 0
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_whatever_is_changed_in_it_the_reader_returns(reader: str) -> None:
+    found = read(reader, drawn(reader, SAMPLE))
+    assert found.wrong == {}
+    assert found.tried == SAMPLE
+    assert found.worst_seconds < MOST_SECONDS
+
+
+def test_every_input_that_was_found_is_of_a_reader() -> None:
+    assert {folder.name for folder in FOUND.iterdir()} <= set(READERS)
+
+
+def test_equal_seeds_draw_equal_inputs() -> None:
+    assert list(drawn("pods", 5)) == list(drawn("pods", 5))
+    assert list(drawn("pods", 5, seed=1)) != list(drawn("pods", 5, seed=2))
