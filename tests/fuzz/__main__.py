@@ -29,7 +29,8 @@ def _stands(reader: str, seconds: int) -> bool:
     command = [sys.executable, "-m", "fuzz", "--one", reader, str(seconds)]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     output = (done.stdout + done.stderr).splitlines()
-    print("\n".join(output[-2:] if done.returncode == 0 else output[-60:]), flush=True)
+    figures = [line.removeprefix("stat::") for line in output if line.startswith("stat::")]
+    print("\n".join(output[-60:] if done.returncode else figures), flush=True)
     return done.returncode == 0
 
 

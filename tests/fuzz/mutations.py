@@ -234,10 +234,10 @@ def _json_changed(data: bytes, rng: random.Random) -> bytes:
     if lines[place][:1] not in (b"{", b"[") or len(data) > MOST_JSON_BYTES:
         return _text_changed(data, rng)
     try:
-        value = json.loads(lines[place])
-    except (ValueError, RecursionError):
+        value = mutated(json.loads(lines[place]), rng)
+        lines[place] = json.dumps(value, separators=(",", ":")).encode()
+    except (ValueError, OverflowError, RecursionError):
         return _text_changed(data, rng)
-    lines[place] = json.dumps(mutated(value, rng), separators=(",", ":")).encode()
     if rng.random() < 0.1:
         lines[place] = _RAW_NUMBER.sub(rng.choice(_RAW_NUMBERS), lines[place], count=1)
     return b"\n".join(lines)

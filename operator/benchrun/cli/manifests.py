@@ -62,8 +62,20 @@ def objects_in(path: Path) -> list[raw.Object]:
 
 # CSafeLoader, where libyaml was there when PyYAML was built, is ten times as fast, and a run's
 # records are a megabyte.
-LOADER: Any = type("KubernetesLoader", (getattr(yaml, "CSafeLoader", yaml.SafeLoader),), {})
-"""Reads as Kubernetes does: what looks like a date is a string."""
+_YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def _with_string_keys(loader: Any, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+    loader.flatten_mapping(node)
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode):
+            key.tag = "tag:yaml.org,2002:str"
+    found: dict[Any, Any] = _YAML.construct_mapping(loader, node, deep=deep)
+    return found
+
+
+LOADER: Any = type("KubernetesLoader", (_YAML,), {"construct_mapping": _with_string_keys})
+"""Reads as Kubernetes does: what looks like a date is a string, and every key is one."""
 LOADER.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in LOADER.yaml_implicit_resolvers.items()

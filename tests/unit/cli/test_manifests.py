@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 from benchrun.cli.errors import CommandError
-from benchrun.cli.manifests import MAX_BYTES, manifests_in
+from benchrun.cli.manifests import MAX_BYTES, manifests_in, objects_in
 from unit.golden_messages import golden
 
 RUN = """\
@@ -112,3 +112,15 @@ def test_a_folder_is_no_file(tmp_path: Path) -> None:
     with pytest.raises(CommandError) as raised:
         manifests_in([str(tmp_path)])
     golden(str(raised.value))
+
+
+def test_keys_are_read_as_texts_whatever_they_look_like(tmp_path: Path) -> None:
+    text = "base: &base {8: x}\nmerged: {<<: *base, true: y}\n2026-01-01: z\n1.5: {null: 1}\n"
+    (body,) = objects_in(Path(file(tmp_path, text)))
+    assert body["merged"] == {"8": "x", "true": "y"}
+    assert (body["2026-01-01"], body["1.5"]) == ("z", {"null": 1})
+
+
+def test_json_that_is_nested_too_deep_is_refused_in_words(tmp_path: Path) -> None:
+    with pytest.raises(CommandError):
+        manifests_in([file(tmp_path, '{"a": ' + "[" * 5000 + "]" * 5000 + "}")])

@@ -1,7 +1,10 @@
 """Every reader of what others wrote stands what it was given before, and a few changes of it."""
 
+import random
+
 import pytest
 from fuzz.inputs import MOST_SECONDS, drawn, read
+from fuzz.mutations import mutated_bytes
 from fuzz.readers import READERS
 from fuzz.seeds import FOUND, seeds
 
@@ -32,3 +35,18 @@ def test_every_input_that_was_found_is_of_a_reader() -> None:
 def test_equal_seeds_draw_equal_inputs() -> None:
     assert list(drawn("pods", 5)) == list(drawn("pods", 5))
     assert list(drawn("pods", 5, seed=1)) != list(drawn("pods", 5, seed=2))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(b"[" * 900 + b"]" * 900, id="nested"),
+        pytest.param(b'{"n":' + b"9" * 4200 + b"}", id="more digits than are written"),
+        pytest.param(b'{"n":1e999,"m":NaN}', id="no number"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"\xff\n{", id="no text"),
+    ],
+)
+def test_whatever_an_input_is_it_can_be_changed(data: bytes) -> None:
+    for seed in range(300):
+        assert isinstance(mutated_bytes(data, random.Random(seed)), bytes)
