@@ -12,14 +12,14 @@ from benchrun.api.sweep import KIND as SWEEP_KIND
 from runs_kit.cluster import Cluster, Json
 
 from chaos_kit import manifests
-from chaos_kit.chronicle import KINDS, Chronicle, polled
+from chaos_kit.chronicle import KINDS, Chronicle, ending, polled
 from chaos_kit.faults import VARIANTS, Fault
 from chaos_kit.kubelets import Kubelets
 from chaos_kit.operators import Operators
 from chaos_kit.proxy import Spoiling
 from chaos_kit.rights import without
 
-KILLED_WITHIN_SECONDS, GONE_WITHIN_SECONDS = 15.0, 40.0
+KILLED_WITHIN_SECONDS, GONE_WITHIN_SECONDS, OBEY_SECONDS = 15.0, 40.0, 120.0
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles/benchrun"
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
 _COUNTED = {
@@ -238,12 +238,17 @@ class Inflicting:
     async def _expected_of_kubelet(self, fault: Fault, namespace: str) -> bool:
         """They have their orders; whether there was a pod to obey them for."""
         role = fault.how if fault.how in ("client", "server") else "client"
-        pods = self._kubelets.pods.values
 
         def obeyed() -> bool:
-            return any((p.namespace, p.run, p.role) == (namespace, fault.run, role) for p in pods())
+            return self._kubelets.has_had(namespace, fault.run, role)
 
-        return await polled(obeyed, seconds=30.0)
+        await polled(lambda: obeyed() or self._is_over(namespace, fault.run), seconds=OBEY_SECONDS)
+        return obeyed()
+
+    def _is_over(self, namespace: str, run: str) -> bool:
+        body = self._chronicle.object(namespace, names.KIND, run)
+        was_there = run in self._chronicle.runs[namespace]
+        return was_there if body is None else ending(body)[0] is not None
 
     # ---- wishes of a user
 

@@ -94,6 +94,14 @@ class Kubelets:
         elif pod is not None and (event == "DELETED" or "deletionTimestamp" in meta):
             self.end(pod)
 
+    def forget(self) -> None:
+        """Everything of the round before, all of which is gone."""
+        for pod in self.pods.values():
+            self.end(pod)
+        self.pods.clear()
+        self.orders.clear()
+        self.measured.clear()
+
     def end(self, pod: PlayedPod) -> None:
         """Its processes end, with nobody being told."""
         pod.is_ready = False
@@ -106,6 +114,11 @@ class Kubelets:
             p for p in self.pods.values() if (p.namespace, p.run, p.role) == (namespace, run, role)
         )
         return next((p for p in reversed(list(found)) if p.is_ready), None)
+
+    def has_had(self, namespace: str, run: str, role: str) -> bool:
+        """Whether there ever was such a pod."""
+        wanted = (namespace, run, role)
+        return any((pod.namespace, pod.run, pod.role) == wanted for pod in self.pods.values())
 
     async def write(self, pod: PlayedPod, status: Json) -> bool:
         """Whether the status of a pod could be written: it may be gone."""

@@ -93,7 +93,7 @@ class Arena:
         known yet."""
         began = time.monotonic()
         self._operators.ended.clear()
-        self._kubelets.orders.clear()
+        self._kubelets.forget()
         self._chronicle.runs.clear()
         inflicting = Inflicting(
             self._api, self._chronicle, self._kubelets, self._operators, self.namespaces
@@ -139,7 +139,7 @@ class Arena:
             name = f"{name}-v1-r1"  # a sweep is as far as its first run
         uid = chronicle.uid(namespace, name)
         if uid is None:
-            return False
+            return name in chronicle.runs[namespace]  # it was there
         body = chronicle.object(namespace, names.KIND, name)
         if body is not None and ending(body)[0] is not None:
             return True
