@@ -94,6 +94,11 @@ class FaultyProxy:
         if self._server is not None:
             self._server.close()
 
+    async def closed(self) -> None:
+        """Until no connection is left."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
     def heal(self) -> None:
         """Spoil nothing."""
         for spoiling in self.spoilings:

@@ -2,6 +2,7 @@
 a failing sequence is made shorter."""
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Iterable
 from dataclasses import replace
@@ -224,12 +225,11 @@ class Upstream:
         self.asked: list[str] = []
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 self.asked.append(head.decode().split("\r\n")[0])
                 writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}")
-        except asyncio.IncompleteReadError:
-            writer.close()
+        await _closed(writer)
 
 
 async def _answer(proxy: FaultyProxy, request: str) -> str:
@@ -238,8 +238,14 @@ async def _answer(proxy: FaultyProxy, request: str) -> str:
     reader, writer = await asyncio.open_connection(host, int(port))
     writer.write(f"{request} HTTP/1.1\r\n\r\n".encode())
     data = await reader.read(4096)
-    writer.close()
+    await _closed(writer)
     return data.decode()
+
+
+async def _closed(writer: asyncio.StreamWriter) -> None:
+    writer.close()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def test_a_proxy_spoils_loses_and_strikes() -> None:
@@ -272,3 +278,4 @@ async def test_a_proxy_spoils_loses_and_strikes() -> None:
     finally:
         proxy.stop()
         server.close()
+        await asyncio.gather(proxy.closed(), server.wait_closed())
