@@ -10,6 +10,7 @@ went wrong."""
 
 import argparse
 import asyncio
+import signal
 import sys
 import tempfile
 import time
@@ -47,6 +48,7 @@ class Wishes:
 def main() -> int:
     """Play, print, and compare with the limits."""
     wishes = _wishes()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
     try:
         figures = asyncio.run(_play(wishes))
     except (NotAsExpected, RuntimeError, OSError) as error:

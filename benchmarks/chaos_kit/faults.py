@@ -132,7 +132,7 @@ _SWEEP: dict[str, tuple[int, Choice]] = {
     "sweep": (5, _of("suspend", "cancel", "delete", "anew", least=2, most=8)),
 }
 OF_ALL, AIMED = frozenset(_OPERATOR), frozenset(_RUN) | frozenset(_SWEEP)
-_FROM_THE_START = ("no-node", "never-a-node", "pod-clock")
+FROM_THE_START = ("no-node", "never-a-node", "pod-clock")
 """What the run's kubelet must know before it has a pod."""
 
 
@@ -157,8 +157,8 @@ def _one(draw: Draw, number: int, round_number: int, bystander: str) -> Fault:
         how=how,
         tenant=tenant,
         run=sweep_name(round_number) if kind in _SWEEP else name,
-        moment="applied" if kind in _FROM_THE_START else moment,
-        delay_seconds=0.0 if kind in _FROM_THE_START else round(draw.uniform(0, 1.5), 1),
+        moment="applied" if kind in FROM_THE_START else moment,
+        delay_seconds=0.0 if kind in FROM_THE_START else round(draw.uniform(0, 1.5), 1),
         seconds=seconds,
         seed=draw.randrange(2**31),
     )

@@ -13,7 +13,7 @@ from runs_kit.cluster import Cluster, Json
 
 from chaos_kit import manifests
 from chaos_kit.chronicle import KINDS, Chronicle, ending, polled
-from chaos_kit.faults import VARIANTS, Fault
+from chaos_kit.faults import FROM_THE_START, VARIANTS, Fault
 from chaos_kit.kubelets import Kubelets
 from chaos_kit.operators import Operators
 from chaos_kit.proxy import Spoiling
@@ -237,13 +237,18 @@ class Inflicting:
 
     async def _expected_of_kubelet(self, fault: Fault, namespace: str) -> bool:
         """They have their orders; whether there was a pod to obey them for."""
+        await polled(
+            lambda: self.was_obeyed(fault) or self._is_over(namespace, fault.run),
+            seconds=OBEY_SECONDS,
+        )
+        return self.was_obeyed(fault)
+
+    def was_obeyed(self, fault: Fault) -> bool:
+        """Whether the kubelets had such an order, and a pod for it."""
         role = fault.how if fault.how in ("client", "server") else "client"
-
-        def obeyed() -> bool:
-            return self._kubelets.has_had(namespace, fault.run, role)
-
-        await polled(lambda: obeyed() or self._is_over(namespace, fault.run), seconds=OBEY_SECONDS)
-        return obeyed()
+        is_order = fault.kind in FROM_THE_START
+        namespace = self._namespaces[fault.tenant]
+        return is_order and self._kubelets.has_had(namespace, fault.run, role)
 
     def _is_over(self, namespace: str, run: str) -> bool:
         body = self._chronicle.object(namespace, names.KIND, run)
