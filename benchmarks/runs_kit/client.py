@@ -37,11 +37,14 @@ TTFT_US, GAP_US, JITTER_US = 90_000, 11_000, 1_500
 class PlayedClient:
     """One run's client."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, *, clock_ahead_seconds: float = 0.0) -> None:
         self._address = address
+        self._ahead_us = int(clock_ahead_seconds * 1e6)
         self._ledger = RunState()
         self._listener = RecordServer(self._ledger)
         self._last_record: Sealed | None = None
+        self.digests: list[str] = []
+        """Of what it has measured, in order."""
 
     async def start(self, plan: Plan) -> None:
         """Read the plan, answer on port 8090, and be ready."""
@@ -55,31 +58,34 @@ class PlayedClient:
         """Answer no more."""
         await self._listener.stop()
 
-    async def measure(self, server: Server, *, ends: list[float]) -> None:
+    async def measure(
+        self, server: Server, *, ends: list[float], server_address: str | None = None
+    ) -> None:
         """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and
-        held back."""
-        self._ledger.note("healthy_unix_us", _now_us())
+        held back. The server is at the client's own address, unless another is given."""
+        self._ledger.note("healthy_unix_us", self._now_us())
         self._ledger.enter("WarmingUp")
         self._ledger.note("warmup_us", 100_000)
         before, made = server.counters(), None
         for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
             self._ledger.enter("Measuring", stage=stage.id)
             if made is None:
-                self._ledger.note("first_request_unix_us", _now_us())
+                self._ledger.note("first_request_unix_us", self._now_us())
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
-            began, seconds, data = _now_us(), max(0.0, end - time.monotonic()), _random(stage)
-            until = began / 1e6 + seconds
+            began, seconds, data = self._now_us(), max(0.0, end - time.monotonic()), _random(stage)
+            now = time.time()
+            until = now + seconds
             server.begin(
-                Work(
-                    stage.requests, data.input.mean, data.output.mean, began=began / 1e6, ends=until
-                )
+                Work(stage.requests, data.input.mean, data.output.mean, began=now, ends=until)
             )
             await asyncio.sleep(max(0.0, end - time.monotonic()))
             after = server.counters()
-            edge = ServerEdge(address=f"{self._address}:8000", before=before, after=after)
+            at = server_address or self._address
+            edge = ServerEdge(address=f"{at}:8000", before=before, after=after)
             made = seal(self._record(sequence, edge, began_us=began))
+            self.digests.append(made[0].digest)
             before = after
         self._last_record = made
 
@@ -98,6 +104,10 @@ class PlayedClient:
             return False
         return True
 
+    def _now_us(self) -> int:
+        """By its node's clock."""
+        return int(time.time() * 1e6) + self._ahead_us
+
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
         stage = self._plan.stages[sequence]
         requests, gaps = _latencies(stage.requests, _random(stage).output.mean)
@@ -108,7 +118,7 @@ class PlayedClient:
             gaps,
             edge,
             began_us=began_us,
-            ended_us=max(_now_us(), began_us + 1),
+            ended_us=max(self._now_us(), began_us + 1),
             client=ClientFigures(cpu_seconds=1.0, wall_seconds=2.0),
             run_uid=self._plan.run_uid,
             plan_digest=self._digest,
@@ -138,7 +148,3 @@ def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCo
         tokens=(1024, output_tokens),
     )
     return requests_columns, gap_counts(chain.from_iterable(gaps))
-
-
-def _now_us() -> int:
-    return int(time.time() * 1e6)

@@ -5,7 +5,7 @@ import asyncio
 import json
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Self
 
@@ -14,6 +14,8 @@ from benchrun.effects import configuration
 from benchrun.names import LABEL_ROLE, LABEL_RUN
 
 Json = dict[str, Any]
+
+Notify = Callable[[str, str, Json], None]
 
 WATCH_SECONDS = 4 * 3600
 TOO_MANY_REQUESTS = 429
@@ -100,19 +102,29 @@ class Cluster:
 class Picture:
     """What a namespace holds, and when each object was first seen."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        *,
+        paths: Mapping[str, str] = PATHS,
+        notify: Notify | None = None,
+    ) -> None:
+        """`notify` hears kind, event and body of every change."""
         self._cluster = cluster
         self._namespace = namespace
+        self._paths = paths
+        self._notify = notify
         self._changed = asyncio.Event()
         self._watches: list[asyncio.Task[None]] = []
-        self.objects: dict[str, dict[str, Json]] = {kind: {} for kind in PATHS}
+        self.objects: dict[str, dict[str, Json]] = {kind: {} for kind in paths}
         """By kind and name."""
         self.first_seen: dict[tuple[str, str], float] = {}
         """`time.monotonic()` by kind and name."""
 
     def start(self) -> None:
         """Begin to watch."""
-        for kind, path in PATHS.items():
+        for kind, path in self._paths.items():
             watch = self._cluster.watch(path.format(self._namespace), partial(self._heard, kind))
             task = asyncio.create_task(watch, name=f"watch {kind}")
             task.add_done_callback(lambda _: self._wake())
@@ -122,6 +134,12 @@ class Picture:
         """Watch no more."""
         for watch in self._watches:
             watch.cancel()
+
+    def check(self) -> None:
+        """Raise whatever broke a watch."""
+        for watch in self._watches:
+            if watch.done():
+                watch.result()
 
     def pod(self, run: str, role: str) -> Json | None:
         """The run's pod of a role."""
@@ -137,9 +155,7 @@ class Picture:
             async with asyncio.timeout(seconds):
                 while not holds():
                     changed = self._changed
-                    for watch in self._watches:
-                        if watch.done():
-                            watch.result()
+                    self.check()
                     await changed.wait()
         except TimeoutError as error:
             raise TimeoutError(f"not within {seconds:.0f} s: {what}") from error
@@ -152,6 +168,8 @@ class Picture:
             body.pop("binaryData", None)  # records: only that they exist matters here
             self.objects[kind][name] = body
             self.first_seen.setdefault((kind, name), time.monotonic())
+        if self._notify is not None:
+            self._notify(kind, event, body)
         self._wake()
 
     def _wake(self) -> None:

@@ -4,8 +4,10 @@ gives it."""
 import asyncio
 import json
 import os
+import signal
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,11 @@ AS_IN_THE_IMAGE = """
 import runpy, sys
 sys.modules["kubernetes_validate"] = None  # a tool of the tests, which kubernetes loads, with jsonschema, where it is there
 runpy.run_module("benchrun.runtime", run_name="__main__")
+"""
+CLOCK_AHEAD = """
+import time
+wall = time.time
+time.time = lambda: wall() + {seconds}
 """
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -44,9 +51,22 @@ class OperatorProcess:
     """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the
     API server through the proxy."""
 
-    def __init__(self, cluster: Cluster, namespace: str, *, api_url: str, directory: Path) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        *,
+        api_url: str,
+        directory: Path,
+        watched: tuple[str, ...] = (),
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`watched`: the namespaces that it works in, its own without any. `settings`: variables
+        that it has beside the usual ones."""
         self._cluster = cluster
         self._namespace = namespace
+        self._watched = watched or (namespace,)
+        self._settings = settings or {}
         self._api_url = api_url
         self._directory = directory
         self._process: asyncio.subprocess.Process | None = None
@@ -55,7 +75,16 @@ class OperatorProcess:
     async def start(self) -> None:
         """Until it says that it is ready. Raises RuntimeError with its last words when it does
         not."""
-        await _grant(self._namespace)
+        await self.grant()
+        await self.launch()
+        await self.until_ready()
+
+    async def grant(self) -> None:
+        """Give it the chart's rights, and no others."""
+        await _grant(self._namespace, self._watched)
+
+    async def launch(self, *, clock_ahead_seconds: float = 0.0) -> None:
+        """Begin its process, on a node whose clock is so far ahead; it may not be ready yet."""
         port = _free_port()
         kubeconfig = self._directory / "operator.kubeconfig"
         kubeconfig.touch(mode=0o600)
@@ -66,19 +95,34 @@ class OperatorProcess:
             "PYTHONPATH": f"{ROOT / 'operator'}:{ROOT / 'client-image'}",
             "KUBECONFIG": str(kubeconfig),
             "BENCHRUN_CLIENT_IMAGE": "docker.io/benchrun/client:scale",
-            "BENCHRUN_NAMESPACES": self._namespace,
+            "BENCHRUN_NAMESPACES": ",".join(self._watched),
             "BENCHRUN_NAMESPACE": self._namespace,
             "BENCHRUN_NETWORK_POLICIES": "true",
             "BENCHRUN_LISTEN": f"127.0.0.1:{port}",
             "BENCHRUN_LOG_FORMAT": "plain",
+            **self._settings,
         }
         with self.log.open("ab") as log:
-            command = (sys.executable, "-c", AS_IN_THE_IMAGE)
+            clock = CLOCK_AHEAD.format(seconds=clock_ahead_seconds) if clock_ahead_seconds else ""
+            command = (sys.executable, "-c", clock + AS_IN_THE_IMAGE)
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=environment, stdout=log, stderr=log
             )
         self._url = f"http://127.0.0.1:{port}"
+
+    async def until_ready(self) -> None:
+        """Until it says so. Raises RuntimeError with its last words when it does not."""
         await self._until_ready(f"{self._url}/readyz")
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is no process."""
+        return self._process is None or self._process.returncode is not None
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal, at once."""
+        if self._process is not None and self._process.returncode is None:
+            self._process.send_signal(number)
 
     async def stop(self) -> None:
         """Ask it to end, then make it."""
@@ -188,8 +232,8 @@ async def refuse_rivals(cluster: Cluster) -> None:
             )
 
 
-async def _grant(namespace: str) -> None:
-    """ServiceAccount, Role and binding, as the chart renders them."""
+async def _grant(namespace: str, watched: tuple[str, ...]) -> None:
+    """ServiceAccount, Roles and bindings, as the chart renders them."""
     chart = [
         "helm",
         "template",
@@ -199,6 +243,7 @@ async def _grant(namespace: str) -> None:
     ]
     chart += [
         "--set=rbac.scope=namespace",
+        f"--set=watchNamespaces={{{','.join(watched)}}}",
         "--set=rbac.aggregateRoles=false",
         f"--set=fullnameOverride={NAME}",
     ]
@@ -209,9 +254,7 @@ async def _grant(namespace: str) -> None:
     chart += [
         f"--show-only=templates/{name}.yaml" for name in ("role", "own-role", "serviceaccount")
     ]
-    await command(
-        "kubectl", "apply", f"--namespace={namespace}", "--filename=-", stdin=await command(*chart)
-    )
+    await command("kubectl", "apply", "--filename=-", stdin=await command(*chart))
 
 
 async def command(*arguments: str, stdin: str = "") -> str:

@@ -90,7 +90,7 @@ class CountingProxy:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     head = await reader.readuntil(b"\r\n\r\n")
-                    body = await reader.readexactly(_body_bytes(head))
+                    body = await reader.readexactly(body_bytes(head))
                     self.requests.append(self._request(head, body))
                     onward.write(head + body)
                     await onward.drain()
@@ -125,7 +125,8 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
     writer.close()
 
 
-def _body_bytes(head: bytes) -> int:
+def body_bytes(head: bytes) -> int:
+    """How long the body is that follows these headers of a request."""
     headers = head.decode("latin-1").lower()
     if "\r\ntransfer-encoding:" in headers:
         raise NotImplementedError("a request whose body has no stated length")

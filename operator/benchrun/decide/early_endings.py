@@ -236,7 +236,9 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     # other's name.
     began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
     within = [
-        pod for pod in pods if _is_after(pod.started_at, began) or _is_after(pod.created_at, ready)
+        pod
+        for pod in pods
+        if (pod.restarts and _is_after(pod.started_at, began)) or _is_after(pod.created_at, ready)
     ]
     if not pods or not (restarted or replaced or within):
         return None

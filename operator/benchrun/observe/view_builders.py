@@ -6,6 +6,7 @@ nothing raises."""
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 from benchrun_client.engines import ENGINE
@@ -153,6 +154,11 @@ def pod_of(body: raw.Object) -> Pod:
         (each for each in waits if each.get("reason") not in (None, "PodInitializing")), waits[-1]
     )
     scheduled = raw.condition(status, "PodScheduled")
+    scheduled_at = (
+        raw.instant(scheduled.get("lastTransitionTime"))
+        if scheduled.get("status") == "True"
+        else None
+    )
     no_node = scheduled.get("status"), scheduled.get("reason")
     gates = (raw.text(gate.get("name")) for gate in raw.mappings(spec.get("schedulingGates")))
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
@@ -184,11 +190,13 @@ def pod_of(body: raw.Object) -> Pod:
         ready=raw.condition(status, "Ready").get("status") == "True",
         deleting="deletionTimestamp" in metadata,
         node=raw.text(spec.get("nodeName")) or None,
-        scheduled_at=raw.instant(scheduled.get("lastTransitionTime"))
-        if scheduled.get("status") == "True"
-        else None,
+        scheduled_at=scheduled_at,
         created_at=raw.instant(metadata.get("creationTimestamp")),
-        started_at=raw.instant(started.get("startedAt")),
+        started_at=_by_the_scheduler(
+            raw.instant(started.get("startedAt")),
+            raw.instant(status.get("startTime")),
+            scheduled_at,
+        ),
         restarts=raw.number(reported.get("restartCount")),
         image=raw.text(container.get("image"), MAX_IMAGE_CHARS) or None,
         image_digest=raw.text(reported.get("imageID"), MAX_IMAGE_CHARS).removeprefix(
@@ -211,6 +219,19 @@ def pod_of(body: raw.Object) -> Pod:
         pod_reason=raw.text(ending.get("reason")) or None,
         pod_message=raw.text(ending.get("message"), raw.MAX_MESSAGE_CHARS) or None,
     )
+
+
+def _by_the_scheduler(
+    at: datetime | None, taken_at: datetime | None, scheduled_at: datetime | None
+) -> datetime | None:
+    """When something happened, by the clock that says when the pod was scheduled. The kubelet's own
+    may show any time; what passed since it took the pod is true nevertheless."""
+    if at is None or taken_at is None or scheduled_at is None or at < taken_at:
+        return at
+    try:
+        return scheduled_at + (at - taken_at)
+    except OverflowError:
+        return at
 
 
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:

@@ -66,7 +66,9 @@ class Pod:
     # answers.
     rank: int = 0
     created_at: datetime | None = None
-    started_at: datetime | None = None  # When the main container last started.
+    started_at: datetime | None = (
+        None  # When the main container last started, by the scheduler's clock.
+    )
     restarts: int = 0
     image: str | None = None
     image_digest: str | None = None

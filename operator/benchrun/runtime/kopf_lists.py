@@ -1,14 +1,18 @@
-"""The list that Kopf begins every watch with, in our own words.
+"""The list that Kopf begins every watch with, in our own words, and the ends of watches.
 
 Kopf's own takes pages of a fixed number of objects, whatever their size, and ends the process when
 the token of the next page has expired (410), which it does after some minutes. Here a page has as
-many objects as fit into so many bytes, and a list that expired begins anew."""
+many objects as fit into so many bytes, and a list that expired begins anew. So does a watch that
+the API server refuses or breaks off with an error of any kind: Kopf ends the process for most of
+them."""
 
+import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Collection
 from typing import Any
 
-from kopf._cogs.clients import api, errors, fetching
+from kopf._cogs.clients import api, errors, fetching, watching
 from kopf._cogs.configs.configuration import OperatorSettings
 from kopf._cogs.helpers.typedefs import Logger
 from kopf._cogs.structs.bodies import RawBody
@@ -20,26 +24,53 @@ SAFE_PAGE = 3  # whole objects, of any size
 LARGEST_PAGE = 200
 PAGE_BYTES = 512 * 1024  # of a page of more; parsed, it may take 25 times that
 EXPIRED = 410
+PAUSE_SECONDS = 1.0  # after a watch that ended so, before everything is listed once more
+_watch_objs = watching.watch_objs
+logger = logging.getLogger(__name__)
+_ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}  # by which Kopf begins anew
 Page = tuple[Collection[RawBody], str]
 
 
 def install() -> None:
     """Let Kopf list by this from now on."""
     fetching.fetch_objs = fetch_objs
+    watching.watch_objs = watch_objs
+
+
+async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
+    """Give every event of a watch, and at its end, if the API server ended it with an error, the
+    one by which Kopf lists anew."""
+    try:
+        async for event in _watch_objs(**asked):
+            if event["type"] == "ERROR":
+                break
+            yield event
+        else:
+            return
+        why = str(event["object"])
+    except errors.APIUnauthorizedError:
+        raise  # Kopf logs in anew
+    except errors.APIError as error:
+        why = str(error)
+    logger.info("a watch of %s has ended: %s", asked["resource"], why[:200])
+    await asyncio.sleep(PAUSE_SECONDS)
+    yield _ANEW
 
 
 async def fetch_objs(
     *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
 ) -> AsyncIterator[Page]:
     """Give every object of a kind, page by page, with the version that a watch goes on from. Raise
-    TimeoutError when the list has expired: Kopf begins anew after that."""
+    TimeoutError when the list has expired or is refused: Kopf begins anew after that."""
     try:
         async for page in _pages(settings, resource, namespace, logger):
             yield page
+    except errors.APIUnauthorizedError:
+        raise  # Kopf logs in anew
     except errors.APIError as error:
         if error.status != EXPIRED:
-            raise
-        raise TimeoutError(f"the list of {resource} has expired") from error
+            await asyncio.sleep(PAUSE_SECONDS)
+        raise TimeoutError(f"the list of {resource} was broken off: {error}") from error
 
 
 async def _pages(

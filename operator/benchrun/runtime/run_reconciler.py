@@ -12,7 +12,7 @@ from math import inf, isfinite
 from typing import Any, ClassVar
 
 from benchrun import names
-from benchrun.api import has_only_progress, status_changes
+from benchrun.api import Reason, has_only_progress, status_changes
 from benchrun.decide import (
     RESULT_ROLES,
     SERVER_KINDS,
@@ -52,6 +52,7 @@ RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not every
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
+_FOR_WHAT_IS_MISSING = (Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.RECORDS_MISSING)
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
@@ -120,13 +121,38 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         memory = self.memories.of(key, run.uid)
         if not is_known:
             memory.collected.is_adopted = _was_begun(run, children)
+        facts, decision = self._decided(key, run, children, memory)
+        if _hangs_on_records(decision, memory):
+            failed = await self._look_for_records(key, run)
+            if failed is not None:
+                await self.delete(decision.delete)
+                raise failed
+            facts, decision = self._decided(key, run, self.indexes.children(key), memory)
+        return await self._carry_out(key, facts, decision, memory)
+
+    def _decided(
+        self, key: Key, run: Run, children: Children, memory: RunMemory
+    ) -> tuple[Facts, Decision]:
         memory.let_go_of_stored(children)
         self.measured.note(key, memory.collected)
         context = replace(self.context, live_interval_seconds=self._live_interval_seconds(key))
         facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
-            decision = self.decide(facts)
-        return await self._carry_out(key, facts, decision, memory)
+            return facts, self.decide(facts)
+
+    async def _look_for_records(self, key: Key, run: Run) -> ClusterError | None:
+        """Learn which records are stored. No watch reports them, and another operator may have
+        stored all and released the server."""
+        selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={names.ROLE_STAGE}"
+        try:
+            async for body in self.cluster.list(
+                "ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True
+            ):
+                self.indexes.learnt("ConfigMap", body)
+        except ClusterError as error:
+            logger.info("%s: its records were not looked for: %s", key, error)
+            return error
+        return None
 
     async def _carry_out(
         self, key: Key, facts: Facts, decision: Decision, memory: RunMemory
@@ -320,6 +346,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return failed
+
+
+def _hangs_on_records(decision: Decision, memory: RunMemory) -> bool:
+    """Whether the run is to end for what is missing, as it would not if its records were stored."""
+    is_new = decision.ending is not None and memory.collected.ending is None
+    return is_new and decision.ending is not None and decision.ending.reason in _FOR_WHAT_IS_MISSING
 
 
 def _was_begun(run: Run, children: Children) -> bool:

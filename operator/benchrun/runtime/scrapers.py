@@ -5,7 +5,7 @@ import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from time import thread_time
@@ -228,6 +228,11 @@ NEXT_STAGE_SECONDS = (
 )
 
 
+async def _nowhere(_: int) -> bool:
+    """Nothing is stored."""
+    return False
+
+
 @dataclass(eq=False)
 class ClientPoller:
     """Polls one client. Calls `news` for each new record and each change of the progress."""
@@ -240,6 +245,8 @@ class ClientPoller:
     news: Callable[[], None]
     is_tight: Callable[[], bool] = lambda: False  # whether memory for records is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
+    is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
+    """Whether the cluster holds a record of that sequence; None: it can't be told now."""
 
     def __post_init__(self) -> None:
         self.records = ClientRecords(self.fetcher, self.target)
@@ -283,9 +290,9 @@ class ClientPoller:
             self._refuse(str(error))
             return LONGEST_RETRY_SECONDS
         self._failures, self._good_at = 0, asyncio.get_running_loop().time()
-        return self._take(pulled, wanted)
+        return await self._take(pulled, wanted)
 
-    def _take(self, pulled: Pulled, wanted: int) -> float:
+    async def _take(self, pulled: Pulled, wanted: int) -> float:
         """Keep what came; seconds to pause."""
         new = [arrival for arrival in pulled.arrivals if self.collected.take(arrival)]
         self.telemetry.records_taken(len(new))
@@ -307,8 +314,10 @@ class ClientPoller:
             self._refuse(pulled.refused[0], count=len(pulled.refused))
             return LONGEST_RETRY_SECONDS
         self._unusable = 0
-        # The client has made the wanted record and does not have it: it was acknowledged.
-        if pulled.progress.records > wanted and wanted not in self.collected.sequences:
+        # The client has made the wanted record and does not have it: it was acknowledged, perhaps
+        # by another operator that stored it, and no watch reports that.
+        is_gone = pulled.progress.records > wanted and wanted not in self.collected.sequences
+        if is_gone and await self.is_stored(wanted) is False:
             client.lost_record = wanted
             self.news()
         return (

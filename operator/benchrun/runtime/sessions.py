@@ -11,7 +11,7 @@ from functools import partial
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
 from benchrun.effects import LEADER_WORKER_SET, ClusterError, Fetcher, KubernetesApi, NotFound
-from benchrun.observe import Key, Run, untrusted_json as raw
+from benchrun.observe import Key, Run, child_of, untrusted_json as raw
 from benchrun.runtime.background_tasks import Work, doubling, keep_doing
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Measured, RunMemory
@@ -140,8 +140,24 @@ class Sessions:
                 news=news,
                 is_tight=lambda: not self.measured.records.may_grow(key.namespace),
                 held=partial(self.measured.note, key, collected),
+                is_stored=partial(self._is_stored, key, wanted.run_uid),
             )
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
+
+    async def _is_stored(self, key: Key, run_uid: str, sequence: int) -> bool | None:
+        """Whether the cluster holds the record: another operator may have stored it. What is found
+        is known from now on."""
+        name = names.stage_name(key.name, run_uid, sequence)
+        try:
+            body = await self.cluster.get("ConfigMap", namespace=key.namespace, name=name)
+        except NotFound:
+            return False
+        except ClusterError as error:
+            logger.info("%s: record %d was not looked for: %s", key, sequence, error)
+            return None
+        self.indexes.learnt("ConfigMap", body)
+        self.enqueue(key)
+        return child_of("ConfigMap", body).owner_uid == run_uid
 
     async def _read_group(self, key: Key, name: str) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""

@@ -56,6 +56,31 @@ def test_a_starting_pod() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("expected", "taken", "started"),
+    [
+        pytest.param(at(29), "2026-11-21T11:46:27Z", "2026-11-21T11:46:30Z", id="nearly right"),
+        pytest.param(at(30), "2026-12-21T11:46:26Z", "2026-12-21T11:46:30Z", id="days ahead"),
+        pytest.param(at(30), "2026-11-21T06:46:26Z", "2026-11-21T06:46:30Z", id="hours behind"),
+        pytest.param(at(30), "2026-11-21T11:47:00Z", "2026-11-21T11:46:30Z", id="set back since"),
+        pytest.param(at(30), None, "2026-11-21T11:46:30Z", id="never told"),
+        pytest.param(
+            datetime(9999, 1, 1, tzinfo=UTC),
+            "0001-01-01T00:00:00Z",
+            "9999-01-01T00:00:00Z",
+            id="absurd",
+        ),
+    ],
+)
+def test_a_container_has_started_by_the_schedulers_clock(
+    expected: datetime, taken: str | None, started: str
+) -> None:
+    """The kubelet's tells only what has passed since it took the pod."""
+    running = {"running": {"startedAt": started}}
+    pod = pod_of(pod_body(reported={"state": running}, status={"startTime": taken}))
+    assert pod.started_at == expected
+
+
 PULLING = {"reason": "ImagePullBackOff", "message": "no such image"}
 INITIALIZING = {"state": {"waiting": {"reason": "PodInitializing"}}}
 

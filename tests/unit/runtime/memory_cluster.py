@@ -124,7 +124,7 @@ class MemoryCluster(KubernetesApi):
             "metadata" if metadata_only else "whole",
         )
         for (k, ns, _), body in list(self.objects.items()):
-            labelled = selector is None or selector in (body["metadata"].get("labels") or {})
+            labelled = selector is None or _selects(selector, body["metadata"].get("labels") or {})
             if k == kind and namespace in (None, ns) and labelled:
                 yield {"metadata": body["metadata"]} if metadata_only else body
 
@@ -196,6 +196,12 @@ def status_of(cluster: MemoryCluster, name: str = "chat") -> Json:
 def merge(target: Json, changes: Json) -> Json:
     """What the API server makes of a status and a merge patch."""
     return _merged(target, changes)
+
+
+def _selects(selector: str, labels: Json) -> bool:
+    """`key` or `key=value`, separated by commas."""
+    parts = [part.partition("=") for part in selector.split(",")]
+    return all(key in labels and value in ("", labels[key]) for key, _, value in parts)
 
 
 async def list_everything(

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
 from aiohttp import web
 from benchrun.runtime import kopf_lists, watching
 from kopf._cogs.clients import auth, watching as kopf_watching
@@ -18,17 +19,32 @@ RUNS = references.Resource(
 )
 
 
+Watched = tuple[int, int]
+
+
+@pytest.fixture(autouse=True)
+def _without_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kopf_lists, "PAUSE_SECONDS", 0.0)
+
+
 class Listed:
     """An API server with so many objects of so many bytes, that keeps what it was asked for."""
 
-    def __init__(self, count: int, size: int = 10, *, expires: int = 0) -> None:
+    def __init__(
+        self, count: int, size: int = 10, *, expires: int = 0, watched: Watched = (200, 410)
+    ) -> None:
         self.count, self.size = count, size
+        self.watched = watched  # status of a watch, and code of the error that ends it
+        self.refuses: list[int] = []  # statuses of the first lists
         self.expires = expires  # so many tokens, the first ones
         self.limits: list[int] = []
 
     async def answer(self, request: web.Request) -> web.Response:
         if "watch" in request.query:
-            return web.json_response({"type": "ERROR", "object": {"code": 410}})
+            status, code = self.watched
+            return web.json_response({"type": "ERROR", "object": {"code": code}}, status=status)
+        if self.refuses:
+            return web.json_response({"kind": "Status"}, status=self.refuses.pop())
         first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
         self.limits.append(limit)
         if first and self.expires:
@@ -87,3 +103,15 @@ async def test_of_large_objects_a_page_has_few() -> None:
     server = Listed(20, size=kopf_lists.PAGE_BYTES // 2)
     assert await server.heard() == [str(number) for number in range(20)]
     assert set(server.limits) == {kopf_lists.SAFE_PAGE, 2 * kopf_lists.SAFE_PAGE}
+
+
+@pytest.mark.parametrize("watched", [(410, 410), (400, 400), (404, 404), (422, 422), (200, 500)])
+async def test_a_watch_that_is_refused_or_broken_off_begins_anew(watched: Watched) -> None:
+    assert await Listed(2, watched=watched).heard(lists=2) == ["0", "1", "0", "1"]
+
+
+@pytest.mark.parametrize("status", [400, 404, 409, 422])
+async def test_a_list_that_is_refused_begins_anew(status: int) -> None:
+    server = Listed(2)
+    server.refuses = [status]
+    assert await server.heard(lists=2) == ["0", "1"]

@@ -20,7 +20,7 @@ from benchrun.runtime.sessions import (
     Sessions,
 )
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body
+from unit.runtime.bodies import KEY, NAMESPACE, UID, Json, child_body
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
@@ -330,3 +330,40 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
     background.follow(page("a"))
     await passing(60)
     assert background.cluster.log == []
+
+
+def stored(sequence: int, owner_uid: str = UID) -> Json:
+    """The ConfigMap of a record."""
+    name = names.stage_name("chat", UID, sequence)
+    labels = {names.LABEL_SEQUENCE: str(sequence)}
+    return child_body(name, role=names.ROLE_STAGE, owner_uid=owner_uid, labels=labels)
+
+
+@scenario
+async def test_a_record_that_another_operator_stored_is_not_lost(background: Background) -> None:
+    """That one acknowledged it, and no watch reports records."""
+    background.cluster.add("ConfigMap", stored(0))
+    background.web.pages["/records"] = lambda: answer(made=1)
+    background.follow(pull=PULL)
+    await passing(5)
+    assert background.memory.collected.client.lost_record is None
+    assert [c.sequence for c in background.indexes.children(KEY).objects] == [0]
+    assert KEY in background.enqueued
+
+
+@scenario
+async def test_a_record_that_nobody_stored_is_lost(background: Background) -> None:
+    background.cluster.add("ConfigMap", stored(0, owner_uid="another"))
+    background.web.pages["/records"] = lambda: answer(made=1)
+    background.follow(pull=PULL)
+    await passing(5)
+    assert background.memory.collected.client.lost_record == 0
+
+
+@scenario
+async def test_a_record_that_can_not_be_looked_for_is_not_lost_yet(background: Background) -> None:
+    background.cluster.broken["get"] = Unavailable("no answer")
+    background.web.pages["/records"] = lambda: answer(made=1)
+    background.follow(pull=PULL)
+    await passing(5)
+    assert background.memory.collected.client.lost_record is None

@@ -188,6 +188,12 @@ def test_a_restart_that_nobody_counted_is_reported_by_its_instant() -> None:
     assert reason_of(noticed_late) == "True (ServerRestarted)"
 
 
+@pytest.mark.parametrize("ahead", [60, 30 * 86400])
+def test_a_container_that_never_restarted_is_the_same_by_any_clock(ahead: int) -> None:
+    scene = Scene().measuring().pod("server", started_at=instant(FIRST_REQUEST + ahead))
+    assert reason_of(scene) == "False (Measuring)"
+
+
 @pytest.mark.parametrize("started", [HEALTHY, FIRST_REQUEST - 1, FIRST_REQUEST + 2])
 def test_a_start_before_the_first_request_is_none_whatever_two_clocks_say(started: int) -> None:
     assert (

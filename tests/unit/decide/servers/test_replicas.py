@@ -168,7 +168,8 @@ def test_a_restart_of_any_is_the_end(name: str) -> None:
 
 def test_one_that_was_replaced_is_the_end_as_well() -> None:
     others = [pod for pod in MEASURING.pods if pod.name != "server-3"]
-    fresh = MEASURING.another_server("server-4", started_at=instant(FIRST_REQUEST + 60))
+    made = instant(FIRST_REQUEST + 60)
+    fresh = MEASURING.another_server("server-4", created_at=made, started_at=made)
     replaced = fresh.__class__(**{**vars(fresh), "pods": (*others, fresh.pods[-1])})
     status = replaced.log_read().at(FIRST_REQUEST + 61).ended().status
     assert standing(status, "Failed")["Failed"] == "True (ServerRestarted)"

@@ -1,0 +1,225 @@
+"""Between an operator and the API server: passes everything on, but for what a fault spoils.
+
+Requests on a connection come one after the other, so a request is answered here by writing the
+answer, and spoilt by closing the connection."""
+
+import asyncio
+import contextlib
+import json
+import random
+import ssl
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+from urllib.parse import urlsplit
+
+from runs_kit.proxy import CHUNK_BYTES, MUTATING, body_bytes
+
+_REASONS = {
+    409: "Conflict",
+    410: "Expired",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_OF_NO_RUN = ("/leases", "/events", "/tokenreviews")
+
+
+@dataclass(slots=True)
+class Spoiling:
+    """Requests that are spoilt, for as long as it stands."""
+
+    answer: str
+    """A status code, or `hang`, `drop` (nothing is done), `lost` (it is done, and not told)."""
+    namespace: str | None = None
+    """None: all."""
+    share: float = 1.0
+    writes_only: bool = False
+    left: float = float("inf")
+    """How many more."""
+    draw: random.Random = field(default_factory=random.Random)
+    over: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def takes(self, method: str, path: str) -> bool:
+        """Whether it spoils this one."""
+        elsewhere = (
+            self.namespace is not None and f"/namespaces/{self.namespace}/" not in f"{path}/"
+        )
+        if elsewhere or self.left <= 0 or (self.writes_only and not _is_write(method, path)):
+            return False
+        if self.draw.random() >= self.share:
+            return False
+        self.left -= 1
+        return True
+
+
+@dataclass(slots=True)
+class _Talk:
+    """One connection of the operator's."""
+
+    is_watch: bool = False
+    swallows: Callable[[], None] | None = None
+    """What happens in the place of passing on the next answer."""
+
+
+class FaultyProxy:
+    """One operator's way to the API server."""
+
+    def __init__(self, upstream: str, *, tls: ssl.SSLContext | None) -> None:
+        address = urlsplit(upstream)
+        self._host, self._tls = address.hostname or "localhost", tls
+        self._port = address.port or (443 if tls else 80)
+        self._server: asyncio.Server | None = None
+        self._watches: set[asyncio.StreamWriter] = set()
+        self.spoilings: list[Spoiling] = []
+        self.audible = asyncio.Event()
+        """Watches are passed on."""
+        self.audible.set()
+        self.watches_gone = False
+        """Every watch, and every next page of a list, is answered with 410."""
+        self.at_write: tuple[int, str, Callable[[], None]] | None = None
+        """In so many writes, `before` or `after` it is done, call this."""
+        self.url = ""
+
+    async def start(self) -> None:
+        """Listen on a free port."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+
+    def stop(self) -> None:
+        """Listen no more."""
+        if self._server is not None:
+            self._server.close()
+
+    async def closed(self) -> None:
+        """Until no connection is left."""
+        if self._server is not None:
+            await self._server.wait_closed()
+
+    def heal(self) -> None:
+        """Spoil nothing."""
+        for spoiling in self.spoilings:
+            spoiling.over.set()
+        self.spoilings.clear()
+        self.audible.set()
+        self.watches_gone, self.at_write = False, None
+
+    def close_watches(self) -> None:
+        """End every watch without a word."""
+        for writer in list(self._watches):
+            writer.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            answers, onward = await asyncio.open_connection(self._host, self._port, ssl=self._tls)
+        except OSError:
+            writer.close()
+            return
+        talk = _Talk()
+        back = asyncio.create_task(self._pass_on(talk, answers, writer))
+        try:
+            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+                while True:
+                    head = await reader.readuntil(b"\r\n\r\n")
+                    body = await reader.readexactly(body_bytes(head))
+                    if await self._is_passed_on(talk, head, writer):
+                        onward.write(head + body)
+                        await onward.drain()
+        finally:
+            self._watches.discard(writer)
+            back.cancel()
+            writer.close()
+            onward.transport.abort()
+
+    async def _is_passed_on(self, talk: _Talk, head: bytes, writer: asyncio.StreamWriter) -> bool:
+        method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
+        address = urlsplit(target)
+        talk.is_watch = "watch=" in address.query
+        if talk.is_watch:
+            self._watches.add(writer)
+        if self.watches_gone and (talk.is_watch or "continue=" in address.query):
+            writer.write(_answer(410, method))
+            return False
+        spoiling = next((s for s in self.spoilings if s.takes(method, address.path)), None)
+        if spoiling is not None:
+            return await _spoil(spoiling, method, talk, writer)
+        if self.at_write is not None and _is_write(method, address.path):
+            return self._counted(talk, writer)
+        return True
+
+    def _counted(self, talk: _Talk, writer: asyncio.StreamWriter) -> bool:
+        """Whether this write is passed on: the one at which something happens."""
+        assert self.at_write is not None
+        left, when, deed = self.at_write
+        if left > 1:
+            self.at_write = (left - 1, when, deed)
+            return True
+        self.at_write = None
+        if when == "after":
+            talk.swallows = deed
+            return True
+        deed()
+        writer.close()
+        return False
+
+    async def _pass_on(
+        self, talk: _Talk, answers: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        with contextlib.suppress(ConnectionError):
+            while data := await answers.read(CHUNK_BYTES):
+                if talk.swallows is not None:
+                    talk.swallows()
+                    break
+                if talk.is_watch:
+                    await self.audible.wait()
+                writer.write(data)
+                await writer.drain()
+        writer.close()
+
+
+async def _spoil(
+    spoiling: Spoiling, method: str, talk: _Talk, writer: asyncio.StreamWriter
+) -> bool:
+    """Whether the request is passed on nevertheless."""
+    if spoiling.answer == "lost":
+        talk.swallows = _nothing
+        return True
+    if spoiling.answer == "hang":
+        await spoiling.over.wait()
+    if spoiling.answer in ("hang", "drop"):
+        writer.close()
+        return False
+    writer.write(_answer(int(spoiling.answer), method))
+    return False
+
+
+def _nothing() -> None:
+    """Nobody hears of the answer."""
+
+
+def _answer(code: int, method: str) -> bytes:
+    """What the API server says."""
+    reason = "AlreadyExists" if code == 409 and method == "POST" else _REASONS[code]
+    status: dict[str, Any] = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "status": "Failure",
+        "message": f"chaos says {code}",
+        "reason": reason,
+        "code": code,
+    }
+    body = json.dumps(status).encode()
+    head = [
+        f"HTTP/1.1 {code} {HTTPStatus(code).phrase}",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+        *(["Retry-After: 1"] if code == 429 else []),
+    ]
+    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
+
+
+def _is_write(method: str, path: str) -> bool:
+    return method in MUTATING and not any(part in path for part in _OF_NO_RUN)

@@ -1,0 +1,23 @@
+"""Rules of a Role with less in them."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+Rule = dict[str, Any]
+
+
+def without(rules: Iterable[Rule], resource: str, verb: str) -> list[Rule]:
+    """The same rights but for one verb on one resource."""
+    return [less for rule in rules for less in _less(rule, resource, verb)]
+
+
+def _less(rule: Rule, resource: str, verb: str) -> Iterator[Rule]:
+    if resource not in rule["resources"] or verb not in rule["verbs"]:
+        yield rule
+        return
+    others = [each for each in rule["resources"] if each != resource]
+    verbs = [each for each in rule["verbs"] if each != verb]
+    if others:
+        yield {**rule, "resources": others}
+    if verbs:
+        yield {**rule, "resources": [resource], "verbs": verbs}

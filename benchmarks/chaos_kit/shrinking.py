@@ -1,0 +1,33 @@
+"""The shortest sequence of faults that still fails, by delta debugging."""
+
+from collections.abc import Generator, Sequence
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def shrinking(failing: Sequence[T]) -> Generator[tuple[T, ...], bool, tuple[T, ...]]:
+    """Yield what to try; send whether that fails too. The shortest that is known to fail is
+    returned. Whoever stops before the end keeps the last that failed."""
+    known, parts = tuple(failing), 2
+    while len(known) > 1:
+        parts = min(parts, len(known))
+        for tried in _candidates(known, parts):
+            if (yield tried):
+                parts = max(2, parts - 1) if len(tried) > len(known) // parts else 2
+                known = tried
+                break
+        else:
+            if parts == len(known):
+                break
+            parts *= 2
+    return known
+
+
+def _candidates(known: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
+    """Each part alone, then everything but one part."""
+    edges = [len(known) * n // parts for n in range(parts + 1)]
+    spans = [(edges[n], edges[n + 1]) for n in range(parts)]
+    alone = [known[begin:end] for begin, end in spans]
+    without = [known[:begin] + known[end:] for begin, end in spans]
+    return alone + (without if parts > 2 else [])
