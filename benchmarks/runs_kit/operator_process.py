@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,11 +45,21 @@ class OperatorProcess:
     """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the
     API server through the proxy."""
 
-    def __init__(self, cluster: Cluster, namespace: str, *, api_url: str, directory: Path) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        *,
+        api_url: str,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        """`settings`: more of its environment."""
         self._cluster = cluster
         self._namespace = namespace
         self._api_url = api_url
         self._directory = directory
+        self._settings = settings or {}
         self._process: asyncio.subprocess.Process | None = None
         self.log = directory / "operator.log"
 
@@ -71,6 +82,7 @@ class OperatorProcess:
             "BENCHRUN_NETWORK_POLICIES": "true",
             "BENCHRUN_LISTEN": f"127.0.0.1:{port}",
             "BENCHRUN_LOG_FORMAT": "plain",
+            **self._settings,
         }
         with self.log.open("ab") as log:
             command = (sys.executable, "-c", AS_IN_THE_IMAGE)
@@ -97,6 +109,11 @@ class OperatorProcess:
             raise RuntimeError(f"the operator has ended: {self.last_words()}")
         self._process.kill()
         await self._process.wait()
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def usage(self) -> Usage:
         """Memory and CPU by now. Raises RuntimeError when the operator has ended."""
