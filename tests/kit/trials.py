@@ -127,7 +127,7 @@ class Trial:
         return Measured(
             phase=status["phase"],
             reason=_why_it_ended(status),
-            told_seconds=told_at - self.shown_at,
+            told_seconds=told_at - self.shown_at - self.fault.shows_after_seconds,
             freed_seconds=None if freed_at is None else freed_at - ends_at,
         )
 
@@ -146,7 +146,7 @@ class Trial:
         reason = self.fault.told_as
         await self.played.until(
             lambda: reason in self._reasons(),
-            seconds=PATIENCE * self.fault.told_within_seconds,
+            seconds=self.fault.shows_after_seconds + PATIENCE * self.fault.told_within_seconds,
             what=f"{self.fault.name} is told as {reason}",
         )
         return time.monotonic()

@@ -1,12 +1,21 @@
 """The page of faults has every fault of the catalogue, as it was measured and in time."""
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from kit.faults import BY_NAME, FAULTS, FREED_SECONDS, TOLD_SECONDS, Fault, Measured, record
+from kit.faults import (
+    BY_NAME,
+    FAULTS,
+    FREED_SECONDS,
+    TOLD_SECONDS,
+    Fault,
+    Measured,
+    assert_as_declared,
+    record,
+)
 
 from dev.fault_table import FAMILIES, faults_text
 
@@ -55,6 +64,30 @@ def test_what_is_measured_again_takes_its_own_place(
         (1.2, 0.0),
         (0.3, None),
     ]
+
+
+AS_DECLARED = Measured("Failed", "Late", told_seconds=1.0, freed_seconds=1.0)
+LATE = Fault("late", "server", "It is late", "Late", waits_as="Waits", waits_seconds=60)
+
+
+def test_what_is_as_declared_passes() -> None:
+    assert_as_declared(LATE, AS_DECLARED)
+    assert_as_declared(LATE, replace(AS_DECLARED, freed_seconds=None))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"phase": "Running"},
+        {"reason": "Waits"},
+        {"told_seconds": TOLD_SECONDS + 0.1},
+        {"freed_seconds": FREED_SECONDS + 0.1},
+        {"freed_seconds": -50.0},  # it did not wait
+    ],
+)
+def test_what_is_not_does_not(other: dict[str, Any]) -> None:
+    with pytest.raises(AssertionError):
+        assert_as_declared(LATE, replace(AS_DECLARED, **other))
 
 
 def _row(fault: Fault, **measured: Any) -> dict[str, Any]:
