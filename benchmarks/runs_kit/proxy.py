@@ -66,7 +66,7 @@ class CountingProxy:
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
-        self._port = 0  # any that is free
+        self._own_port = 0  # any that is free
         self._open: set[asyncio.StreamWriter] = set()
         self.requests: list[Request] = []
         """Everything asked so far, oldest first."""
@@ -75,9 +75,9 @@ class CountingProxy:
 
     async def start(self) -> None:
         """Listen on a free port; again on the same one, after a stop."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._port}"
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._own_port)
+        self._own_port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._own_port}"
 
     def stop(self) -> None:
         """Listen no more."""
