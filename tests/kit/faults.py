@@ -14,7 +14,7 @@ TOLD_SECONDS = 10.0
 """From what shows a fault to the status that names it."""
 FREED_SECONDS = 5.0
 """From when the run is to end to its server being let go."""
-FAILED, COMPLETED = "Failed", "Completed"
+FAILED = "Failed"
 GONE = "Gone"  # in the place of the phase of a run that was deleted
 EARLY_SECONDS = 10.0
 """A deadline may be counted from a little before what shows the fault: from when the pod was made."""
@@ -42,7 +42,7 @@ class Fault:
     @property
     def ends(self) -> bool:
         """Whether the run ends by it, or is gone."""
-        return self.phase in (FAILED, COMPLETED, GONE)
+        return self.phase in (FAILED, GONE)
 
     @property
     def shows_after_seconds(self) -> float:
@@ -204,15 +204,13 @@ FAULTS: tuple[Fault, ...] = (
         "client-garbage",
         "client",
         "Its records are no records",
-        "NotJudged",
-        phase=COMPLETED,
+        "RecordsMissing",
     ),
     Fault(
         "client-bomb",
         "client",
         "Its records unfold to gigabytes",
-        "NotJudged",
-        phase=COMPLETED,
+        "RecordsMissing",
     ),
     # ---- what the API server says of pods and objects
     Fault(
@@ -327,9 +325,13 @@ FAULTS: tuple[Fault, ...] = (
         "control plane",
         "The API server takes 2 s longer for every answer",
         "OutOfMemory",
+        freed_within_seconds=10,
     ),
     Fault(
-        "api-conflicts", "control plane", "Every write is answered with 409 for 20 s", "OutOfMemory"
+        "api-conflicts",
+        "control plane",
+        "Every write but deletions is answered with 409 for 20 s",
+        "OutOfMemory",
     ),
     Fault(
         "api-throttles", "control plane", "Everything is answered with 429 for 20 s", "OutOfMemory"
@@ -341,9 +343,7 @@ FAULTS: tuple[Fault, ...] = (
         "Everything is answered with 503 for 20 s",
         "OutOfMemory",
     ),
-    Fault(
-        "watch-expired", "control plane", "Every watch is answered with 410 for 20 s", "OutOfMemory"
-    ),
+    Fault("watch-expired", "control plane", "Every watch is answered with 410", "OutOfMemory"),
     Fault("right-removed", "control plane", "The operator has no rights for 20 s", "OutOfMemory"),
     Fault(
         "watch-silent",
@@ -353,7 +353,14 @@ FAULTS: tuple[Fault, ...] = (
         told_within_seconds=90,
         freed_within_seconds=90,
     ),
-    Fault("namespace-deleted", "control plane", "The namespace is deleted", "", phase=GONE),
+    Fault(
+        "namespace-deleted",
+        "control plane",
+        "The namespace is deleted",
+        "",
+        phase=GONE,
+        freed_within_seconds=15,  # as soon as Kubernetes deletes what is in it
+    ),
     Fault(
         "deleted-background",
         "control plane",
@@ -365,13 +372,6 @@ FAULTS: tuple[Fault, ...] = (
         "deleted-foreground",
         "control plane",
         "The run is deleted in the foreground",
-        "",
-        phase=GONE,
-    ),
-    Fault(
-        "deleted-orphan",
-        "control plane",
-        "The run is deleted, and its objects orphaned",
         "",
         phase=GONE,
     ),

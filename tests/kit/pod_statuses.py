@@ -10,9 +10,12 @@ HEAD = "0/3 nodes are available: "
 NO_PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 
 
-def now() -> str:
+RAN_SECONDS = 600.0  # what has ended had run for so long
+
+
+def now(*, ago_seconds: float = 0.0) -> str:
     """As Kubernetes writes instants."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_seconds))
 
 
 def condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Object:
@@ -108,7 +111,7 @@ def _termination(code: int, reason: str, message: str) -> Object:
         "exitCode": code,
         "reason": reason,
         "message": message,
-        "startedAt": now(),
+        "startedAt": now(ago_seconds=RAN_SECONDS),
         "finishedAt": now(),
         "containerID": "containerd://1",
     }

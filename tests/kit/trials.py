@@ -13,7 +13,7 @@ from kit.played import PlayedCluster, PlayedRun
 from kit.runs import condition
 
 FOREVER_SECONDS = 3600.0
-PATIENCE = 3
+PATIENCE = 2
 """What takes so many times as long as it may is still measured, so that the failure says how
 long it took."""
 
@@ -126,7 +126,7 @@ class Trial:
         status = await self.played.finished(self.run, seconds=self._longest_seconds)
         return Measured(
             phase=status["phase"],
-            reason=_why_it_ended(status),
+            reason=condition({"status": status}, "Failed")["reason"],
             told_seconds=told_at - self.shown_at - self.fault.shows_after_seconds,
             freed_seconds=None if freed_at is None else freed_at - ends_at,
         )
@@ -180,12 +180,6 @@ class Trial:
             and pod.get("status", {}).get("phase") not in ("Failed", "Succeeded")
             for pod in pods
         )
-
-
-def _why_it_ended(status: Object) -> str:
-    """The reason with which it failed, or why its figures are worth what they are."""
-    failed, valid = (condition({"status": status}, type_) for type_ in ("Failed", "Valid"))
-    return failed["reason"] if failed.get("status") == "True" else valid["reason"]
 
 
 Play = Callable[[Trial], Awaitable[None]]

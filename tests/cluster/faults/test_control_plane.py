@@ -126,10 +126,15 @@ async def api_slow(trial: Trial) -> None:
     trial.shown()
 
 
+def _changes_something(request: Request) -> bool:
+    return request.writes and request.method != "DELETE"
+
+
 @PLAYS.of("api-conflicts")
 async def api_conflicts(trial: Trial) -> None:
     await trial.measures()
-    async with wrong_for_a_while(trial, refusal(409), lambda request: request.writes):
+    # Of a deletion by uid it says something else: that another object has the name.
+    async with wrong_for_a_while(trial, refusal(409), _changes_something):
         await runs_out_of_memory(trial)
 
 
@@ -157,8 +162,11 @@ async def api_unavailable(trial: Trial) -> None:
 @PLAYS.of("watch-expired")
 async def watch_expired(trial: Trial) -> None:
     await trial.measures()
-    async with wrong_for_a_while(trial, expired(), lambda request: request.watches):
-        await runs_out_of_memory(trial)
+    answer = expired()
+    way_of(trial).wrong = lambda request: answer if request.watches else None
+    way_of(trial).cut()
+    await runs_out_of_memory(trial)
+    trial.shown()
 
 
 @PLAYS.of("watch-silent")
@@ -175,6 +183,7 @@ async def watch_silent(trial: Trial) -> None:
     way.wrong = silence
     way.cut()
     await asyncio.wait_for(silent.wait(), WATCHED_AGAIN_SECONDS)
+    way.wrong = lambda _: None  # what has begun to be silent stays so
     await runs_out_of_memory(trial)
     trial.shown()
 
@@ -192,7 +201,6 @@ async def namespace_deleted(trial: Trial) -> None:
 
 @PLAYS.of("deleted-background")
 @PLAYS.of("deleted-foreground")
-@PLAYS.of("deleted-orphan")
 async def deleted(trial: Trial) -> None:
     await trial.measures()
     path = PATHS["BenchmarkRun"].format(trial.played.namespace)

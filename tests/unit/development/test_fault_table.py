@@ -46,7 +46,8 @@ def test_only_what_nobody_tells_of_may_take_longer() -> None:
         for fault in FAULTS
         if (fault.told_within_seconds, fault.freed_within_seconds) != limits
     }
-    assert longer == {"watch-silent", "client-other-contract", "client-of-another-run"}
+    by_answers = {"client-other-contract", "client-of-another-run"}
+    assert longer == by_answers | {"watch-silent", "api-slow", "namespace-deleted"}
 
 
 def test_what_is_measured_again_takes_its_own_place(
