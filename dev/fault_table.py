@@ -18,14 +18,16 @@ _HEAD = """\
 For whoever wonders what becomes of a run when something breaks. Each fault was brought about by a test against a real
 API server; the seconds are what it measured last, on two cores, many runs at a time.
 
-- **Told**: from what shows the fault (an event, an exit, a pod's status) to the run's status. At most 10 s.
-- **GPU free**: from when the run is to end until its server is let go. At most 5 s. A dash: it held none, or goes
-  on with it.
+- **Told**: from what shows the fault (an event, an exit, a pod's status) to the run's status. At most 10 s, but
+  for answers of a client that can't be used (20 s) and a watch that is silent (90 s).
+- **GPU free**: from when the run is to end until its server is let go. At most 5 s, but for the same
+  two, an API server that is slow, and a namespace, which Kubernetes itself clears. A dash: it held none, or keeps it.
 - *Waits*: the status names the reason at once; the run ends if that lasts for so long. In the tests some waits are
   shorter than they are by default.
 - An asterisk: with real pods; all others with pods whose status the test writes, in a kubelet's and the scheduler's
   place.
-- Where no seconds are given, the run is the one that it would have been without the fault.
+- Of the control plane: meanwhile the server runs out of memory; the seconds count from the end of the fault, or of one
+  that lasts from its beginning.
 
 """
 _COLUMNS = "| fault | state | reason | waits | told | GPU free |\n|---|---|---|---|---|---|\n"
