@@ -126,6 +126,13 @@ test-cluster: .venv ## Against a real API server
 test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator
 	$(PYTEST) tests/e2e
 
+.PHONY: faults
+faults: .venv ## Try every fault and write what was measured into docs/faults.md
+	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
+	FAULTS_FILE=docs/faults.json $(PYTEST) tests/cluster/faults
+	FAULTS_FILE=docs/faults.json $(PYTEST) tests/e2e/faults
+	.venv/bin/python -m dev.generate
+
 .PHONY: test-browser
 test-browser: .venv ## The HTML report in a real browser
 	dev/browser.sh

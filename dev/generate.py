@@ -6,6 +6,7 @@ where it is rendered."""
 
 import argparse
 import difflib
+import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -27,6 +28,7 @@ REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
+FAULTS_FILE, FAULTS_MEASURED_FILE = "docs/faults.md", "docs/faults.json"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
@@ -123,6 +125,14 @@ def findings_page() -> str:
     return _PAGE.format(source="the pages of this folder") + _FINDINGS + "".join(rows)
 
 
+def faults_page() -> str:
+    """Every fault and what becomes of it, from what the tests measured."""
+    from dev.fault_table import faults_text
+
+    rows = json.loads((ROOT / FAULTS_MEASURED_FILE).read_text(encoding="utf-8"))
+    return _PAGE.format(source=FAULTS_MEASURED_FILE) + faults_text(rows)
+
+
 def exports_page() -> str:
     """The page of exports as it is, its table from what every format says of itself."""
     from benchrun.report.export.formats import FORMATS
@@ -146,6 +156,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     SWEEP_REFERENCE_FILE: sweep_reference_page,
     FINDINGS_FILE: findings_page,
     EXPORTS_FILE: exports_page,
+    FAULTS_FILE: faults_page,
 }
 """Every generated file, by its path in the repository."""
 

@@ -34,6 +34,8 @@ class Request:
     """Plural, with the subresource: `benchmarkruns/status`."""
     of_collection: bool
     """A list or watch: about no run in particular."""
+    watches: bool
+    """A watch."""
     run: str | None
     """The run that path or body name."""
     changes: tuple[str, ...]
@@ -64,20 +66,32 @@ class CountingProxy:
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
+        self._own_port = 0  # any that is free
+        self._open: set[asyncio.StreamWriter] = set()
         self.requests: list[Request] = []
         """Everything asked so far, oldest first."""
         self.url = ""
         """Where the operator finds it."""
 
     async def start(self) -> None:
-        """Listen on a free port."""
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
-        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        """Listen on a free port; again on the same one, after a stop."""
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._own_port)
+        self._own_port = self._server.sockets[0].getsockname()[1]
+        self.url = f"http://127.0.0.1:{self._own_port}"
 
     def stop(self) -> None:
         """Listen no more."""
         if self._server is not None:
             self._server.close()
+
+    def cut(self) -> None:
+        """End all that is open."""
+        for writer in tuple(self._open):
+            writer.transport.abort()
+
+    async def answered(self, request: Request) -> bytes | None:
+        """The answer to a request that is not passed on; None: it is."""
+        return None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -86,15 +100,21 @@ class CountingProxy:
             writer.close()
             return
         back = asyncio.create_task(_pass_on(answers, writer))
+        self._open.add(writer)
         try:
             with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
                 while True:
                     head = await reader.readuntil(b"\r\n\r\n")
                     body = await reader.readexactly(body_bytes(head))
-                    self.requests.append(self._request(head, body))
+                    self.requests.append(request := self._request(head, body))
+                    if (answer := await self.answered(request)) is not None:
+                        writer.write(answer)
+                        await writer.drain()
+                        continue
                     onward.write(head + body)
                     await onward.drain()
         finally:
+            self._open.discard(writer)
             back.cancel()
             writer.close()
             # to part properly takes an answer, for which nobody may wait any more
@@ -102,7 +122,7 @@ class CountingProxy:
 
     def _request(self, head: bytes, body: bytes) -> Request:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
-        path = urlsplit(target).path
+        path, query = urlsplit(target).path, urlsplit(target).query
         found = _PATH.fullmatch(path)
         plural, name, subresource = found.groups() if found else (path, None, None)
         text = body.decode(errors="replace")
@@ -112,6 +132,7 @@ class CountingProxy:
             method=method,
             resource=f"{plural}/{subresource}" if subresource else plural,
             of_collection=method == "GET" and name is None,
+            watches="watch=true" in query.lower(),
             run=named[0] if named else None,
             changes=tuple(_changes(text)) if method == "PATCH" and subresource == "status" else (),
         )

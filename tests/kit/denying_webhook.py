@@ -16,7 +16,7 @@ from runs_kit.operator_process import command
 
 from kit.kubectl import Object
 
-RUN = "benchrun.dev/run"
+RUN, ROLE = "benchrun.dev/run", "benchrun.dev/role"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEAD_URL = "https://127.0.0.1:1/"  # nobody listens there
 
@@ -58,10 +58,16 @@ def _no(review: Object) -> Object:
 
 @asynccontextmanager
 async def denying(
-    api: Cluster, namespace: str, directory: Path, *, denied: dict[str, str], dead: dict[str, str]
+    api: Cluster,
+    namespace: str,
+    directory: Path,
+    *,
+    denied: dict[str, str],
+    dead: dict[str, str],
+    role: str | None = None,
 ) -> AsyncIterator[DenyingWebhook]:
     """While it is open, no object of these kinds (plural) is created for these runs: `{run:
-    plural}`."""
+    plural}`. `role`: of those of this role alone."""
     webhook = DenyingWebhook()
     certificate, key = directory / "webhook.crt", directory / "webhook.key"
     new_key = (
@@ -89,7 +95,7 @@ async def denying(
     entries = [(alive, run, plural) for run, plural in denied.items()]
     entries += [({"url": DEAD_URL}, run, plural) for run, plural in dead.items()]
     webhooks = [
-        _webhook(config, namespace=namespace, run=run, plural=plural)
+        _webhook(config, namespace=namespace, run=run, plural=plural, role=role)
         for config, run, plural in entries
     ]
     try:
@@ -111,7 +117,8 @@ def _address_towards(url: str) -> str:
         return address
 
 
-def _webhook(config: Object, *, namespace: str, run: str, plural: str) -> Object:
+def _webhook(config: Object, *, namespace: str, run: str, plural: str, role: str | None) -> Object:
+    of_role = {} if role is None else {ROLE: role}
     return {
         "name": f"{run}.test.benchrun.dev",
         "clientConfig": config,
@@ -124,7 +131,7 @@ def _webhook(config: Object, *, namespace: str, run: str, plural: str) -> Object
             }
         ],
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-        "objectSelector": {"matchLabels": {RUN: run}},
+        "objectSelector": {"matchLabels": {RUN: run, **of_role}},
         "failurePolicy": "Fail",
         "sideEffects": "None",
         "timeoutSeconds": 5,

@@ -8,8 +8,8 @@ import json
 import os
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from re import compile as pattern
@@ -65,10 +65,13 @@ class PlayedRun:
 class PlayedCluster:
     """One namespace and its operator."""
 
-    def __init__(self, api: Cluster, namespace: str, operator: OperatorProcess) -> None:
+    def __init__(
+        self, api: Cluster, namespace: str, operator: OperatorProcess, way: CountingProxy
+    ) -> None:
         self.api = api
         self.namespace = namespace
         self.operator = operator
+        self.way = way  # of the operator to the API server
         self.picture = Picture(api, namespace)
         self._runs: list[PlayedRun] = []
 
@@ -226,11 +229,17 @@ class PlayedCluster:
 
 
 @asynccontextmanager
-async def played_cluster(directory: Path) -> AsyncIterator[PlayedCluster]:
-    """A namespace of its own with a ready operator."""
+async def played_cluster(
+    directory: Path,
+    *,
+    settings: Mapping[str, str] | None = None,
+    way: Callable[..., CountingProxy] = CountingProxy,
+) -> AsyncIterator[PlayedCluster]:
+    """A namespace of its own with a ready operator; `settings`: more of its environment; `way`: what
+    stands between it and the API server."""
     api = await Cluster.connect()
     namespace = f"played-{uuid.uuid4().hex[:8]}"
-    proxy = CountingProxy(
+    proxy = way(
         api.url,
         tls=ssl.create_default_context(cafile=api.authority),
         run_name=pattern("no run is counted"),
@@ -239,8 +248,10 @@ async def played_cluster(directory: Path) -> AsyncIterator[PlayedCluster]:
         await refuse_rivals(api)
         await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         await proxy.start()
-        operator = OperatorProcess(api, namespace, api_url=proxy.url, directory=directory)
-        played = PlayedCluster(api, namespace, operator)
+        operator = OperatorProcess(
+            api, namespace, api_url=proxy.url, directory=directory, settings=settings
+        )
+        played = PlayedCluster(api, namespace, operator, proxy)
         played.picture.start()
         try:
             await operator.start()
@@ -248,7 +259,8 @@ async def played_cluster(directory: Path) -> AsyncIterator[PlayedCluster]:
         finally:
             await operator.stop()
             await played.close()
-            await api.ask("DELETE", f"/api/v1/namespaces/{namespace}")
+            with suppress(RuntimeError):  # a test may have deleted it
+                await api.ask("DELETE", f"/api/v1/namespaces/{namespace}")
     finally:
         proxy.stop()
         await api.close()

@@ -22,6 +22,8 @@ class Watch:
         self.uids: dict[tuple[str, str], set[str]] = defaultdict(set)
         """Of every object that was ever seen, by kind and name. A name with two of them was created
         twice."""
+        self.heard: list[tuple[float, Object]] = []
+        """Every object as it was at each change, and when that was heard (`time.monotonic()`)."""
         self._namespace = namespace.name
         self._news: queue.Queue[Object] = queue.Queue()
         self._closed = threading.Event()
@@ -79,4 +81,5 @@ class Watch:
 
     def _note(self, found: Object) -> None:
         self.uids[found["kind"], found["metadata"]["name"]].add(found["metadata"]["uid"])
+        self.heard.append((time.monotonic(), found))
         self._news.put(found)

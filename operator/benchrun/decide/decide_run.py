@@ -28,6 +28,7 @@ from benchrun.decide.refusals import (
     refusal,
     results_refused,
     seconds_to_store_again,
+    unmade_at,
     unmade_pods,
     with_refusal,
 )
@@ -316,6 +317,7 @@ def _seconds_to_next_pass(
     """When something could change without an event: a deadline, or the next live figures."""
     found = (refusal(state), server, client)
     instants = [*(d.ends_at for d in deadlines(state)), *patience_ends(state, found)]
+    instants += unmade_at(state)
     no_pod = no_pod_at(state)
     instants += [no_pod] if no_pod is not None and no_pod > state.now else []
     waits = [(at - state.now).total_seconds() for at in instants]

@@ -79,6 +79,27 @@ def seconds_to_store_again(state: RunState) -> float:
 def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
     """What has not made its pods, though it had the time: only events say why. A Deployment says it
     itself."""
+    return tuple(question for due, question in _without_pods(state) if state.now >= due)
+
+
+def unmade_at(state: RunState) -> tuple[datetime, ...]:
+    """When it is looked why pods are not made: no event comes for that. Of a Job that this pass
+    makes none comes at all, where its pods are refused."""
+    soon = tuple(due for due, _ in _without_pods(state) if due > state.now)
+    has_job = state.child("Job", names.ROLE_CLIENT) is not None
+    waits = state.collected.refused_object is not None or _has_no_plan_yet(state)
+    if state.begun or has_job or waits:
+        return soon
+    return (*soon, state.now + timedelta(seconds=UNMADE_SECONDS))
+
+
+def _has_no_plan_yet(state: RunState) -> bool:
+    """Of an endpoint the pods are looked for before plan and Job are made."""
+    return state.spec.endpoint is not None and state.plan is None
+
+
+def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
+    """What has not made all its pods, and when it has had the time."""
     if state.begun:
         return ()
     job = state.child("Job", names.ROLE_CLIENT)
@@ -92,9 +113,9 @@ def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
         found.append((group, PodsRefused("StatefulSet", group.name)))
     late = timedelta(seconds=UNMADE_SECONDS)
     return tuple(
-        question
+        (child.created_at + late, question)
         for child, question in found
-        if child.created_at is not None and state.now >= child.created_at + late
+        if child.created_at is not None
     )
 
 

@@ -115,7 +115,7 @@ async def operate(settings: Settings, *, decide: Decide) -> bool:
 
     await kopf.operator(
         registry=registry,
-        settings=watching.kopf_settings(),
+        settings=watching.kopf_settings(namespaces=len(settings.namespaces)),
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         stop_flag=operator.ends,

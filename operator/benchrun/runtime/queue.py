@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
-LONGEST_URGENT_RETRY_SECONDS = 15.0  # deadlines go on while passes fail, and servers are held
+LONGEST_URGENT_RETRY_SECONDS = 4.0  # deadlines go on while passes fail, and servers are held
 STOP_SECONDS = 3.0
 PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
 

@@ -34,16 +34,28 @@ from benchrun.runtime.telemetry import Telemetry
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
 _BULKY = {"spec", "status", "data", "binaryData"}  # of a body, when it has been looked at
-LONGEST_PAUSE_SECONDS = 30.0  # between tries to watch what can't be watched
+# Between tries to watch what can't be watched. After an API server was away nothing is heard of
+# servers for so long; of many namespaces that may not be read, the tries add up.
+SHORTEST_LIMIT_SECONDS, LONGEST_LIMIT_SECONDS = 3.0, 30.0
+SECONDS_A_NAMESPACE = 0.3
 
 
+@dataclass(frozen=True, slots=True)
 class Patience:
     """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest.
     Kopf ends the whole process when it runs out of them, and one namespace that may not be read
     would do that to all others."""
 
+    longest_seconds: float
+
     def __iter__(self) -> Iterator[float]:
-        return doubling(1.0, LONGEST_PAUSE_SECONDS)
+        return doubling(1.0, self.longest_seconds)
+
+
+def patience_with(namespaces: int) -> Patience:
+    """Return the pauses for so many namespaces; 0: all of them are watched at once."""
+    limit = max(SHORTEST_LIMIT_SECONDS, namespaces * SECONDS_A_NAMESPACE)
+    return Patience(min(limit, LONGEST_LIMIT_SECONDS))
 
 
 class NothingToCompare(kopf.DiffBaseStorage):
@@ -95,8 +107,8 @@ def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
-def kopf_settings() -> kopf.OperatorSettings:
-    """Kopf reduced to watching."""
+def kopf_settings(*, namespaces: int) -> kopf.OperatorSettings:
+    """Kopf reduced to watching so many namespaces, or all of them (0)."""
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -107,7 +119,7 @@ def kopf_settings() -> kopf.OperatorSettings:
     kopf_lists.install()
     settings.watching.chunk_size = kopf_lists.SAFE_PAGE
     settings.networking.request_timeout = 30
-    settings.networking.error_backoffs = Patience()
+    settings.networking.error_backoffs = patience_with(namespaces)
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.worker_limit = None
     settings.queueing.idle_timeout = (

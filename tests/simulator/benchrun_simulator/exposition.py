@@ -79,7 +79,6 @@ def process_metrics(started_at: float) -> str:
     own = Path("/proc/self")
     virtual_pages, resident_pages = map(int, (own / "statm").read_text().split()[:2])
     page_bytes = os.sysconf("SC_PAGE_SIZE")
-    used = os.times()
     gauges = (
         (
             "process_virtual_memory_bytes",
@@ -103,7 +102,7 @@ def process_metrics(started_at: float) -> str:
         ),
         ("process_open_fds", "Number of open file descriptors.", len(list((own / "fd").iterdir()))),
     )
-    cpu: list[Series] = [({}, used.user + used.system)]
+    cpu: list[Series] = [({}, time.process_time())]
     about = "Total user and system CPU time spent in seconds."
     return "".join(gauge(name, text, [({}, value)]) for name, text, value in gauges) + counter(
         "process_cpu_seconds", about, cpu, created=None

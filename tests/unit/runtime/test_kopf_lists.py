@@ -67,7 +67,7 @@ class Listed:
             )
             auth.vault_var.set(vault)
             stream = kopf_watching.infinite_watch(
-                settings=watching.kopf_settings(),
+                settings=watching.kopf_settings(namespaces=0),
                 resource=RUNS,
                 namespace=None,
                 _iterations=lists,

@@ -122,7 +122,7 @@ def test_only_children_of_runs_cross_the_wire() -> None:
 
 
 def test_kopf_stores_nothing_on_the_objects() -> None:
-    settings = watching.kopf_settings()
+    settings = watching.kopf_settings(namespaces=0)
     for kind in CHILD_KINDS:
         resource = kopf.Resource(
             group=RESOURCES[kind].group,
@@ -135,7 +135,7 @@ def test_kopf_stores_nothing_on_the_objects() -> None:
 
 
 def test_kopf_is_reduced_to_watching() -> None:
-    settings = watching.kopf_settings()
+    settings = watching.kopf_settings(namespaces=0)
     assert not settings.posting.enabled
     assert settings.peering.standalone
     assert settings.scanning.disabled
@@ -145,7 +145,7 @@ def test_kopf_is_reduced_to_watching() -> None:
 def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:
     """Kopf patches it away from whoever has it, which our rights do not allow, and tries that for
     ever."""
-    one, other = (watching.kopf_settings().persistence.finalizer for _ in range(2))
+    one, other = (watching.kopf_settings(namespaces=0).persistence.finalizer for _ in range(2))
     assert one.startswith("benchrun.dev/")
     assert one != other
     assert 32 <= len(one.partition("/")[2]) <= 63, (
@@ -153,11 +153,15 @@ def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:
     )
 
 
-def test_kopf_never_runs_out_of_tries() -> None:
-    assert isinstance(watching.kopf_settings().networking.error_backoffs, watching.Patience)
-    pauses = list(itertools.islice(watching.Patience(), 1000))
-    assert pauses[:4] == [1, 2, 4, 8]
-    assert max(pauses) == pauses[-1] == watching.LONGEST_PAUSE_SECONDS
+@pytest.mark.parametrize(("namespaces", "longest"), [(0, 3), (1, 3), (50, 15), (1000, 30)])
+def test_kopf_never_runs_out_of_tries_and_tries_soon_where_that_costs_little(
+    namespaces: int, longest: float
+) -> None:
+    backoffs = watching.kopf_settings(namespaces=namespaces).networking.error_backoffs
+    assert isinstance(backoffs, watching.Patience)
+    pauses = list(itertools.islice(backoffs, 1000))
+    assert pauses[:2] == [1, 2]
+    assert max(pauses) == pauses[-1] == longest
 
 
 def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) -> None:
@@ -168,6 +172,6 @@ def test_event_of_an_object_that_reports_nothing_is_passed_over(scene: Scene) ->
 
 def test_a_page_of_the_largest_objects_fits_into_memory() -> None:
     """A ConfigMap of 1 MiB takes 6 as JSON, a spec of 1.5 MB up to 36 once it is parsed."""
-    chunk = watching.kopf_settings().watching.chunk_size
+    chunk = watching.kopf_settings(namespaces=0).watching.chunk_size
     assert chunk is not None
     assert chunk * 36 < 128

@@ -208,6 +208,14 @@ def test_why_a_job_has_no_pod_is_looked_up_again_and_again() -> None:
     assert question not in made.lookups
 
 
+def test_a_job_that_is_made_now_is_looked_at_soon() -> None:
+    """Where its pods are refused no event comes: neither the Job nor a pod changes."""
+    for scene, seconds in ((Scene().having(PLAN, SERVICE), 3.0), (PODLESS.at(1), 2.0)):
+        assert scene.decide().requeue_after_seconds == seconds
+    running = PODLESS.pod("client").at(1).decide()
+    assert (running.requeue_after_seconds or 60.0) > 10.0
+
+
 def test_a_client_deleted_by_hand_on_a_lost_node_frees_the_gpu() -> None:
     """Its pod never ends there, and its Job has not failed before it does."""
     scene = Scene().measuring().pod("client", deleting=True).without("Job", "nobody")

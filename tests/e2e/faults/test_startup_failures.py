@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from e2e.conftest import in_a_namespace
 from kit.kubectl import Namespace
+from kit.real_faults import KINDS, check_real
 from kit.runs import children_selector, condition, finished, held_seconds, simulated_run
+from kit.watching import Watch
 
 FAILURES = {
     "oom-gpu": "OutOfGPUMemory",
@@ -44,9 +46,11 @@ LATE: dict[str, dict[str, Any]] = {
         "repeats": 20,
         "runDeadlineSeconds": 45,
     },
+    "first-request": {"args": ("--sim-die-after-requests=1",)},
     "mortal": {"args": ("--sim-die-after-requests=13",), "repeats": 4},
 }
 TOLD_WITHIN_SECONDS = 90
+ENOUGH_RESTARTS = 2
 
 
 @pytest.fixture(scope="module")
@@ -58,6 +62,13 @@ def together(operator: Namespace) -> Iterator[Namespace]:
 
 
 @pytest.fixture(scope="module")
+def watch(together: Namespace) -> Iterator[Watch]:
+    """What happens to them, from the beginning."""
+    with Watch(together, *KINDS) as watch:
+        yield watch
+
+
+@pytest.fixture(scope="module")
 def later(operator: Namespace) -> Iterator[Namespace]:
     """The same for those that come further. What they measure should not meet the others' start."""
     with in_a_namespace() as namespace:
@@ -65,10 +76,17 @@ def later(operator: Namespace) -> Iterator[Namespace]:
         yield namespace
 
 
+@pytest.fixture(scope="module")
+def watch_later(later: Namespace) -> Iterator[Watch]:
+    """What happens to those."""
+    with Watch(later, *KINDS) as watch:
+        yield watch
+
+
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize(("fault", "reason"), FAILURES.items())
 def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(
-    together: Namespace, fault: str, reason: str
+    together: Namespace, watch: Watch, fault: str, reason: str
 ) -> None:
     run = finished(together, fault, timeout_seconds=150)
     assert condition(run, "Failed")["reason"] == reason, run["status"]["message"]
@@ -79,6 +97,7 @@ def test_a_server_that_cannot_start_ends_the_run_with_its_own_reason(
     together.wait_gone(
         "pods", selector=f"{children_selector(run)},benchrun.dev/role=server", timeout_seconds=30
     )
+    check_real(fault, run, watch, restarts=ENOUGH_RESTARTS if reason == "CrashLoop" else 0)
 
 
 @pytest.mark.timeout(200)
@@ -127,3 +146,12 @@ def test_a_server_that_dies_mid_stage_voids_the_run(later: Namespace) -> None:
     assert condition(run, "Failed")["reason"] == "ServerRestarted", run["status"]["message"]
     assert run["status"]["verdict"] == "Invalid"
     assert run["status"]["logTail"]
+
+
+@pytest.mark.timeout(300)
+def test_a_server_that_dies_on_its_first_request_ends_the_run(
+    later: Namespace, watch_later: Watch
+) -> None:
+    run = finished(later, "first-request", timeout_seconds=200)
+    assert run["status"].get("results", []) == []
+    check_real("first-request", run, watch_later)

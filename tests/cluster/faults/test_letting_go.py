@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from cluster.conftest import CRDS
+from kit import pod_statuses
 from kit.denying_webhook import denying
 from kit.kubectl import Object, command
 from kit.lost_node import bind, lost_node
@@ -33,41 +34,7 @@ WORDS = ("webhook", "policy server")
 # ----------------------------------------------------------------------------------------
 
 
-def _refused_its_flags(address: str) -> Object:
-    """vLLM has ended twice with a usage error, and its kubelet waits to start it again."""
-    ended = {
-        "exitCode": 2,
-        "reason": "Error",
-        "startedAt": "2026-11-22T12:00:00Z",
-        "finishedAt": "2026-11-22T12:00:01Z",
-        "message": "vllm: error: unrecognized arguments: --no-such-flag",
-    }
-    container = {
-        "name": "vllm",
-        "image": "docker.io/vllm/vllm-openai:v0.32.0",
-        "imageID": f"docker.io/vllm/vllm-openai@sha256:{'0' * 64}",
-        "ready": False,
-        "restartCount": 2,
-        "state": {
-            "waiting": {
-                "reason": "CrashLoopBackOff",
-                "message": "back-off 20s restarting failed container",
-            }
-        },
-        "lastState": {"terminated": {**ended, "containerID": "containerd://1"}},
-    }
-    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": now}
-    return {
-        "status": {
-            "phase": "Running",
-            "podIP": address,
-            "podIPs": [{"ip": address}],
-            "startTime": now,
-            "conditions": [scheduled, {**scheduled, "type": "Ready", "status": "False"}],
-            "containerStatuses": [container],
-        }
-    }
+REFUSED_ITS_FLAGS = "vllm: error: unrecognized arguments: --no-such-flag"
 
 
 @pytest.mark.timeout(90)
@@ -81,7 +48,8 @@ async def test_a_server_whose_log_cannot_be_read_is_let_go(played: PlayedCluster
             played.api, played.namespace, await played.gets(unreadable, "Pod", "server"), node=node
         )
         for run in (control, unreadable):
-            await played.write_pod(run, "server", _refused_its_flags(run.address))
+            status = pod_statuses.looping("vllm", code=2, message=REFUSED_ITS_FLAGS)
+            await played.write_pod(run, "server", status)
         for run in (control, unreadable):
             await played.released(run, seconds=LET_GO_SECONDS)
             status = await played.finished(run, seconds=LET_GO_SECONDS)

@@ -1,0 +1,117 @@
+"""What a kubelet or a scheduler writes of a pod that does not do well, as a patch of its status."""
+
+import time
+from typing import Any
+
+from kit.kubectl import Object
+
+IMAGES = {"vllm": "docker.io/vllm/vllm-openai:v0.32.0", "client": "docker.io/benchrun/client:scale"}
+HEAD = "0/3 nodes are available: "
+NO_PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
+
+
+RAN_SECONDS = 600.0  # what has ended had run for so long
+
+
+def now(*, ago_seconds: float = 0.0) -> str:
+    """As Kubernetes writes instants."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_seconds))
+
+
+def condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Object:
+    """A condition that holds from now on."""
+    return {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": now(),
+        "reason": reason,
+        "message": message,
+    }
+
+
+def no_node(message: str, *, reason: str = "Unschedulable") -> Object:
+    """The scheduler gives it to no node."""
+    scheduled = condition("PodScheduled", "False", reason=reason, message=message)
+    return {"status": {"phase": "Pending", "conditions": [scheduled]}}
+
+
+def waiting(container: str, reason: str, message: str = "") -> Object:
+    """It is on a node, and its container is not started yet."""
+    return _pod(container, {"waiting": {"reason": reason, "message": message}}, phase="Pending")
+
+
+def loading(container: str, address: str) -> Object:
+    """The container runs and is not ready."""
+    found = _pod(container, {"running": {"startedAt": now()}}, phase="Running")
+    found["status"] |= {"podIP": address, "podIPs": [{"ip": address}]}
+    return found
+
+
+def ended(
+    container: str, *, code: int, reason: str = "Error", message: str = "", phase: str = "Running"
+) -> Object:
+    """The container has ended. Of what is not started again the phase is Failed or Succeeded."""
+    return _pod(container, {"terminated": _termination(code, reason, message)}, phase=phase)
+
+
+def looping(container: str, *, code: int, message: str) -> Object:
+    """It has ended three times, and waits to be started again."""
+    back_off = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
+    last = {"terminated": _termination(code, "Error", message)}
+    return _pod(container, {"waiting": back_off}, phase="Running", restarts=2, last=last)
+
+
+def restarted(container: str, address: str, *, code: int) -> Object:
+    """It has ended once, and runs again."""
+    last = {"terminated": _termination(code, "Error", "")}
+    running = {"running": {"startedAt": now()}}
+    found = _pod(container, running, phase="Running", restarts=1, last=last)
+    found["status"] |= {"podIP": address, "podIPs": [{"ip": address}]}
+    return found
+
+
+def pod_failed(reason: str, message: str) -> Object:
+    """The kubelet ends the pod, or does not take it."""
+    return {"status": {"phase": "Failed", "reason": reason, "message": message}}
+
+
+def disrupted(reason: str) -> Object:
+    """Somebody is about to delete the pod, and says why."""
+    target = condition("DisruptionTarget", "True", reason=reason, message="taken away")
+    scheduled, ready = condition("PodScheduled", "True"), condition("Ready", "True")
+    return {"status": {"conditions": [scheduled, ready, target]}}
+
+
+def _pod(
+    container: str, state: Object, *, phase: str, restarts: int = 0, last: Object | None = None
+) -> Object:
+    image = IMAGES[container]
+    of_container: dict[str, Any] = {
+        "name": container,
+        "image": image,
+        "imageID": f"{image}@sha256:{'0' * 64}",
+        "ready": False,
+        "restartCount": restarts,
+        "state": state,
+        "lastState": last or {},
+    }
+    conditions = [condition("PodScheduled", "True"), condition("Ready", "False")]
+    return {
+        "status": {
+            "phase": phase,
+            "startTime": now(),
+            "conditions": conditions,
+            "containerStatuses": [of_container],
+        }
+    }
+
+
+def _termination(code: int, reason: str, message: str) -> Object:
+    return {
+        "exitCode": code,
+        "reason": reason,
+        "message": message,
+        "startedAt": now(ago_seconds=RAN_SECONDS),
+        "finishedAt": now(),
+        "containerID": "containerd://1",
+    }

@@ -1,0 +1,64 @@
+"""Faults of real pods, measured by what a watch beside the test heard: when a container's end was
+to be seen, when the run said so, and when somebody asked for the server's pod to go."""
+
+from collections.abc import Callable
+
+from kit.faults import BY_NAME, Measured, assert_as_declared, record
+from kit.kubectl import RUN, Object
+from kit.runs import condition
+from kit.watching import Watch
+
+KINDS = ("pods", RUN)
+
+
+def check_real(name: str, run: Object, watch: Watch, *, restarts: int = 0) -> None:
+    """Record what became of a run that has ended, and see whether that is as declared. `restarts`:
+    after so many it is known that the server never starts."""
+    uid = run["metadata"]["uid"]
+
+    def shows(pod: Object) -> bool:
+        return _is_server_of(pod, uid) and _has_ended(pod, restarts)
+
+    shown_at = _first(watch, shows)
+    told_at = _first(watch, lambda each: _has_failed(each, uid))
+    freed_at = _first(watch, lambda pod: _is_server_of(pod, uid) and _is_going(pod))
+    measured = Measured(
+        phase=run["status"]["phase"],
+        reason=condition(run, "Failed")["reason"],
+        told_seconds=told_at - shown_at,
+        freed_seconds=freed_at - shown_at,
+    )
+    record(BY_NAME[name], measured)
+    assert_as_declared(BY_NAME[name], measured)
+
+
+def _first(watch: Watch, holds: Callable[[Object], bool]) -> float:
+    return next(at for at, each in list(watch.heard) if holds(each))
+
+
+def _is_server_of(each: Object, uid: str) -> bool:
+    labels = each["metadata"].get("labels", {})
+    return each["kind"] == "Pod" and (
+        labels.get("benchrun.dev/run-uid"),
+        labels.get("benchrun.dev/role"),
+    ) == (uid, "server")
+
+
+def _has_ended(pod: Object, restarts: int) -> bool:
+    """Its container, for the first time or after so many restarts, or with the kubelet's
+    back-off."""
+    for each in pod["status"].get("containerStatuses", ()):
+        states = (each.get("state", {}), each.get("lastState", {}))
+        looping = states[0].get("waiting", {}).get("reason") == "CrashLoopBackOff"
+        ended = any("terminated" in state for state in states)
+        if looping or (ended and each["restartCount"] >= restarts):
+            return True
+    return False
+
+
+def _has_failed(each: Object, uid: str) -> bool:
+    return each["metadata"]["uid"] == uid and condition(each, "Failed").get("status") == "True"
+
+
+def _is_going(pod: Object) -> bool:
+    return "deletionTimestamp" in pod["metadata"]

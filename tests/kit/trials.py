@@ -1,0 +1,234 @@
+"""A fault, tried on a run whose pods the test plays: brought about, and measured."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any
+
+from kit.faults import BY_NAME, GONE, TOLD_SECONDS, Fault, Measured, assert_as_declared, record
+from kit.kubectl import Object, command
+from kit.lost_node import bind, lost_node
+from kit.played import PlayedCluster, PlayedRun
+from kit.runs import condition
+
+FOREVER_SECONDS = 3600.0
+PATIENCE = 2
+"""What takes so many times as long as it may is still measured, so that the failure says how
+long it took."""
+
+
+Outcomes = dict[str, Measured | BaseException]
+
+
+class Trial:
+    """One run, and how far its fault is."""
+
+    def __init__(self, played: PlayedCluster, fault: Fault, *, node: str = "") -> None:
+        self.played = played
+        self.fault = fault
+        self.shown_at: float | None = None  # `time.monotonic()`: what shows the fault is there
+        self._node = node  # whose kubelet can't be reached
+        self._run: PlayedRun | None = None
+        self._measuring: asyncio.Task[None] | None = None
+        self._ends: list[Callable[[], Awaitable[None]]] = []
+
+    @property
+    def run(self) -> PlayedRun:
+        """The run, once there is one."""
+        assert self._run is not None
+        return self._run
+
+    def shown(self) -> None:
+        """From now on it can be known; what was said before stays."""
+        self.shown_at = self.shown_at or time.monotonic()
+
+    # ---- how far the run comes
+    # ---------------------------------------------------------------------------------------
+
+    async def begins(self, **spec: Any) -> None:
+        """The run is there."""
+        self._run = await self.played.apply(self.fault.name, **spec)
+
+    async def has_server(self, **spec: Any) -> None:
+        """Its client is ready, and its server has a pod."""
+        await self.has_client(**spec)
+        await self.played.gets(self.run, "Pod", "server")
+
+    async def has_client(self, **spec: Any) -> None:
+        """Its client is ready."""
+        await self.begins(**spec)
+        await self.played.client_starts(self.run)
+
+    async def measures(self, **spec: Any) -> None:
+        """A stage that does not end is measured."""
+        await self.has_client(**spec)
+        await self.played.server_starts(self.run)
+        ends_at = time.monotonic() + FOREVER_SECONDS
+        stages = self.run.client.measure(self.run.server, ends=[ends_at, ends_at])
+        self._measuring = asyncio.create_task(stages)
+        await self.played.reaches(self.run, "Running")
+
+    async def is_on_a_lost_node(self, role: str) -> None:
+        """Whose pods stay, since no kubelet says that they have ended."""
+        pod = await self.played.gets(self.run, "Pod", role)
+        await bind(self.played.api, self.played.namespace, pod, node=self._node)
+
+    async def pod_says(self, role: str, status: Object) -> None:
+        """The pod's status is what shows the fault."""
+        await self.played.write_pod(self.run, role, status)
+        self.shown()
+
+    async def pod_is_deleted(self, role: str) -> None:
+        """Somebody deletes the pod."""
+        pod = await self.played.gets(self.run, "Pod", role)
+        await self.played.delete("Pod", pod["metadata"]["name"])
+        self.shown()
+
+    async def pods_are_refused(self) -> None:
+        """The Deployment says that its pods are not made, and that is what shows the fault."""
+        await self.played.until(self._is_refused, what=f"{self.fault.name} gets no pod")
+        self.shown()
+
+    def _is_refused(self) -> bool:
+        found = self.played.children(self.run, "Deployment", "server")
+        conditions = [c for each in found for c in each.get("status", {}).get("conditions", ())]
+        return any((c["type"], c["status"]) == ("ReplicaFailure", "True") for c in conditions)
+
+    def at_the_end(self, call: Callable[[], Awaitable[None]]) -> None:
+        """Call it when the trial is over."""
+        self._ends.append(call)
+
+    async def over(self) -> None:
+        """Nobody measures any longer."""
+        for call in self._ends:
+            await call()
+        if self._measuring is not None:
+            self._measuring.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._measuring
+
+    # ---- what becomes of it
+    # ---------------------------------------------------------------------------------------
+
+    async def measured(self) -> Measured:
+        """What the status says, and when; of a run that ends, when its server was let go."""
+        assert self.shown_at is not None, "the fault was never shown"
+        if not self.fault.ends:
+            told_at = await self._told_at()
+            await self.played.reaches(self.run, self.fault.phase, seconds=TOLD_SECONDS)
+            seconds = told_at - self.shown_at
+            return Measured(self.fault.phase, self.fault.told_as, seconds, freed_seconds=None)
+        if self.fault.phase == GONE:
+            return await self._gone()
+        told_at, freed_at = await asyncio.gather(self._told_at(), self._freed_at())
+        ends_at = self.shown_at + self.fault.waits_seconds
+        status = await self.played.finished(self.run, seconds=self._longest_seconds)
+        return Measured(
+            phase=status["phase"],
+            reason=condition({"status": status}, "Failed")["reason"],
+            told_seconds=told_at - self.shown_at - self.fault.shows_after_seconds,
+            freed_seconds=None if freed_at is None else freed_at - ends_at,
+        )
+
+    async def _gone(self) -> Measured:
+        assert self.shown_at is not None
+        freed_at = await self._freed_at()
+        await self.played.until(
+            lambda: not self.played.body(self.run),
+            seconds=self._longest_seconds,
+            what=f"{self.fault.name} is gone",
+        )
+        freed_seconds = None if freed_at is None else freed_at - self.shown_at
+        return Measured(self.fault.phase, "", told_seconds=None, freed_seconds=freed_seconds)
+
+    async def _told_at(self) -> float:
+        reason = self.fault.told_as
+        await self.played.until(
+            lambda: reason in self._reasons(),
+            seconds=self.fault.shows_after_seconds + PATIENCE * self.fault.told_within_seconds,
+            what=f"{self.fault.name} is told as {reason}",
+        )
+        return time.monotonic()
+
+    async def _freed_at(self) -> float | None:
+        """None: it holds no server."""
+        if not self._holds_server():
+            return None
+        await self.played.until(
+            lambda: not self._holds_server(),
+            seconds=self._longest_seconds,
+            what=f"{self.fault.name} lets go of its server",
+        )
+        return time.monotonic()
+
+    @property
+    def _longest_seconds(self) -> float:
+        return self.fault.waits_seconds + PATIENCE * self.fault.freed_within_seconds
+
+    def _reasons(self) -> set[str]:
+        """Every reason that the status names now."""
+        return {each["reason"] for each in self.played.status(self.run).get("conditions", ())}
+
+    def _holds_server(self) -> bool:
+        """Whether it has a Deployment, or a pod that goes on, of which nobody asked to be rid."""
+        if self.played.has_server(self.run):
+            return True
+        pods = self.played.children(self.run, "Pod", "server")
+        return any(
+            "deletionTimestamp" not in pod["metadata"]
+            and pod.get("status", {}).get("phase") not in ("Failed", "Succeeded")
+            for pod in pods
+        )
+
+
+Play = Callable[[Trial], Awaitable[None]]
+
+
+class Plays(dict[Fault, Play]):
+    """How each fault is brought about."""
+
+    def of(self, name: str) -> Callable[[Play], Play]:
+        """Say that this function brings about the fault of that name."""
+
+        def noted(play: Play) -> Play:
+            self[BY_NAME[name]] = play
+            return play
+
+        return noted
+
+
+async def tried(played: PlayedCluster, plays: Plays) -> Outcomes:
+    """Bring all of these faults about at the same time; what became of each, or why it is not
+    known."""
+    async with lost_node(played.api) as node:
+        trials = [Trial(played, fault, node=node) for fault in plays]
+        found = await asyncio.gather(
+            *(measured(trial, plays[trial.fault]) for trial in trials), return_exceptions=True
+        )
+        await _cleared(played)
+    return {fault.name: outcome for fault, outcome in zip(plays, found, strict=True)}
+
+
+async def measured(trial: Trial, play: Play) -> Measured:
+    """What became of one fault."""
+    try:
+        await play(trial)
+        return await trial.measured()
+    finally:
+        await trial.over()
+
+
+async def _cleared(played: PlayedCluster) -> None:
+    """No kubelet will ever say that the pods of the lost node have ended."""
+    everything = ("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
+    await asyncio.to_thread(command, "kubectl", f"--namespace={played.namespace}", *everything)
+
+
+def checked(fault: Fault, outcomes: Outcomes) -> None:
+    """Record what became of it, and see whether that is as declared."""
+    found = outcomes[fault.name]
+    if isinstance(found, BaseException):
+        raise found
+    record(fault, found)
+    assert_as_declared(fault, found)
