@@ -142,11 +142,6 @@ class OperatorProcess:
         self._process.kill()
         await self._process.wait()
 
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        assert self._process is not None
-        self._process.send_signal(number)
-
     def usage(self) -> Usage:
         """Memory and CPU by now. Raises RuntimeError when the operator has ended."""
         if self._process is None or self._process.returncode is not None:

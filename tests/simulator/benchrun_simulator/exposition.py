@@ -5,6 +5,7 @@ A small stand-in for the client library, which the image does without; the lines
 
 import os
 import resource
+import time
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
