@@ -226,7 +226,7 @@ def _figures(
     errors: dict[str, list[tuple[float, str]]] = {"steady": [], "tail": []}
     for setting, ratios in shown.items():
         for key, values in ratios.items():
-            if len(values) >= LEAST_SHOWN:
+            if len(values) >= LEAST_SHOWN and key.startswith(FIGURES):
                 error = 100 * abs(fmean(values) - 1)
                 kind = "steady" if key.startswith(("mean", "p50")) else "tail"
                 errors[kind].append((error, f"{setting} {key}"))

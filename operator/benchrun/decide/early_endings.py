@@ -279,7 +279,8 @@ def _vanished(state: RunState) -> Ending | None:
         or any(each.node for each in state.status.servers)
     )
     is_whole = all(state.workload(role) is not None for role in state.server_roles)
-    if held and state.spec.started is not None and not (is_whole or state.is_released):
+    was_needed = not (state.is_released or _client_has_measured(state))
+    if held and state.spec.started is not None and not is_whole and was_needed:
         kind = "Deployment" if nodes(state.spec) == 1 else "LeaderWorkerSet"
         return Ending(
             Reason.SERVER_GONE, f"the server's {kind} was deleted before everything was measured"
@@ -289,3 +290,12 @@ def _vanished(state: RunState) -> Ending | None:
             Reason.CLIENT_GONE, "the client's Job was deleted before every record was stored"
         )
     return None
+
+
+def _client_has_measured(state: RunState) -> bool:
+    """Whether the client holds all records, and only has to hand them over: an operator that had
+    seen them may have let go of the server, and ended before they were stored."""
+    progress, wanted = state.collected.client.progress, state.total_stages
+    if progress is None or wanted is None or not state.client_runs:
+        return False
+    return progress.records >= wanted

@@ -52,7 +52,15 @@ RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not every
 # how long a change of the status waits for others that follow it closely, at least; ends do not
 SETTLE_SECONDS = 1.0
 JUDGED_NEXT = "Collecting"
-_FOR_WHAT_IS_MISSING = (Reason.SERVER_GONE, Reason.CLIENT_GONE, Reason.RECORDS_MISSING)
+# What the operator was told last may be older than what ended the run.
+_FOR_WHAT_IS_MISSING = (
+    Reason.SERVER_GONE,
+    Reason.CLIENT_GONE,
+    Reason.CLIENT_FAILED,
+    Reason.RECORDS_MISSING,
+)
+_EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
+"""Kind, role, and whether metadata says it all."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
@@ -122,8 +130,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if not is_known:
             memory.collected.is_adopted = _was_begun(run, children)
         facts, decision = self._decided(key, run, children, memory)
-        if _hangs_on_records(decision, memory):
-            failed = await self._look_for_records(key, run)
+        if _ends_for_want(decision, memory) or _makes_client_anew(decision, children):
+            failed = await self._look_for_evidence(key, run)
             if failed is not None:
                 await self.delete(decision.delete)
                 raise failed
@@ -140,18 +148,23 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         with self.telemetry.a_decision():
             return facts, self.decide(facts)
 
-    async def _look_for_records(self, key: Key, run: Run) -> ClusterError | None:
-        """Learn which records are stored. No watch reports them, and another operator may have
-        stored all and released the server."""
-        selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={names.ROLE_STAGE}"
-        try:
-            async for body in self.cluster.list(
-                "ConfigMap", namespace=run.namespace, selector=selector, metadata_only=True
-            ):
-                self.indexes.learnt("ConfigMap", body)
-        except ClusterError as error:
-            logger.info("%s: its records were not looked for: %s", key, error)
-            return error
+    async def _look_for_evidence(self, key: Key, run: Run) -> ClusterError | None:
+        """Learn which records are stored, which no watch reports: another operator may have stored
+        all and released the server. And how the client's pods ended: a Job's failure may be heard
+        before."""
+        for kind, role, metadata_only in _EVIDENCE:
+            selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
+            try:
+                async for body in self.cluster.list(
+                    kind,
+                    namespace=run.namespace,
+                    selector=selector,
+                    metadata_only=metadata_only,
+                ):
+                    self.indexes.learnt(kind, body)
+            except ClusterError as error:
+                logger.info("%s: its %ss were not looked for: %s", key, kind, error)
+                return error
         return None
 
     async def _carry_out(
@@ -348,10 +361,19 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return failed
 
 
-def _hangs_on_records(decision: Decision, memory: RunMemory) -> bool:
-    """Whether the run is to end for what is missing, as it would not if its records were stored."""
+def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:
+    """Whether the run is to end for what is missing, or for what a pod may explain."""
     is_new = decision.ending is not None and memory.collected.ending is None
     return is_new and decision.ending is not None and decision.ending.reason in _FOR_WHAT_IS_MISSING
+
+
+def _makes_client_anew(decision: Decision, children: Children) -> bool:
+    """Whether a client is to be made whose plan is there. It may have measured: another operator
+    has let go of it, and could not write the status."""
+    has_plan = any(
+        (child.kind, child.role) == ("ConfigMap", names.ROLE_PLAN) for child in children.objects
+    )
+    return has_plan and any(manifest["kind"] == "Job" for manifest in decision.apply)
 
 
 def _was_begun(run: Run, children: Children) -> bool:

@@ -258,6 +258,19 @@ def test_a_percentile_takes_five_values_beyond_it(count: int, is_enough: bool) -
     assert is_bounded(in_order(spread(count, 9)), 95) is is_enough
 
 
+@pytest.mark.parametrize(("rounds", "is_enough"), [(11, False), (12, True)])
+@pytest.mark.parametrize("repeats", [1, 5])
+def test_a_tail_takes_twelve_rounds_of_every_stage(
+    rounds: int, is_enough: bool, repeats: int
+) -> None:
+    """The longest answers find their level last, in each repeat anew."""
+    sample = in_order(*[spread(rounds * 100, each) for each in range(repeats)], users=100)
+    assert [is_bounded(sample, percent) for percent in (50, 90, 95, 99)] == [
+        *(True, True),
+        *(is_enough, is_enough),
+    ]
+
+
 # Queues.
 
 

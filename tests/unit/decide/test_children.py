@@ -76,6 +76,15 @@ def test_a_run_that_lost_half_of_itself_has_failed(
     )
 
 
+@pytest.mark.parametrize(
+    ("records", "failed"), [(1, "True (ServerGone)"), (2, "False (Measuring)")]
+)
+def test_a_server_is_not_missed_once_the_client_has_all_records(records: int, failed: str) -> None:
+    """An operator that had seen them let go of it, and ended before it stored them."""
+    scene = Scene().measuring().stored(0).reports(records=records).without(*DEPLOYMENT)
+    assert standing(scene.ended().status, "Failed") == {"Failed": failed}
+
+
 def test_against_an_endpoint_only_the_client_can_vanish() -> None:
     decision = Scene(spec=URL_ENDPOINT).measuring().without(*JOB).ended()
     assert standing(decision.status, "Failed") == {"Failed": "True (ClientGone)"}

@@ -1,12 +1,13 @@
-"""Records that another operator stored: no watch reports them, and a run must not end for want of
-them."""
+"""What is looked for before a run ends for want of it: records that another operator stored, which
+no watch reports, and how the client's pod ended, which may be heard after its Job's failure."""
 
 import pytest
+from benchrun import names
 from benchrun.api import Reason
 from benchrun.decide import Decision, Ending, Facts
 from benchrun.effects import Unavailable
 from benchrun.runtime.queue import Later
-from unit.runtime.bodies import stage_body
+from unit.runtime.bodies import UID, Json, child_body, stage_body
 from unit.runtime.scene import RUNNING, Scene
 
 GONE = Ending(Reason.SERVER_GONE, "the server's Deployment was deleted")
@@ -51,3 +52,53 @@ async def test_an_end_that_stands_is_not_looked_into_again() -> None:
     scene.cluster.log.clear()
     await scene.once()
     assert [entry for entry in scene.cluster.log if entry[0] == "list"] == []
+
+
+JOB_FAILED = Ending(Reason.CLIENT_FAILED, "The client's Job failed: BackoffLimitExceeded")
+EVICTED = Ending(Reason.EVICTED, "the client's pod was evicted")
+
+
+def failed_client_pod() -> Json:
+    body = child_body("br-chat-4e20caa2-client-0-x", role=names.ROLE_CLIENT)
+    job: Json = {"apiVersion": "batch/v1", "kind": "Job", "uid": "job", "controller": True}
+    job["name"] = names.child_name("chat", UID, names.ROLE_CLIENT)
+    body["metadata"]["ownerReferences"] = [job]
+    return {**body, "spec": {}, "status": {"phase": "Failed", "reason": "Evicted"}}
+
+
+def _ends_as_the_pod_says(facts: Facts) -> Decision:
+    is_known = any(pod.phase == "Failed" for pod in facts.children.pods)
+    return Decision(status=RUNNING, ending=EVICTED if is_known else JOB_FAILED)
+
+
+async def test_how_the_clients_pod_ended_is_looked_for() -> None:
+    scene = Scene({"phase": "Running"})
+    await scene.listed()
+    scene.cluster.add("Pod", failed_client_pod())
+    scene.decide = _ends_as_the_pod_says
+    await scene.once()
+    assert scene.collected.ending == EVICTED
+
+
+JOB: Json = {"kind": "Job", **child_body("br-chat-4e20caa2-client", role=names.ROLE_CLIENT)}
+
+
+def _makes_a_client(facts: Facts) -> Decision:
+    has_measured = any(child.sequence is not None for child in facts.children.objects)
+    return Decision(status=RUNNING, apply=() if has_measured else (JOB,))
+
+
+@pytest.mark.parametrize(("planned", "looked"), [(True, True), (False, False)])
+async def test_a_client_with_a_plan_is_made_anew_only_if_none_has_measured(
+    planned: bool, looked: bool
+) -> None:
+    """Another operator may have let go of it, with no right to write the status."""
+    scene = Scene({"phase": "Preparing"})
+    if planned:
+        scene.cluster.add("ConfigMap", child_body("br-chat-4e20caa2-plan", role=names.ROLE_PLAN))
+    await scene.listed()
+    scene.cluster.add("ConfigMap", stage_body())
+    scene.decide = _makes_a_client
+    await scene.once()
+    made = any(entry[:2] == ("apply", "Job") for entry in scene.cluster.log)
+    assert made != looked

@@ -102,6 +102,26 @@ def test_a_steady_part_of_fewer_than_three_rounds_tells_how_many_it_has() -> Non
     assert enough == []
 
 
+def test_a_tail_tells_how_many_rounds_it_needs() -> None:
+    columns = requests(
+        start_us=[1000 * (i // 50) for i in range(400)],
+        ttft_us=[500] * 400,
+        e2el_us=[1000 + i % 7 for i in range(400)],
+        output_tokens=[2] * 400,
+    )
+    (found,) = findings(
+        too_few_samples(measured([record(requests=columns)], "95", "99", load=users(50)))
+    )
+    assert found.evidence == {
+        "samples": 150,
+        "rounds": 3.0,
+        "percentiles": "95, 99",
+        "percentile": "99",
+        "needed": 500,
+        "roundsNeeded": 12,
+    }
+
+
 @pytest.mark.parametrize("repeats", [1, 2])
 def test_a_burst_of_few_repeats_says_how_many_it_takes(repeats: int) -> None:
     """Six hundred requests are enough for p99; what is missing is another burst."""
