@@ -1,7 +1,7 @@
 """How a run or a sweep may end, by the faults that hit it: what no fault explains is a defect."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from chaos_kit.faults import Fault, run_names, sweep_name, swept_names
 
@@ -28,6 +28,8 @@ _POD = {
     ("server-pod", "restarted"): {"ServerRestarted"},
 }
 _WISH = {"cancel": {"Cancelled"}, "delete": {GONE}}
+_KILLS = ("kill", "kill-at-write")
+_CAUSES = frozenset().union(*_DELETED.values(), *_POD.values())
 _RESTARTS = ("kill", "kill-at-write", "node-clock")
 
 
@@ -54,7 +56,17 @@ def allowances(
     names = (*run_names(round_number), *swept_names(round_number))
     sweep = sweep_name(round_number)
     found = {name: _of_run(name, own, sweep, of_all) for name in names}
+    if any(fault.kind in _KILLS for fault in faults if fault.is_of_all):
+        found = {name: _cause_may_be_lost(allowed) for name, allowed in found.items()}
     return {**found, sweep: _of_sweep(sweep, own, found)}
+
+
+def _cause_may_be_lost(allowed: Allowance) -> Allowance:
+    """Servers are let go before the cause is written: an operator that is killed between the two
+    leaves a run that lacks its server."""
+    if not allowed.endings & _CAUSES:
+        return allowed
+    return replace(allowed, endings=allowed.endings | {"ServerGone", "ClientGone"})
 
 
 def of_attempt(allowed: dict[str, Allowance], name: str) -> Allowance:

@@ -38,6 +38,10 @@ class RunMemory(Memory):
         None  # since when the status in the cluster lacks something, in the loop's time
     )
 
+    unlooked_since: float | None = (
+        None  # since when evidence was looked for in vain, in the loop's time
+    )
+
     def let_go_of_stored(self, children: Children) -> None:
         stages = [
             c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE

@@ -59,6 +59,8 @@ _FOR_WHAT_IS_MISSING = (
     Reason.CLIENT_FAILED,
     Reason.RECORDS_MISSING,
 )
+EVIDENCE_SECONDS = 30.0
+"""Evidence that can't be read for so long is done without."""
 _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
 """Kind, role, and whether metadata says it all."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
@@ -131,10 +133,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             memory.collected.is_adopted = _was_begun(run, children)
         facts, decision = self._decided(key, run, children, memory)
         if _ends_for_want(decision, memory) or _makes_client_anew(decision, children):
-            failed = await self._look_for_evidence(key, run)
-            if failed is not None:
-                await self.delete(decision.delete)
-                raise failed
+            await self._find_evidence(key, run, memory)
             facts, decision = self._decided(key, run, self.indexes.children(key), memory)
         return await self._carry_out(key, facts, decision, memory)
 
@@ -147,6 +146,19 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         facts = Facts(run, children, memory.collected, self.now(), context)
         with self.telemetry.a_decision():
             return facts, self.decide(facts)
+
+    async def _find_evidence(self, key: Key, run: Run, memory: RunMemory) -> None:
+        """Look for evidence. Raise ClusterError while it can't be read, for so long as it may be
+        waited for: the servers are held meanwhile, or gone."""
+        failed = await self._look_for_evidence(key, run)
+        if failed is None:
+            memory.unlooked_since = None
+            return
+        now = asyncio.get_running_loop().time()
+        if memory.unlooked_since is None:
+            memory.unlooked_since = now
+        if now - memory.unlooked_since < EVIDENCE_SECONDS:
+            raise failed
 
     async def _look_for_evidence(self, key: Key, run: Run) -> ClusterError | None:
         """Learn which records are stored, which no watch reports: another operator may have stored

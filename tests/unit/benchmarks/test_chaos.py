@@ -78,6 +78,12 @@ def test_what_hits_one_run_changes_that_one_alone(kind: str, how: str, endings: 
     }
 
 
+def test_a_killed_operator_may_lose_the_cause_of_an_end_but_makes_none() -> None:
+    found = allowances(1, "a", [KILL, fault("client-pod", "evicted")])
+    assert found["r1-n1"].endings == {COMPLETED, "Evicted", "ServerGone", "ClientGone"}
+    assert found["r1-n2"].endings == {COMPLETED}
+
+
 def test_a_sweep_answers_for_its_runs() -> None:
     found = allowances(1, "a", [fault("client-pod", "exit", run="r1-s-v1-r1")])
     assert found["r1-s"].endings == {COMPLETED, "RunsFailed", "AllFailed"}

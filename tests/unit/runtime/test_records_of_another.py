@@ -4,18 +4,24 @@ no watch reports, and how the client's pod ended, which may be heard after its J
 import pytest
 from benchrun import names
 from benchrun.api import Reason
-from benchrun.decide import Decision, Ending, Facts
+from benchrun.decide import Decision, Ending, Facts, Ref
 from benchrun.effects import Unavailable
+from benchrun.runtime import run_reconciler
 from benchrun.runtime.queue import Later
-from unit.runtime.bodies import UID, Json, child_body, stage_body
+from unit.runtime.bodies import NAMESPACE, UID, Json, child_body, stage_body
 from unit.runtime.scene import RUNNING, Scene
 
 GONE = Ending(Reason.SERVER_GONE, "the server's Deployment was deleted")
 
 
+JOB_REF = Ref("Job", NAMESPACE, "br-chat-4e20caa2-client", "job-1")
+
+
 def _ends_without_records(facts: Facts) -> Decision:
     is_stored = any(child.sequence is not None for child in facts.children.objects)
-    return Decision(status=RUNNING, ending=None if is_stored else GONE)
+    if is_stored:
+        return Decision(status=RUNNING)
+    return Decision(status=RUNNING, ending=GONE, delete=(JOB_REF,))
 
 
 async def gone(*, stored: bool) -> Scene:
@@ -41,9 +47,18 @@ async def test_it_does_not_end_before_they_could_be_looked_for() -> None:
     with pytest.raises(Later):
         await scene.once()
     assert scene.collected.ending is None
+    assert [entry for entry in scene.cluster.log if entry[0] == "delete"] == []
     scene.cluster.broken.clear()
     await scene.once()
     assert scene.collected.ending is None
+
+
+async def test_they_are_not_waited_for_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_reconciler, "EVIDENCE_SECONDS", 0.0)
+    scene = await gone(stored=True)
+    scene.cluster.broken["list"] = Unavailable("no answer")
+    await scene.once()
+    assert scene.collected.ending == GONE
 
 
 async def test_an_end_that_stands_is_not_looked_into_again() -> None:
