@@ -27,7 +27,7 @@ from benchrun_client.search import bisection
 from benchrun_client.search.prompt_writer import SearchPrompts, StagePrompts
 from benchrun_client.server.cache_reset import reset_caches
 from benchrun_client.server.counter_snapshots import Snapshots, take, take_idle, take_settled
-from benchrun_client.server.first_request import complete, words_of
+from benchrun_client.server.first_request import complete, request_body, words_of
 from benchrun_client.server.readiness import Found, Servers
 from benchrun_client.server.round_trips import measure_round_trips
 from benchrun_client.shards.first_shard import FirstShard
@@ -314,17 +314,21 @@ class Measuring(StageSender):
         phrases."""
         if self._plan.target.offline:
             return raw.errors[0]
+        body = request_body(
+            stage.api,
+            model=self._plan.target.served_model,
+            prompt=sample.prompt,
+            max_tokens=sample.output_tokens,
+            sampling=stage.sampling,
+            ignore_eos=stage.ignore_eos,
+        )
         try:
             async with asyncio.timeout(DIAGNOSTIC_SECONDS):
-                answer = await complete(
-                    self._session,
-                    self._servers.urls[0],
-                    api=stage.api,
-                    model=self._plan.target.served_model,
-                    prompt=sample.prompt,
-                    max_tokens=sample.output_tokens,
-                    sampling=stage.sampling,
+                found = await complete(
+                    self._session, self._servers.urls[0], api=stage.api, body=body
                 )
         except NETWORK_ERRORS as error:
             return type_and_text(error)
-        return f"HTTP {answer.status}: {words_of(answer)}"
+        if found.answer is not None:
+            return f"HTTP {found.answer.status}: {words_of(found.answer)}"
+        return f"HTTP 200: {found.problem or f'a stream of {found.tokens} tokens'}"

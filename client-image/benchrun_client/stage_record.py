@@ -14,6 +14,8 @@ from benchrun_client import contract
 from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
+SAME_INSTANT_SECONDS = 0.001
+"""First chunk and first content that are so close are one event, cut in two."""
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
@@ -32,6 +34,12 @@ class Instants:
     ended: list[bool] = field(default_factory=list)
     """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without
     it a success."""
+    closed: list[bool] = field(default_factory=list)
+    """Whether the server closed the stream; empty: there are no streams."""
+    first_chunks: list[float] = field(default_factory=list)
+    """When the first chunk came, be it without content; 0 where none did. Empty: as `closed`."""
+    reconnected: int = 0
+    """Requests that were sent once more on a new connection."""
     connects: list[float] | None = None
     """How long each new connection took, in seconds, in any order; None: that is not noted."""
 
@@ -94,7 +102,7 @@ class RawStage:
 
 
 _COPIED = (
-    *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine", "scalars"),
+    *("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine"),
     *(
         "shared_prefix_tokens",
         "repeated_tokens",
@@ -108,6 +116,21 @@ _COPIED = (
 )  # Fields that the record takes as they are.
 
 
+_OF_TOKENS = ("output_token", "output_throughput", "total_token_throughput", "tpot")
+"""What the names of the load engine's figures hold that its counts of tokens are in."""
+
+
+def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:
+    """The load engine's figures, without those of tokens that it has counted itself."""
+    if not any(uncounted(raw.instants)):
+        return raw.scalars
+    return {
+        name: value
+        for name, value in raw.scalars.items()
+        if not any(part in name for part in _OF_TOKENS)
+    }
+
+
 def record_of(raw: RawStage) -> contract.StageRecord:
     instants, cost = raw.instants, asdict(raw.cost)
     lags = sorted(cost.pop("lags"))
@@ -115,6 +138,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
     by_slice = sliced_gaps(raw)
     return contract.StageRecord(
         **{name: getattr(raw, name) for name in _COPIED},
+        scalars=_known_scalars(raw),
         first_send_unix_us=micros(first + raw.unix_minus_perf),
         last_receive_unix_us=micros(max(instants.answered) + raw.unix_minus_perf),
         idle_before_us=micros(first - raw.previous_answer),
@@ -129,6 +153,7 @@ def record_of(raw: RawStage) -> contract.StageRecord:
         ),
         diagnostic=shorten(raw.diagnostic, MAX_DIAGNOSTIC_CHARACTERS) if raw.diagnostic else None,
         connections=_connections(instants.connects),
+        streams=_streams(raw),
         client=contract.ClientFigures(
             **cost,
             # The smallest lag that 99 % of the ticks do not exceed.
@@ -159,6 +184,46 @@ def _connections(connects: Sequence[float] | None) -> contract.Connections | Non
     )
 
 
+def _streams(raw: RawStage) -> contract.Streams | None:
+    instants = raw.instants
+    if not instants.closed:
+        return None
+    firsts = [
+        at - sent if at else ttft
+        for at, sent, ttft in zip(instants.first_chunks, instants.sent, raw.ttfts, strict=True)
+    ]
+    is_usual = all(
+        ttft - first <= SAME_INSTANT_SECONDS
+        for first, ttft, ok in zip(firsts, raw.ttfts, instants.ok, strict=True)
+        if ok
+    )
+    all_ended = all(ended for ended, ok in zip(instants.ended, instants.ok, strict=True) if ok)
+    if is_usual and all_ended and not instants.reconnected:
+        return None
+    order = _in_order_of_sending(instants)
+    return contract.Streams(
+        closed=tuple(1 if instants.closed[i] else 0 for i in order),
+        first_chunk_us=() if is_usual else tuple(micros(firsts[i]) for i in order),
+        uncounted=sum(uncounted(instants)),
+        reconnected=instants.reconnected,
+    )
+
+
+def uncounted(instants: Instants) -> list[bool]:
+    """Return of each answer whether its stream was closed without the server's count of tokens. The
+    load engine counts its text with the client's tokenizer then, which need not be the server's."""
+    if not instants.closed:
+        return [False] * len(instants.sent)
+    return [
+        ok and closed and not ended
+        for ok, closed, ended in zip(instants.ok, instants.closed, instants.ended, strict=True)
+    ]
+
+
+def _in_order_of_sending(instants: Instants) -> list[int]:
+    return sorted(range(len(instants.sent)), key=instants.sent.__getitem__)
+
+
 def micros(seconds: float) -> int:
     """Whole microseconds; a clock that was stepped back gives 0, never a negative figure."""
     return max(round(seconds * 1_000_000), 0)
@@ -178,12 +243,15 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
         # vLLM's latency ends with the last token: it is the first one's time and all gaps.
         "e2el_us": [micros(ttft + decode) for ttft, decode in zip(raw.ttfts, decodes, strict=True)],
         "input_tokens": raw.input_lens,
-        "output_tokens": raw.output_lens,
+        "output_tokens": [
+            0 if is_unknown else tokens
+            for tokens, is_unknown in zip(raw.output_lens, uncounted(instants), strict=True)
+        ],
         "asked_tokens": raw.requested_lens,
         "ended": [1 if ended else 0 for ended in instants.ended],
         "ok": [1 if ok else 0 for ok in instants.ok],
     }
-    order = sorted(range(len(instants.sent)), key=instants.sent.__getitem__)
+    order = _in_order_of_sending(instants)
     return contract.RequestColumns.model_validate(
         {name: tuple([column[i] for i in order]) for name, column in columns.items()}
     )

@@ -293,6 +293,12 @@ class Plan(Message):
             dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)])
         )
 
+    def ignores_eos(self, api: Api) -> bool:
+        """Return whether any request to this endpoint asks for that; warm-ups always do."""
+        asked = [s.ignore_eos for s in self.stages if s.api == api]
+        asked += [s.ignore_eos for s in self.searches if s.api == api]
+        return bool(self.unmeasured) or any(asked)
+
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()

@@ -91,6 +91,8 @@ class RequestColumns(Message):
     e2el_us: Column
     input_tokens: Counts
     output_tokens: Counts
+    """By the server's own count. 0 of an answer whose stream the server closed without one: not
+    known (`Streams.uncounted`)."""
     asked_tokens: Counts  # Output tokens requested.
     ended: Flags
     """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that
@@ -198,6 +200,23 @@ class Connections(Message):
     opened: Count
     total_us: Micros  # Of all of them together.
     longest_us: Micros
+
+
+class Streams(Message):
+    """How the answers of a stage were streamed, where that differs from what is usual: one entry a
+    request, in the order of `RequestColumns`."""
+
+    closed: Flags
+    """Whether the server closed the stream, by `[DONE]` or a reason why the answer ended. One that
+    is closed and has not `ended` came without the server's count of tokens."""
+    first_chunk_us: Column = ()
+    """From the send to the first chunk, be it without content (the role that begins a chat); TTFT
+    is to the first content. Empty: within a millisecond the same of all."""
+    uncounted: Count = 0
+    """Answers whose streams were closed without the server's count of tokens."""
+    reconnected: Count = 0
+    """Requests that were sent once more on a new connection, because the one that they were sent on
+    was closed before a byte of an answer came. Their clock ran on."""
 
 
 class Shards(Message):
@@ -329,6 +348,8 @@ class StageRecord(Message):
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
     connections: Connections | None = None  # None: not noted, or nothing was sent over HTTP.
+    streams: Streams | None = None
+    """None: all that was answered has `ended`; or the record is older than that."""
     sampling: Sampling | None = (
         None  # As it was sent. None: the record is older than that; not known.
     )
@@ -354,6 +375,11 @@ class StageRecord(Message):
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:
+        if self.streams is not None:
+            columns = self.streams.closed, self.streams.first_chunk_us
+            lengths = {len(columns[0]), len(columns[1]) or len(columns[0])}
+            if lengths != {len(self.requests.ok)}:
+                raise ValueError("columns of streams must be as long as those of requests")
         if not self.requests.ok and self.profile is None:
             raise ValueError("a stage has at least one request")
         if (self.profile is None) == (self.stage_id == PROFILE_STAGE):
@@ -361,7 +387,7 @@ class StageRecord(Message):
         return self
 
 
-_NEWER = ("shards", "gap_slices", "profile", "tokenizer_commit", "user_start")
+_NEWER = ("shards", "streams", "gap_slices", "profile", "tokenizer_commit", "user_start")
 
 
 def packed_record(record: StageRecord) -> bytes:

@@ -7,7 +7,8 @@ rest is module globals that `main_async` looks up at call time:
     get_samples          hands out prompts that were made before
     get_tokenizer        hands out the tokenizer that was loaded before
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
-    aiohttp              opens sessions as we want them, see `Sessions`
+    aiohttp              opens sessions as we want them, see `Sessions`: what the server streams comes event by
+                         event, however it is spelled and cut
     fetch_..._metrics    read metrics as bounded as ours, and together once
     ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, to let users begin one
                          by one (`UserRamp`), and to let them think (`Thinking`)
@@ -34,6 +35,8 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import proxies_set
 from benchrun_client.light_imports import vllm_benchmark
 from benchrun_client.load.closed_loop import Thinking, UserRamp, think_seconds
+from benchrun_client.load.event_stream import StreamNotes
+from benchrun_client.load.streaming_session import STREAM_NOTES
 from benchrun_client.load.vllm_patches import CONNECTS, Sessions, SharedMetrics, always_ready
 from benchrun_client.server.first_request import PATHS
 from benchrun_client.server.readiness import Servers
@@ -254,6 +257,8 @@ class VllmEngine:
             instants.answered.append(0.0)
             instants.ok.append(False)
             instants.ended.append(False)
+            instants.closed.append(False)
+            instants.first_chunks.append(0.0)
             thinking.enter()
             due = await self._ramp.turn()
             if due is not None:
@@ -267,6 +272,8 @@ class VllmEngine:
             # what is here, over its own.
             request_func_input.extra_body = self._body
             CONNECTS.set(instants.connects)
+            notes = StreamNotes()
+            STREAM_NOTES.set(notes)
             instants.sent[number] = time.perf_counter()
             output = await send(request_func_input, *args, **kwargs)
             instants.answered[number] = time.perf_counter()
@@ -274,6 +281,11 @@ class VllmEngine:
             # Nothing but the usage chunk sets it, in all versions from 0.10 on; its own count vLLM
             # makes later, elsewhere.
             instants.ended[number] = bool(output.output_tokens)
+            instants.closed[number] = notes.is_closed
+            instants.first_chunks[number] = notes.first_chunk_at or 0.0
+            instants.reconnected += notes.reconnects
+            if notes.problem is not None:
+                output.error = notes.problem
             self._load.on_answer()
             await thinking.after(number)
             return output

@@ -9,6 +9,7 @@ from contextvars import ContextVar
 from types import SimpleNamespace
 from typing import Any
 
+from benchrun_client.load.streaming_session import STREAM_NOTES, StreamingSession
 from benchrun_client.server.counter_snapshots import read_metrics
 
 CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
@@ -60,21 +61,30 @@ class Sessions:
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
         self._module, self._tls, self._trust_env = module, tls, trust_env
         self._opened: list[Any] = []
+        self._ssl: Any = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
     def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
         traces = [*kwargs.get("trace_configs", ()), _noting_connects(self._module.TraceConfig())]
-        session = self._module.ClientSession(
-            *args, **{**kwargs, "trust_env": self._trust_env, "trace_configs": traces}
+        options = {**kwargs, "trust_env": self._trust_env, "trace_configs": traces}
+        session = StreamingSession(
+            self._module.ClientSession(*args, **options),
+            open_another=lambda: self._unshared(options),
         )
         self._opened.append(session)
         return session
 
+    def _unshared(self, options: dict[str, Any]) -> Any:
+        """Open a session that uses no connection twice."""
+        connector = self._module.TCPConnector(ssl=self._ssl, limit=0, force_close=True)
+        return self._module.ClientSession(**{**options, "connector": connector})
+
     def TCPConnector(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
         if self._tls is not None and kwargs.get("ssl") is True:
             kwargs["ssl"] = self._tls
+        self._ssl = kwargs.get("ssl", True)
         return self._module.TCPConnector(*args, **kwargs)
 
     async def close(self) -> None:
@@ -84,8 +94,8 @@ class Sessions:
 
 
 def _noting_connects(trace: Any) -> Any:
-    """An aiohttp.TraceConfig that notes in `CONNECTS`. A connection that is used again calls
-    neither function."""
+    """An aiohttp.TraceConfig that notes in `CONNECTS`, and in `STREAM_NOTES` whether a connection is
+    used again."""
 
     async def begin(_: Any, context: SimpleNamespace, __: Any) -> None:
         context.began = time.perf_counter()
@@ -94,6 +104,11 @@ def _noting_connects(trace: Any) -> Any:
         if (connects := CONNECTS.get()) is not None:
             connects.append(time.perf_counter() - context.began)
 
+    async def reuse(*_: Any) -> None:
+        if (notes := STREAM_NOTES.get()) is not None:
+            notes.is_reused = True
+
+    trace.on_connection_reuseconn.append(reuse)
     trace.on_connection_create_start.append(begin)
     trace.on_connection_create_end.append(end)
     return trace

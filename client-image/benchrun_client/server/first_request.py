@@ -1,4 +1,5 @@
-"""One small request (the canary) that proves the path before anything is measured.
+"""One small request (the canary) that proves the path before anything is measured: the body that the
+load sends, read by the parser that measures.
 
 A server can be healthy and still answer no request: wrong model name, missing key, a gateway's web
 page, an engine that dies on its first forward pass. Reported here, in the server's own words, it
@@ -6,16 +7,20 @@ costs one request and not a run of failures."""
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import aiohttp
 
 from benchrun_client.contract import GREEDY, Api, Sampling
 from benchrun_client.engines import ENGINE
 from benchrun_client.failures import RunFailure, error_text, shorten
-from benchrun_client.http_session import NETWORK_ERRORS, Answer, answer_of
+from benchrun_client.http_session import MAX_ANSWER_BYTES, NETWORK_ERRORS, Answer, answer_of
+from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
 
 CANARY_TOKENS = 2
+OK = 200
 MAX_WORDS_OF_SERVER = 500
 PATHS: dict[Api, str] = {"Completions": "/v1/completions", "Chat": "/v1/chat/completions"}
 
@@ -37,24 +42,75 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
     }
 
 
-async def complete(
-    session: aiohttp.ClientSession,
-    url: str,
-    *,
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What a server answered to a request like those of the load."""
+
+    answer: Answer | None = None
+    """An answer that is not streamed: an error, a page; None: it is a stream."""
+    tokens: int = 0
+    """Events of the stream that show a token."""
+    problem: str | None = None
+    """Why the stream can't be read; None: it can."""
+
+
+def request_body(
     api: Api,
+    *,
     model: str,
     prompt: str,
     max_tokens: int,
     sampling: Sampling,
-) -> Answer:
-    """One plain completion, not streamed. Settings that the server refuses are refused here as in
-    the load."""
-    content = (
-        {"messages": [{"role": "user", "content": prompt}]} if api == "Chat" else {"prompt": prompt}
-    )
-    body = {"model": model, "max_tokens": max_tokens, **content, **sampling.body()}
+    ignore_eos: bool = False,
+) -> dict[str, Any]:
+    """Return the body of a request, the same as vLLM's benchmark sends."""
+    asked: dict[str, Any]
+    if api == "Chat":
+        content = [{"type": "text", "text": prompt}]
+        asked = {
+            "messages": [{"role": "user", "content": content}],
+            "max_completion_tokens": max_tokens,
+        }
+    else:
+        asked = {
+            "prompt": prompt,
+            "repetition_penalty": 1.0,
+            "max_tokens": max_tokens,
+            "logprobs": None,
+        }
+    streamed = {"stream": True, "stream_options": {"include_usage": True}}
+    to_the_end = {"ignore_eos": True} if ignore_eos else {}
+    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body()}
+
+
+async def complete(
+    session: aiohttp.ClientSession, url: str, *, api: Api, body: Mapping[str, Any]
+) -> Completion:
+    """Send one request and read its answer as those of the load are read."""
     async with session.post(url + PATHS[api], json=body) as response:
-        return await answer_of(response)
+        if response.status != OK or "html" in response.content_type:
+            return Completion(await answer_of(response))
+        return await _streamed(response)
+
+
+async def _streamed(response: aiohttp.ClientResponse) -> Completion:
+    stream, tokens, left = CompletionStream(StreamNotes()), 0, MAX_ANSWER_BYTES
+    try:
+        async for chunk in response.content.iter_any():
+            tokens += sum(map(_is_token, stream.feed(chunk)))
+            left -= len(chunk)
+            if left < 0:
+                # An answer to so few tokens that is longer is none; closing ends it.
+                response.close()
+                raise BrokenStreamError(f"a stream of more than {MAX_ANSWER_BYTES} bytes")
+        tokens += sum(map(_is_token, stream.end()))
+    except BrokenStreamError as error:
+        return Completion(tokens=tokens, problem=str(error))
+    return Completion(tokens=tokens)
+
+
+def _is_token(line: bytes) -> bool:
+    return line != b"data: [DONE]" and bool(json.loads(line.removeprefix(b"data: "))["choices"])
 
 
 async def send_canary(
@@ -65,32 +121,45 @@ async def send_canary(
     model: str,
     run_uid: str,
     served: Sequence[str],
+    ignore_eos: bool = False,
 ) -> None:
-    """Prove that a completion works. Raises RunFailure: with the reason that `canary_failure`
-    finds."""
-    prompt = f"[{run_uid}] canary: say anything."
+    """Prove that a completion is streamed. Raises RunFailure: with the reason that
+    `canary_failure` finds."""
+    body = request_body(
+        api,
+        model=model,
+        prompt=f"[{run_uid}] canary: say anything.",
+        max_tokens=CANARY_TOKENS,
+        sampling=GREEDY,
+        ignore_eos=ignore_eos,
+    )
     try:
-        answer = await complete(
-            session,
-            url,
-            api=api,
-            model=model,
-            prompt=prompt,
-            max_tokens=CANARY_TOKENS,
-            sampling=GREEDY,
-        )
+        completion = await complete(session, url, api=api, body=body)
     except NETWORK_ERRORS as error:
         raise RunFailure(
             "CanaryFailed", f"{url}{PATHS[api]}: {error_text(error)} on the first request"
         ) from error
-    if failure := canary_failure(answer, where=url + PATHS[api], model=model, served=served):
+    if failure := canary_failure(completion, where=url + PATHS[api], model=model, served=served):
         raise failure
 
 
 def canary_failure(
-    answer: Answer, *, where: str, model: str, served: Sequence[str]
+    completion: Completion, *, where: str, model: str, served: Sequence[str]
 ) -> RunFailure | None:
-    """What is wrong with the canary's answer; None when it holds a completion."""
+    """What is wrong with the canary's answer; None when it is a stream of tokens."""
+    if completion.answer is not None:
+        return _refusal(completion.answer, where=where, model=model, served=served)
+    if completion.problem is not None:
+        return RunFailure(
+            "CanaryFailed",
+            f"{where} answered 200, and its stream can't be read: {completion.problem}",
+        )
+    if completion.tokens == 0:
+        return RunFailure("CanaryFailed", f"{where} answered 200 with a stream without a token")
+    return None
+
+
+def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
     words, status = words_of(answer), answer.status
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
@@ -107,21 +176,7 @@ def canary_failure(
         return RunFailure(
             "EndpointNotFound", f"{where} answered 404: {words}. No server of this API is there."
         )
-    if status != 200:
-        return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
-    body = answer.json()
-    if not isinstance(body, dict):
-        kind = answer.content_type or "no content type"
-        return RunFailure(
-            "EndpointNotFound", f"{where} answered 200 with {kind}, not with a JSON object"
-        )
-    usage = body.get("usage")
-    tokens = usage.get("completion_tokens") if isinstance(usage, dict) else None
-    if isinstance(tokens, int) and tokens >= 1:
-        return None
-    return RunFailure(
-        "CanaryFailed", f"{where} answered 200 but counts no completion token: {words}"
-    )
+    return RunFailure("CanaryFailed", f"{where} answered {status}: {words}")
 
 
 def words_of(answer: Answer) -> str:

@@ -110,7 +110,13 @@ async def wait_for_servers(
         for url in servers.urls if not plan.target.offline else ():
             for api in plan.apis:
                 await send_canary(
-                    session, url, api=api, model=model, run_uid=plan.run_uid, served=tuple(served)
+                    session,
+                    url,
+                    api=api,
+                    model=model,
+                    run_uid=plan.run_uid,
+                    served=tuple(served),
+                    ignore_eos=plan.ignores_eos(api),
                 )
         answered = time.perf_counter()
         # Not earlier: with several API processes some figures are there from the first request on

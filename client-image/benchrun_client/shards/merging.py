@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Literal
 
 from benchrun_client import contract
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
@@ -133,7 +134,8 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
             )
     began = min(part.first_send_unix_us for part in parts)
     ended = max(part.last_receive_unix_us for part in parts)
-    columns = _columns(parts, began)
+    places = _in_order(parts)
+    columns = _columns(places, began)
     counts, errors = Counter[int](), Counter[str]()
     for part in parts:
         counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
@@ -160,6 +162,7 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
             "repeated_tokens": sum(part.repeated_tokens for part in parts),
             "errors": dict(errors.most_common(MAX_ERRORS)),
             "client": _client([part.client for part in parts]),
+            "streams": _streams(places),
             "connections": _connections([part.connections for part in parts]),
             "shards": sharded.shards,
         }
@@ -176,15 +179,54 @@ def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
     return parts[0].model_copy(update={"gaps": gaps, "above": above})
 
 
-def _columns(parts: Iterable[contract.StageRecord], began: int) -> contract.RequestColumns:
-    names = tuple(contract.RequestColumns.model_fields)
-    rows = [
-        (part.first_send_unix_us - began + start, *others)
-        for part in parts
-        for start, *others in zip(*(getattr(part.requests, name) for name in names), strict=True)
-    ]
-    rows.sort(key=lambda row: row[0])
-    return contract.RequestColumns(**dict(zip(names, zip(*rows, strict=True), strict=True)))
+_Place = tuple[contract.StageRecord, int]
+"""A request: the part that it is in, and its position there."""
+
+
+def _in_order(parts: Iterable[contract.StageRecord]) -> list[_Place]:
+    """Return the requests of all parts in order of sending."""
+    places = [(part, position) for part in parts for position in range(len(part.requests.ok))]
+    return sorted(
+        places, key=lambda place: place[0].first_send_unix_us + place[0].requests.start_us[place[1]]
+    )
+
+
+def _columns(places: Sequence[_Place], began: int) -> contract.RequestColumns:
+    names = (name for name in contract.RequestColumns.model_fields if name != "start_us")
+    columns = {
+        name: tuple(getattr(part.requests, name)[position] for part, position in places)
+        for name in names
+    }
+    starts = tuple(
+        part.first_send_unix_us - began + part.requests.start_us[position]
+        for part, position in places
+    )
+    return contract.RequestColumns(start_us=starts, **columns)
+
+
+def _streams(places: Sequence[_Place]) -> contract.Streams | None:
+    parts = {id(part): part for part, _ in places}.values()
+    known = [part.streams for part in parts if part.streams is not None]
+    if not known:
+        return None
+    has_chunks = any(streams.first_chunk_us for streams in known)
+    return contract.Streams(
+        closed=tuple(_closed(part, position) for part, position in places),
+        first_chunk_us=tuple(_first_chunk_us(part, position) for part, position in places)
+        if has_chunks
+        else (),
+        uncounted=sum(streams.uncounted for streams in known),
+        reconnected=sum(streams.reconnected for streams in known),
+    )
+
+
+def _closed(part: contract.StageRecord, position: int) -> Literal[0, 1]:
+    return (part.requests.ended if part.streams is None else part.streams.closed)[position]
+
+
+def _first_chunk_us(part: contract.StageRecord, position: int) -> int:
+    own = part.streams.first_chunk_us if part.streams is not None else ()
+    return (own or part.requests.ttft_us)[position]
 
 
 def _connections(each: Sequence[contract.Connections | None]) -> contract.Connections | None:

@@ -307,6 +307,8 @@ def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[s
         share = min(1.0, max(0.0, measure.request_figures.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
         prompts, cached = prompts + tokens, cached + share * tokens
+        if not measure.request_figures.counts_tokens(record):
+            return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         outputs += sum(compress(columns.output_tokens, columns.ok))
     price = (prompts - cached) * float(prices.input) + cached * float(prices.cached_input)
     price += outputs * float(prices.output)

@@ -317,13 +317,18 @@ class StageFacts:
         they run out."""
         parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
         length = self.seconds / max(1, parts)
-        if parts < MIN_THROUGHPUT_PARTS or length <= 0:
+        if parts < MIN_THROUGHPUT_PARTS or length <= 0 or not self.counts_tokens:
             return []
         tokens = [0] * (parts + 1)
         starts = compress(self.requests.start_us, self.requests.ok)
         for start, e2el, count in zip(starts, self.e2el_us, self._tokens, strict=True):
             tokens[min(parts, int((start + e2el) / 1e6 / length))] += count
         return [count / length for count in tokens[1 : parts - 1]]
+
+    @property
+    def counts_tokens(self) -> bool:
+        """Whether the server has counted the tokens of its answers."""
+        return measure.request_figures.counts_tokens(self.record)
 
     @cached_property
     def _tokens(self) -> Sequence[int]:

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, compress
-from operator import add, mul, sub
+from operator import add, and_, mul, sub
 from statistics import fmean
 from typing import Literal
 
@@ -125,6 +125,8 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     return milliseconds(fmean(values)) if values else None
 
 
+RECONNECTED = "reconnected"
+"""Key of `results[].metrics`, there only where requests were sent once more on a new connection."""
 ANSWERED_PERCENT = "answered_percent"
 """Key of `results[].metrics`, there only where requests failed: percentiles are of this share of
 all requests."""
@@ -136,6 +138,9 @@ def pooled_metrics(
     """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are
     exact."""
     metrics = totals(records) | connect_metrics(records)
+    streams = [record.streams for record in records if record.streams is not None]
+    if reconnected := sum(each.reconnected for each in streams):
+        metrics[RECONNECTED] = reconnected
     if metrics["failed"]:
         requests = sum(len(record.requests.ok) for record in records)
         metrics[ANSWERED_PERCENT] = rounded(100 * (metrics["completed"] or 0) / requests)
@@ -144,12 +149,25 @@ def pooled_metrics(
     return metrics
 
 
+def counts_tokens(record: StageRecord) -> bool:
+    """Return whether the server has counted the tokens of every answer that it closed; of a record
+    that does not know what was closed, of any."""
+    if record.streams is not None:
+        return not record.streams.uncounted
+    columns = record.requests
+    return any(map(and_, columns.ok, columns.ended)) or not any(columns.ok)
+
+
 def totals(records: Sequence[StageRecord]) -> Metrics:
-    """Counts, tokens, and both per second."""
+    """Counts, tokens, and both per second; None of output tokens that no server has counted."""
     duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
     input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
-    output_tokens = sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
+    output_tokens = (
+        sum(sum(compress(r.requests.output_tokens, r.requests.ok)) for r in records)
+        if all(map(counts_tokens, records))
+        else None
+    )
     return {
         "completed": completed,
         "failed": sum(map(failed_requests, records)),
@@ -161,12 +179,13 @@ def totals(records: Sequence[StageRecord]) -> Metrics:
 
 
 def _throughputs(
-    seconds: float, completed: int, input_tokens: int, output_tokens: float
+    seconds: float, completed: int, input_tokens: int, output_tokens: float | None
 ) -> Metrics:
+    total = None if output_tokens is None else input_tokens + output_tokens
     return {
         "request_throughput": rounded(ratio(completed, seconds)),
         "output_throughput": rounded(ratio(output_tokens, seconds)),
-        "total_token_throughput": rounded(ratio(input_tokens + output_tokens, seconds)),
+        "total_token_throughput": rounded(ratio(total, seconds)),
     }
 
 
@@ -361,7 +380,11 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
     second."""
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)
-    output = math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+    output = (
+        math.fsum(output_tokens_in(record.requests, interval) for record, interval in stages)
+        if all(counts_tokens(record) for record, _ in stages)
+        else None
+    )
     prompts = sum(input_tokens_in(record.requests, interval) for record, interval in stages)
     return {
         "completed": completed,

@@ -185,6 +185,8 @@ def length_explanations(cell: CellContext) -> list[Explanation]:
         for c in columns
     )
     lengths = list(chain.from_iterable(rows))
+    if not all(stage.counts_tokens for stage in cell.stages):
+        return []  # how long answers were is not known
     found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
     return [each for each in found if each is not None]
 

@@ -53,6 +53,8 @@ def no_output(stage: StageFacts) -> Found:
     answered = sum(stage.requests.ok)
     if answered == 0 or any(compress(stage.requests.output_tokens, stage.requests.ok)):
         return []
+    if not stage.counts_tokens:
+        return [NotChecked(Code.NO_OUTPUT, _NO_COUNTS)]
     evidence = {"answered": answered, "outputTokens": 0}
     return [StageFinding(Code.NO_OUTPUT, "Invalid", stage.id, evidence, weight=answered)]
 
@@ -85,9 +87,9 @@ def requests_rejected(stage: StageFacts) -> Found:
     return [StageFinding(Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent)]
 
 
-# The load engine counts both as successes. It asks every server for its count of tokens after the
-# last one (`usage`); where that never came the stream has no proven end, and the engine's count is
-# its own guess from the text.
+# The load engine counts all as successes. It asks every server for its count of tokens after the
+# last one (`usage`). Where that never came, the stream is closed by [DONE] or a reason why the
+# answer ended, or it broke off.
 
 _NO_COUNTS = "the server does not end its streams with token counts"
 
@@ -96,7 +98,7 @@ class _Answers(NamedTuple):
     """Expected and received tokens of a stage's answered requests."""
 
     answered: int
-    # Without the server's closing count. All of them: every token count is the load engine's guess.
+    # Without an end that the server has sent.
     unended: int
     percent: float  # Received tokens of those expected; 100 where none were expected.
     evidence: Evidence
@@ -116,9 +118,7 @@ def output_too_short(stage: StageFacts) -> Found:
     severity: Severity = (
         "Invalid" if answers.percent < thresholds.output_invalid_percent else "Suspect"
     )
-    if answers.unended == answers.answered and severity == "Suspect" and is_short:
-        # Tokenising the text once more gives some percent fewer tokens: only a large lack is
-        # certain.
+    if not stage.counts_tokens:
         return [NotChecked(Code.OUTPUT_TOO_SHORT, _NO_COUNTS)]
     evidence = {
         **answers.evidence,
@@ -133,14 +133,13 @@ def output_too_short(stage: StageFacts) -> Found:
 
 
 def stream_truncated(stage: StageFacts) -> Found:
-    """Answers without an end. Where none has one, the server never sends it, unless its answers are
-    too short as well."""
+    """Answers without an end: neither the server's count of tokens came, nor another word that
+    closes the stream."""
     answers, thresholds = _answers(stage), stage.thresholds
     if answers.answered == 0:
         return []
-    too_short = stage.expected.ignore_eos and answers.percent < thresholds.output_invalid_percent
-    if answers.unended == answers.answered and not too_short:
-        return [NotChecked(Code.STREAM_TRUNCATED, _NO_COUNTS)]
+    if stage.record.streams is None and answers.unended == answers.answered:
+        return [NotChecked(Code.STREAM_TRUNCATED, "an older client did not note how streams ended")]
     percent = 100 * answers.unended / answers.answered
     if percent <= thresholds.truncated_invalid_percent:
         return []
@@ -167,7 +166,11 @@ def _answers(stage: StageFacts) -> _Answers:
         "percent": rounded(percent),
         "ignoreEOS": "true" if stage.expected.ignore_eos else "false",
     }
-    return _Answers(count, count - sum(compress(columns.ended, columns.ok)), percent, evidence)
+    closed = columns.ended if stage.record.streams is None else stage.record.streams.closed
+    unended = sum(
+        ok and not (a or b) for ok, a, b in zip(columns.ok, columns.ended, closed, strict=True)
+    )
+    return _Answers(count, unended, percent, evidence)
 
 
 # Prompt tokens are not compared here: the load engine takes them over from the server's answer, so
@@ -179,6 +182,8 @@ def token_counts_disagree(stage: StageFacts) -> Found:
     may have cost the servers anything between nothing and all of its tokens."""
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
+    if not stage.counts_tokens:
+        return [NotChecked(Code.TOKEN_COUNTS_DISAGREE, _NO_COUNTS)]
     if counted == 0:
         return []
     served = counters.rise(counters.answering(stage.edges), counters.GENERATION_TOKENS)

@@ -75,6 +75,8 @@ def littles_law(stage: StageFacts) -> Found:
         ]
     # vLLM sets its gauges at the end of a step, without the requests that the step completed: of an
     # answer's steps, about one a token, the last is never seen.
+    if not stage.counts_tokens:
+        return [NotChecked(Code.LITTLES_LAW_BROKEN, "the server does not count its tokens")]
     tokens = sum(map(stage.requests.output_tokens.__getitem__, stage.answered))
     if 100 * len(stage.answered) > thresholds.littles_law_suspect_percent * tokens:
         return [

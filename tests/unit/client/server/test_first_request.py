@@ -1,6 +1,7 @@
 """The first request, and what servers answer in the wild."""
 
 import json
+from collections.abc import Mapping, Sequence
 
 import aiohttp
 import pytest
@@ -10,6 +11,7 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.http_session import Answer, open_session
 from benchrun_client.server.first_request import (
     MAX_WORDS_OF_SERVER,
+    Completion,
     canary_failure,
     send_canary,
     served_models,
@@ -20,7 +22,10 @@ from unit.client.servers import Handler, answering, serving
 from unit.effects.raw_server import BROKEN, sending
 
 PAGE = "<!doctype html><html><head><title>Sign in\nplease</title></head><body>secret</body></html>"
-COMPLETION = {"choices": [{"text": " ok"}], "usage": {"completion_tokens": 2}}
+TOKENS: Mapping[Api, str] = {
+    "Completions": 'data: {"choices":[{"text":" ok"}]}\n\ndata: [DONE]\n\n',
+    "Chat": 'data: {"choices":[{"delta":{"content":" ok"}}]}\n\ndata: [DONE]\n\n',
+}
 
 
 def saying(status: int, body: object) -> Handler:
@@ -29,6 +34,10 @@ def saying(status: int, body: object) -> Handler:
 
 def html(status: int) -> Handler:
     return answering(status, text=PAGE, content_type="text/html")
+
+
+def streaming(text: str) -> Handler:
+    return answering(200, text=text, content_type="text/event-stream")
 
 
 async def canary(handler: Handler, *, api: Api = "Completions") -> None:
@@ -47,11 +56,12 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
 
     async def answer(request: web.Request) -> web.Response:
         requests.append(await request.json())
-        return web.json_response(COMPLETION)
+        return web.Response(text=TOKENS[api], content_type="text/event-stream")
 
     await canary(answer, api=api)
     assert len(requests) == 1
     assert (requests[0]["model"], requests[0]["temperature"]) == ("tiny", 0)
+    assert requests[0]["stream_options"] == {"include_usage": True}
     assert ("messages" in requests[0], "prompt" in requests[0]) == (
         api == "Chat",
         api == "Completions",
@@ -76,12 +86,8 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         pytest.param("EndpointNotFound", 'HTML page \\("Sign in please"\\)', html(200), id="page"),
         pytest.param("EndpointNotFound", "502 with an HTML page", html(502), id="gateway-page"),
         pytest.param("EndpointNotFound", "403 with an HTML page", html(403), id="login-page"),
-        pytest.param(
-            "EndpointNotFound", "200 with text/plain", answering(200, text="hello"), id="text"
-        ),
-        pytest.param(
-            "EndpointNotFound", "not with a JSON object", saying(200, [1]), id="json-list"
-        ),
+        pytest.param("CanaryFailed", "no event.* 'hello'", answering(200, text="hello"), id="text"),
+        pytest.param("CanaryFailed", "no event.*'.1.'", saying(200, [1]), id="json-list"),
         pytest.param(
             "ModelNotServed",
             "The model `tiny` does not exist. It serves: big, small. Requested: tiny",
@@ -115,16 +121,23 @@ async def test_a_completion_with_a_token_is_good(api: Api) -> None:
         ),
         pytest.param(
             "CanaryFailed",
-            "no completion token",
-            saying(200, {"usage": {"completion_tokens": 0}}),
-            id="empty",
+            "no event of a stream.*choices",
+            saying(200, {"choices": [{"text": " ok"}], "usage": {"completion_tokens": 2}}),
+            id="not-streamed",
         ),
         pytest.param(
-            "CanaryFailed", "no completion token", saying(200, {"choices": []}), id="uncounted"
+            "CanaryFailed", "without a token", streaming("data: [DONE]\n\n"), id="no-token"
         ),
         pytest.param(
-            "CanaryFailed", "no completion token", saying(200, {"usage": "much"}), id="odd-usage"
+            "CanaryFailed", "an event that is no JSON", streaming("data: {7}\n\n"), id="no-json"
         ),
+        pytest.param(
+            "CanaryFailed",
+            "ended its stream with an error.*EngineDead",
+            streaming('data: {"error": {"message": "EngineDead"}}\n\n'),
+            id="error-in-the-stream",
+        ),
+        pytest.param("CanaryFailed", "more than", streaming("data: " + "x" * 300_000), id="long"),
     ],
 )
 async def test_a_bad_answer_has_a_reason(reason: str, words: str, handler: Handler) -> None:
@@ -242,40 +255,16 @@ def test_whatever_is_answered_has_short_words_on_one_line(
 
 @given(st.text(max_size=100), st.integers(100, 599).filter(lambda status: status != 200))
 def test_a_status_other_than_200_is_a_failure(body: str, status: int) -> None:
-    found = canary_failure(answer(status, body), where="http://s/v1", model="m", served=())
-    assert found is not None
+    found = refused(answer(status, body))
     assert (
         str(status) in found.message or "HTML" in found.message or found.reason == "ModelNotServed"
     )
 
 
-@pytest.mark.parametrize(
-    ("good", "usage"),
-    [
-        (True, {"completion_tokens": 1}),
-        (True, {"completion_tokens": 2, "total_tokens": 9}),
-        (False, {"completion_tokens": 0}),
-        (False, {"completion_tokens": -1}),
-        (False, {"completion_tokens": "2"}),
-        (False, {"completion_tokens": 2.0}),
-        (False, {"completion_tokens": None}),
-        (False, {}),
-        (False, [2]),
-        (False, None),
-    ],
-)
-def test_a_completion_counts_a_token_at_least(good: bool, usage: object) -> None:
-    found = canary_failure(
-        answer(200, json.dumps({"usage": usage})), where="http://s/v1", model="m", served=()
-    )
-    assert (found is None) is good
-
-
-@pytest.mark.parametrize("body", [NESTED, "null", "[]", "7", '"ok"', ""])
-def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
-    found = canary_failure(answer(200, body), where="http://s/v1", model="m", served=())
+def refused(answered: Answer, *, served: Sequence[str] = ()) -> RunFailure:
+    found = canary_failure(Completion(answered), where="http://s/v1", model="m", served=served)
     assert found is not None
-    assert (found.reason, "not with a JSON object" in found.message) == ("EndpointNotFound", True)
+    return found
 
 
 @pytest.mark.parametrize(
@@ -288,10 +277,7 @@ def test_a_200_without_an_object_is_no_server_of_this_api(body: str) -> None:
     ],
 )
 def test_a_key_is_requested_where_one_lacks(status: int, reason: str) -> None:
-    found = canary_failure(
-        answer(status, "no", "text/plain"), where="http://s/v1", model="m", served=()
-    )
-    assert found is not None
+    found = refused(answer(status, "no", "text/plain"))
     assert (found.reason, "endpoint.apiKeySecretRef" in found.message) == (
         reason,
         reason == "Unauthorized",
@@ -300,10 +286,7 @@ def test_a_key_is_requested_where_one_lacks(status: int, reason: str) -> None:
 
 def test_the_first_of_many_models_are_listed() -> None:
     gone = answer(404, '{"message": "model m does not exist."}')
-    many = canary_failure(gone, where="w", model="m", served=[f"m{n}" for n in range(30)])
-    none = canary_failure(gone, where="w", model="m", served=())
-    assert many is not None
-    assert none is not None
+    many, none = refused(gone, served=[f"m{n}" for n in range(30)]), refused(gone)
     assert "m19." in many.message
     assert "m20" not in many.message
     assert "It serves: no model that /v1/models lists." in none.message

@@ -13,9 +13,9 @@ from benchrun.judge.rules.failures_and_tokens import (
     stream_truncated,
     token_counts_disagree,
 )
-from benchrun.judge.rules.rule import Code, NotChecked
+from benchrun.judge.rules.rule import Code, StageRule
 from benchrun.judge.thresholds import Thresholds
-from benchrun_client.contract import GapCounts, ServerEdge, StageRecord
+from benchrun_client.contract import GapCounts, ServerEdge, StageRecord, Streams
 from unit.judge.stages import context, findings, one_finding, only, open_loop_load, unchecked
 from unit.measure.records import STAGE, edge, record, requests
 
@@ -97,12 +97,19 @@ def test_evidence_of_short_answers(word: str, ignore_eos: bool) -> None:
     )
 
 
-def test_tokens_that_are_guessed_from_the_text_only_count_when_they_are_far_too_few() -> None:
-    assert unchecked(output_too_short(context()(answers([90, 90], unended=2)))) == [
-        NotChecked(Code.OUTPUT_TOO_SHORT, "the server does not end its streams with token counts")
-    ]
-    assert only(output_too_short(context()(answers([79, 79], unended=2)))).severity == "Invalid"
-    assert only(output_too_short(context()(answers([90, 90], unended=1)))).severity == "Suspect"
+NO_COUNTS = "the server does not end its streams with token counts"
+
+
+def closed(stage: StageRecord, *, uncounted: int) -> StageRecord:
+    """The same where the server closed all streams, of which so many lacked its count."""
+    streams = Streams(closed=(1,) * len(stage.requests.ok), uncounted=uncounted)
+    return stage.model_copy(update={"streams": streams})
+
+
+@pytest.mark.parametrize("check", [output_too_short, token_counts_disagree, no_output])
+def test_without_the_servers_counts_nothing_is_said_of_tokens(check: StageRule) -> None:
+    stage = closed(answers([0, 0], unended=2), uncounted=2)
+    assert [missed.why for missed in unchecked(check(context()(stage)))] == [NO_COUNTS]
 
 
 @pytest.mark.parametrize(
@@ -122,23 +129,15 @@ def test_streams_without_an_end(truncated: bool, unended: int, expected: int) ->
     )
 
 
-@pytest.mark.parametrize(
-    ("expected", "ignore_eos", "tokens"),
-    [
-        pytest.param("unchecked", True, 100, id="whole answers: the server sends no counts"),
-        pytest.param("unchecked", True, 80, id="guessed tokens may be fewer"),
-        pytest.param("found", True, 79, id="far too short, though no end was allowed"),
-        pytest.param("unchecked", False, 10, id="the model may have ended them"),
-    ],
-)
-def test_not_one_stream_has_an_end(expected: str, ignore_eos: bool, tokens: int) -> None:
-    found = stream_truncated(
-        context(load=open_loop_load(ignore_eos=ignore_eos))(answers([tokens] * 4, unended=4))
-    )
-    assert len(findings(found)) == (expected == "found")
-    assert [missed.code for missed in unchecked(found)] == [Code.STREAM_TRUNCATED] * (
-        expected == "unchecked"
-    )
+def test_not_one_stream_has_an_end() -> None:
+    broken = answers([100] * 4, unended=4)
+    noted = broken.model_copy(update={"streams": Streams(closed=(0,) * 4)})
+    assert only(stream_truncated(context()(noted))).evidence["truncated"] == 4
+    assert stream_truncated(context()(closed(broken, uncounted=4))) == []
+    # An older client did not note it.
+    assert [missed.code for missed in unchecked(stream_truncated(context()(broken)))] == [
+        Code.STREAM_TRUNCATED
+    ]
 
 
 def test_a_failed_request_is_no_truncated_one() -> None:

@@ -1,0 +1,253 @@
+"""Server-Sent Events of a completion, as the standard has them, whatever the transport cut them into.
+
+Lines end with LF, CR LF or CR; comments and unknown fields are skipped; an event ends with an empty
+line (https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.6). What comes out
+is spelled as vLLM's own server spells it, one event at a time: vLLM's client, which measures, reads
+no other spelling, and takes the role of a chat for its first token."""
+
+import json
+import re
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchrun_client.failures import shorten
+
+MAX_EVENT_BYTES = 4 * 1024 * 1024
+MAX_SHOWN_BYTES = 120
+DONE = b"[DONE]"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+CONTENT_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal", "audio")
+"""Of a chat's delta: what a token shows itself by."""
+
+
+class BrokenStreamError(Exception):
+    """An answer that is no stream of events of this API, in words that show its bytes."""
+
+
+class EventParser:
+    """Cuts bytes into events."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        """An unfinished line."""
+        self._after_cr = False
+        """Whether the last line ended with CR: an LF behind it belongs to it."""
+        self._data: list[bytes] = []
+        self._event = b""
+        self._is_first = True
+
+    def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield name and data of each event that these bytes complete. Raise BrokenStreamError for
+        an event that is too long."""
+        if self._is_whole(chunk):
+            # Nearly every chunk of a vLLM: no line of it is looked at.
+            yield b"", chunk[6:-2]
+            return
+        for line in self._lines(chunk):
+            if line:
+                self._take(line)
+            elif self._data:
+                yield self._taken()
+        if len(self._rest) + sum(map(len, self._data)) > MAX_EVENT_BYTES:
+            raise BrokenStreamError(f"an event of more than {MAX_EVENT_BYTES} bytes")
+
+    def end(self) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the event at the end that lacks its empty line, if there is one."""
+        if self._rest:
+            self._take(self._rest)
+            self._rest = b""
+        if self._data:
+            yield self._taken()
+
+    def _is_whole(self, chunk: bytes) -> bool:
+        return (
+            not (self._rest or self._data or self._after_cr or self._is_first)
+            and chunk.startswith(b"data: ")
+            and chunk.endswith(b"\n\n")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and b"\r" not in chunk
+        )
+
+    def _lines(self, chunk: bytes) -> list[bytes]:
+        if self._after_cr and chunk:
+            chunk = chunk.removeprefix(b"\n")
+            self._after_cr = False
+        text = self._rest + chunk
+        if self._is_first:
+            if BYTE_ORDER_MARK.startswith(text):
+                self._rest = text
+                return []
+            text = text.removeprefix(BYTE_ORDER_MARK)
+            self._is_first = False
+        if chunk:
+            self._after_cr = chunk.endswith(b"\r")
+        *lines, self._rest = _LINE_END.split(text)
+        return lines
+
+    def _take(self, line: bytes) -> None:
+        name, _, value = line.partition(b":")
+        value = value.removeprefix(b" ")
+        if name == b"data":
+            self._data.append(value)
+        elif name == b"event":
+            self._event = value
+
+    def _taken(self) -> tuple[bytes, bytes]:
+        event = self._event, b"\n".join(self._data)
+        self._data, self._event = [], b""
+        return event
+
+
+@dataclass(slots=True)
+class StreamNotes:
+    """What is known of one answer beside what vLLM's client notes."""
+
+    first_chunk_at: float | None = None
+    """When the first event came that is of the answer (`time.perf_counter`), be it without
+    content."""
+    is_closed: bool = False
+    """Whether the stream was closed: by [DONE], or by a reason why the answer ended."""
+    reconnects: int = 0
+    """How often it was sent once more, because a connection was closed before a byte of an answer
+    came."""
+    usage: dict[str, Any] | None = field(default=None, repr=False)
+    """The server's own counts of tokens that stood beside an answer's text."""
+    is_reused: bool = False
+    """Whether it was sent on a connection that had answered before."""
+    problem: str | None = None
+    """Why the answer is no stream; None: it is one."""
+
+
+class CompletionStream:
+    """The events of one answer, spelled as vLLM's client reads them."""
+
+    def __init__(
+        self, notes: StreamNotes, *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
+        self.notes = notes
+        self._clock = clock
+        self._events = EventParser()
+        self._beginning = b""
+        self._is_chat_without_content = True
+        self._has_events = False
+        self._has_counts = False
+
+    def feed(self, chunk: bytes) -> Iterator[bytes]:
+        """Yield each event that these bytes complete, as a line of `data: ` without its end. Raise
+        BrokenStreamError, too, for an error that the server sends in the stream."""
+        if not self._has_events and len(self._beginning) < MAX_SHOWN_BYTES:
+            self._beginning += chunk[:MAX_SHOWN_BYTES]
+        for name, data in self._events.feed(chunk):
+            yield from self._spelled(name, data)
+
+    def end(self) -> Iterator[bytes]:
+        """Yield what is left at the end of the body. Raise BrokenStreamError where no event came."""
+        for name, data in self._events.end():
+            if data == DONE or _is_json(data):
+                yield from self._spelled(name, data)
+        if not self._has_events:
+            raise BrokenStreamError(f"no event of a stream, but {shown(self._beginning)}")
+        if not self.notes.is_closed or self._has_counts or self.notes.usage is None:
+            return
+        yield self._counts()
+
+    def _spelled(self, name: bytes, data: bytes) -> Iterator[bytes]:
+        self._has_events = True
+        if data == DONE:
+            self.notes.is_closed = True
+            yield b"data: [DONE]"
+            return
+        if data[:1] != b"{" or data[-1:] != b"}":
+            raise BrokenStreamError(f"an event that is no JSON object: {shown(data)}")
+        if name == b"error" or b'"choices"' not in data:
+            yield from self._without_choices(name, data)
+            return
+        if self._is_chat_without_content or _says_more(data):
+            yield from self._looked_at(data)
+            return
+        yield b"data: " + data.replace(b"\n", b" ")
+
+    def _without_choices(self, name: bytes, data: bytes) -> Iterator[bytes]:
+        body = _parsed(data)
+        if name == b"error" or body.get("error"):
+            raise BrokenStreamError(f"the server ended its stream with an error: {shown(data)}")
+        if isinstance(body.get("usage"), dict):
+            self._has_counts = True
+            yield b"data: " + data.replace(b"\n", b" ")
+
+    def _looked_at(self, data: bytes) -> Iterator[bytes]:
+        """An event with choices that may hold a role alone, counts, or the end."""
+        body = _parsed(data)
+        choices = body.get("choices")
+        usage = body.get("usage")
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if choices and not isinstance(choice, dict):
+            raise BrokenStreamError(f"an event whose choice is no object: {shown(data)}")
+        if choice is None:
+            if isinstance(usage, dict):
+                self._has_counts = True
+                yield b"data: " + data.replace(b"\n", b" ")
+            return
+        if self.notes.first_chunk_at is None:
+            self.notes.first_chunk_at = self._clock()
+        if isinstance(usage, dict):
+            self.notes.usage = usage
+        if choice.get("finish_reason") is not None:
+            self.notes.is_closed = True
+        if self._is_token(choice, has_counts=isinstance(usage, dict)):
+            yield b"data: " + data.replace(b"\n", b" ")
+
+    def _is_token(self, choice: dict[str, Any], *, has_counts: bool) -> bool:
+        """Whether a choice shows a token. Text may be empty: half a character is a token. What
+        begins a chat with its role is none, nor is what only ends an answer with its counts."""
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            self._is_chat_without_content = False
+            return bool(choice.get("text")) or not (
+                has_counts and choice.get("finish_reason") is not None
+            )
+        has_content = any(delta.get(key) for key in CONTENT_KEYS)
+        if self._is_chat_without_content and not has_content and "role" in delta:
+            return False
+        self._is_chat_without_content = False
+        return has_content or not (has_counts and choice.get("finish_reason") is not None)
+
+    def _counts(self) -> bytes:
+        self._has_counts = True
+        return b"data: " + json.dumps({"choices": [], "usage": self.notes.usage}).encode()
+
+
+def shown(data: bytes) -> str:
+    """Return bytes as they can be shown in a sentence."""
+    text = repr(data[:MAX_SHOWN_BYTES])[1:]
+    return shorten(text, 2 * MAX_SHOWN_BYTES) if data else "an empty body"
+
+
+_NO_END = (b'"finish_reason":null', b'"finish_reason": null')
+_NO_COUNTS = (b'"usage":null', b'"usage": null')
+
+
+def _says_more(data: bytes) -> bool:
+    """Return whether an event may hold more than a token: counts, or why the answer ended. Within
+    a text a quote has a backslash before it, so it is never taken for one of a key."""
+    has_end = b'"finish_reason"' in data and not any(each in data for each in _NO_END)
+    return has_end or (b'"usage"' in data and not any(each in data for each in _NO_COUNTS))
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _parsed(data: bytes) -> dict[str, Any]:
+    try:
+        body = json.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise BrokenStreamError(f"an event that is no JSON: {shown(data)}") from error
+    return body if isinstance(body, dict) else {}

@@ -1,0 +1,117 @@
+"""What takes the place of an HTTP session in vLLM's benchmark: it hands out the events of an answer
+one by one, and sends a request once more whose connection was closed before it was answered."""
+
+from collections.abc import AsyncIterator, Callable
+from contextvars import ContextVar
+from typing import Any, Self
+
+import aiohttp
+
+from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
+
+STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar("STREAM_NOTES", default=None)
+"""Where the task of a request finds what is to be noted of its answer."""
+OK = 200
+CLOSED_UNANSWERED = (
+    aiohttp.ServerDisconnectedError,
+    aiohttp.ClientOSError,
+    ConnectionResetError,
+)
+"""What aiohttp raises of a connection that is closed before the head of an answer has come."""
+
+
+class StreamingSession:
+    """A session whose answers to POST are read event by event."""
+
+    def __init__(self, session: Any, *, open_another: Callable[[], Any]) -> None:
+        """`open_another` opens a session that makes a connection for each request."""
+        self._session = session
+        self._open_another = open_another
+        self._another: Any = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._session, name)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: Any) -> None:
+        await self.close()
+
+    def post(self, **asked: Any) -> "Posting":
+        """Send a request when the context is entered."""
+        return Posting(self, asked)
+
+    def send(self, asked: dict[str, Any]) -> Any:
+        """Return aiohttp's context of a request."""
+        return self._session.post(**asked)
+
+    def send_anew(self, asked: dict[str, Any]) -> Any:
+        """Return the same on a connection of its own."""
+        if self._another is None:
+            self._another = self._open_another()
+        return self._another.post(**asked)
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await self._session.close()
+        if self._another is not None:
+            await self._another.close()
+
+
+class Posting:
+    """One request, as a context that gives its answer."""
+
+    def __init__(self, session: StreamingSession, asked: dict[str, Any]) -> None:
+        self._session = session
+        self._asked = asked
+        self._context: Any = None
+
+    async def __aenter__(self) -> Any:
+        notes = STREAM_NOTES.get() or StreamNotes()
+        self._context = self._session.send(self._asked)
+        try:
+            response = await self._context.__aenter__()
+        except CLOSED_UNANSWERED:
+            # Gateways close a connection that was idle, or after so many requests, at any moment.
+            # One that was opened for this request was refused, and is no such case.
+            if not notes.is_reused:
+                raise
+            notes.reconnects += 1
+            self._context = self._session.send_anew(self._asked)
+            response = await self._context.__aenter__()
+        return StreamedResponse(response, notes) if response.status == OK else response
+
+    async def __aexit__(self, *raised: Any) -> None:
+        await self._context.__aexit__(*raised)
+
+
+class StreamedResponse:
+    """An answer whose content is its events, each as one line that begins with `data: `."""
+
+    def __init__(self, response: Any, notes: StreamNotes) -> None:
+        self._response = response
+        self._notes = notes
+        self._stream = CompletionStream(notes)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._response, name)
+
+    @property
+    def content(self) -> "StreamedResponse":
+        return self
+
+    def iter_any(self) -> AsyncIterator[bytes]:
+        """Yield event by event. Raise BrokenStreamError."""
+        return self.__aiter__()
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        try:
+            async for chunk in self._response.content.iter_any():
+                for line in self._stream.feed(chunk):
+                    yield line
+            for line in self._stream.end():
+                yield line
+        except BrokenStreamError as error:
+            self._notes.problem = str(error)
+            raise
