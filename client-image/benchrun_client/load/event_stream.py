@@ -42,10 +42,6 @@ class EventParser:
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
         """Yield name and data of each event that these bytes complete. Raise BrokenStreamError for
         an event that is too long."""
-        if self._is_whole(chunk):
-            # Nearly every chunk of a vLLM: no line of it is looked at.
-            yield b"", chunk[6:-2]
-            return
         for line in self._lines(chunk):
             if line:
                 self._take(line)
@@ -62,14 +58,10 @@ class EventParser:
         if self._data:
             yield self._taken()
 
-    def _is_whole(self, chunk: bytes) -> bool:
-        return (
-            not (self._rest or self._data or self._after_cr or self._is_first)
-            and chunk.startswith(b"data: ")
-            and chunk.endswith(b"\n\n")
-            and chunk.find(b"\n") == len(chunk) - 2
-            and b"\r" not in chunk
-        )
+    @property
+    def is_between_events(self) -> bool:
+        """Whether nothing of an event has come yet."""
+        return not (self._rest or self._data or self._after_cr or self._event or self._is_first)
 
     def _lines(self, chunk: bytes) -> list[bytes]:
         if self._after_cr and chunk:
@@ -134,6 +126,20 @@ class CompletionStream:
         self._is_chat_without_content = True
         self._has_events = False
         self._has_counts = False
+
+    def is_one_token(self, chunk: bytes) -> bool:
+        """Return whether these bytes are one event, of one token and nothing else, spelled as vLLM
+        does: nearly all are, and need not be taken apart."""
+        return (
+            chunk.startswith(b'data: {"')
+            and chunk.endswith(b"}]}\n\n")
+            and chunk.find(b"\n") == len(chunk) - 2
+            and b'"choices":[{' in chunk
+            and not self._is_chat_without_content
+            and not _says_more(chunk)
+            and b"\r" not in chunk
+            and self._events.is_between_events
+        )
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
         """Yield each event that these bytes complete, as a line of `data: ` without its end. Raise

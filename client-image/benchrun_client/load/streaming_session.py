@@ -108,6 +108,9 @@ class StreamedResponse:
     async def __aiter__(self) -> AsyncIterator[bytes]:
         try:
             async for chunk in self._response.content.iter_any():
+                if self._stream.is_one_token(chunk):
+                    yield chunk
+                    continue
                 for line in self._stream.feed(chunk):
                     yield line
             for line in self._stream.end():

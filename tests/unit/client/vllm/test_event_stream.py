@@ -35,7 +35,9 @@ def read(
     """The payloads that vLLM's client is given, parsed."""
     ticks = clock or count(1.0)
     stream = CompletionStream(notes or StreamNotes(), clock=lambda: next(ticks))
-    lines = [line for chunk in chunks for line in stream.feed(chunk)]
+    lines: list[bytes] = []
+    for chunk in chunks:
+        lines += [chunk.strip()] if stream.is_one_token(chunk) else stream.feed(chunk)
     lines += stream.end()
     payloads = [line.removeprefix(b"data: ") for line in lines]
     return [p if p == b"[DONE]" else json.loads(p) for p in payloads]
@@ -178,6 +180,28 @@ def test_any_bytes_are_read_or_told(chunks: list[bytes]) -> None:
 def test_any_json_is_read_or_told(body: Any) -> None:
     words = words_about(f"data: {json.dumps(body)}\n\ndata: [DONE]\n\n".encode())
     assert len(words) < 400
+
+
+VLLMS = b'data: {"id":"x","choices":[{"index":0,"text":" a\\n","finish_reason":null,"stop_reason":null}]}\n\n'
+
+
+@pytest.mark.parametrize(
+    ("is_plain", "before", "chunk"),
+    [
+        (True, VLLMS, VLLMS),
+        (False, b"", VLLMS),
+        (False, VLLMS + b"da", VLLMS),
+        (False, VLLMS + b"event: error\n", VLLMS),
+        (False, VLLMS, VLLMS + VLLMS),
+        (False, VLLMS, VLLMS[:-1]),
+        (False, VLLMS, VLLMS.replace(b"null,", b'"stop",', 1)),
+        (False, VLLMS, VLLMS.replace(b"}]}", b'}],"usage":{"completion_tokens":1}}')),
+    ],
+)
+def test_what_is_passed_on_as_it_is(is_plain: bool, before: bytes, chunk: bytes) -> None:
+    stream = CompletionStream(StreamNotes())
+    list(stream.feed(before))
+    assert stream.is_one_token(chunk) is is_plain
 
 
 # ---- what counts as a token, and when
