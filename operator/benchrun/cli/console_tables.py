@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.measure import Measurement
 from rich.segment import Segment
@@ -29,6 +30,9 @@ LEGEND = (
     "throughput and latencies (ms) are of the steady part, where there is one; "
     "running and waiting are means over the stages, of all servers"
 )
+WIDEST_CELL = 26
+"""A longer one folds: it is a sentence, and would leave no room for figures."""
+GUTTER = 2  # between columns
 UNBOUNDED = 10_000  # Columns; no table is as wide.
 
 
@@ -107,14 +111,61 @@ def _full_width(console: Console, table: Table) -> int:
 def show_figures(
     console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool
 ) -> None:
-    """A table whose figures stay in one piece: where it is narrow, cells of `names` fold; a wide
-    table never folds."""
-    table = as_table(cells, folded=() if wide else names)
-    before = console.width
+    """A table whose figures stay in one piece. Where it is too narrow for all of them, several come
+    below each other, each with the `names`; a wide table is never cut."""
     if wide:
+        table = as_table(cells, folded=())
+        before = console.width
         console.width = max(before, _full_width(console, table))
-    console.print(table)
-    console.width = before
+        console.print(table)
+        console.width = before
+        return
+    for number, part in enumerate(parts_that_fit(cells, console.width, names=names)):
+        if number:
+            console.print()
+        console.print(_fitted(part, console.width, names=names))
+
+
+def parts_that_fit(
+    cells: tables.Rows, width: int, *, names: Collection[str]
+) -> Iterable[tables.Rows]:
+    """Yield the table as parts of whole columns that are at most `width` wide, each with the columns
+    of `names`; a single column may be wider."""
+    widths = _widths(cells, width, names=names)
+    named = [place for place, header in enumerate(cells.headers) if header in names]
+    room = width - sum(widths[place] + GUTTER for place in named)
+    chosen: list[int] = []
+    left = room
+    for place in range(len(cells.headers)):
+        if place in named:
+            continue
+        if chosen and widths[place] > left:
+            yield _columns(cells, sorted((*named, *chosen)))
+            chosen, left = [], room
+        chosen.append(place)
+        left -= widths[place] + GUTTER
+    yield _columns(cells, sorted((*named, *chosen)))
+
+
+def _columns(cells: tables.Rows, places: Collection[int]) -> tables.Rows:
+    rows = tuple(tuple(row[place] for place in places) for row in cells.rows)
+    return tables.Rows(tuple(cells.headers[place] for place in places), rows)
+
+
+def _widths(cells: tables.Rows, width: int, *, names: Collection[str]) -> list[int]:
+    """Return the width of each column: of its longest cell, but for what folds."""
+    columns = zip(cells.headers, *cells.rows, strict=True)
+    longest = [max(map(cell_len, column)) for column in columns]
+    most = [max(WIDEST_CELL, width // 3) if h in names else WIDEST_CELL for h in cells.headers]
+    return list(map(min, longest, most))
+
+
+def _fitted(cells: tables.Rows, width: int, *, names: Collection[str]) -> Table:
+    table = as_table(cells, folded=names)
+    for column, wide in zip(table.columns, _widths(cells, width, names=names), strict=True):
+        column.width = min(wide, width)
+        column.no_wrap = False
+    return table
 
 
 def empty_table(

@@ -321,8 +321,9 @@ def test_rows_that_the_status_has_no_room_for_come_from_the_runs(
 
 
 def test_a_file_may_hold_the_sweep_and_its_runs(
-    large: FinishedSweep, tmp_path: Path, capsys: Capture
+    large: FinishedSweep, tmp_path: Path, capsys: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("COLUMNS", "200")  # so that the table is in one piece
     file = tmp_path / "all.json"
     file.write_text(json.dumps({"kind": "List", "items": [large.body, *large.runs]}))
     assert main(["report", NAME, "-f", str(file)]) == 2
