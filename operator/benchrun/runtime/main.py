@@ -1,25 +1,23 @@
 """Starting the operator: settings, logging, then Kopf with our parts around it."""
 
 import asyncio
-import json
 import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import kopf
 
 from benchrun.decide import decide
 from benchrun.runtime import watching
+from benchrun.runtime.log_lines import JsonFormatter, PlainFormatter
 from benchrun.runtime.run_reconciler import Decide
 from benchrun.runtime.settings import BadSetting, LogFormat, LogLevel, Settings
 from benchrun.runtime.wiring import Operator
 
-_PLAIN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 _NOISY = (
     "aiohttp.access",
     "asyncio",
@@ -49,25 +47,10 @@ class Sparing(logging.Filter):
         return True
 
 
-class JsonFormatter(logging.Formatter):
-    """One JSON object an entry: time, level, logger, message and error."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        entry = {
-            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-        }
-        if record.exc_info:
-            entry["error"] = self.formatException(record.exc_info)
-        return json.dumps(entry, ensure_ascii=False)
-
-
 def configure(*, level: LogLevel, log_format: LogFormat) -> None:
     """Send everything to standard error in one format."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else logging.Formatter(_PLAIN))
+    handler.setFormatter(JsonFormatter() if log_format == "json" else PlainFormatter())
     logging.basicConfig(level=level, handlers=[handler], force=True)
     logging.getLogger(_REPEATED).addFilter(Sparing())
     for name in _NOISY:

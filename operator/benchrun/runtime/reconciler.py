@@ -25,6 +25,7 @@ from benchrun.effects import (
     serving,
 )
 from benchrun.observe import Declared, Key, is_finished, untrusted_json as raw, view_of
+from benchrun.runtime import log_lines
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import Memories, Memory
 from benchrun.runtime.queue import Later
@@ -114,6 +115,7 @@ class Reconciler(ABC, Generic[D, M]):
         """What the pass returned: seconds until the next one without an event, or None. Raises
         Later to be retried."""
         serving.set(key.namespace)  # for the tasks that begin here, too
+        log_lines.concerns(key)
         with self.telemetry.a_pass() as outcome:
             try:
                 return await make_pass()

@@ -38,6 +38,7 @@ from benchrun.effects import (
     Occupied,
 )
 from benchrun.observe import Children, Key, Run, child_of, run_key, untrusted_json as raw
+from benchrun.runtime.log_lines import decided_in_words
 from benchrun.runtime.memory import Measured, Memories, RunMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
 from benchrun.runtime.sessions import Sessions
@@ -132,6 +133,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if not is_known:
             memory.collected.is_adopted = _was_begun(run, children)
         facts, decision = self._decided(key, run, children, memory)
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug("%s: %s", key, decided_in_words(run.status, decision))
         if _ends_for_want(decision, memory) or _makes_client_anew(decision, children):
             await self._find_evidence(key, run, memory)
             facts, decision = self._decided(key, run, self.indexes.children(key), memory)

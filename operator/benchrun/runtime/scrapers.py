@@ -24,6 +24,7 @@ from benchrun.measure import (
     parse_facts,
     parse_sample,
 )
+from benchrun.runtime import log_lines
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -299,6 +300,7 @@ class ClientPoller:
         self.held()
         client = self.collected.client
         before, client.progress = client.progress, pulled.progress
+        log_lines.concerns_stage(pulled.progress.stage)
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
         moving = {"version": 0, "stage": None, "requests_done": 0}

@@ -1,0 +1,114 @@
+"""What an entry of the log looks like: bounded, on one line, with the object that it concerns as
+fields."""
+
+import json
+import logging
+from collections.abc import Mapping
+from contextvars import ContextVar
+from datetime import UTC, datetime
+from typing import Any
+
+from benchrun.api.sweep import KIND as SWEEP_KIND
+from benchrun.decide import Decision
+from benchrun.names import KIND
+from benchrun.observe import Key, untrusted_json
+
+MAX_CHARACTERS = 4000
+"""Of a message, and of a traceback."""
+_FIELD = {KIND: "run", SWEEP_KIND: "sweep"}
+_fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  # noqa: B039 (never changed in place)
+
+
+def concerns(key: Key) -> None:
+    """Let all that this task logs from now on, and the tasks that begin in it, name the object."""
+    _fields.set({"namespace": key.namespace, _FIELD[key.kind]: key.name})
+
+
+def concerns_stage(stage: str | None) -> None:
+    """Let what this task logs from now on name the stage, too."""
+    rest = {name: value for name, value in _fields.get().items() if name != "stage"}
+    _fields.set(rest if stage is None else {**rest, "stage": stage})
+
+
+def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
+    """Return the object that an entry concerns; of Kopf's own entries, the one that they carry."""
+    ref = getattr(record, "k8s_ref", None)
+    if not isinstance(ref, Mapping) or ref.get("kind") not in _FIELD:
+        return _fields.get()
+    return {"namespace": str(ref.get("namespace")), _FIELD[ref["kind"]]: str(ref.get("name"))}
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object an entry: time, level, logger, the object, message and error."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        entry = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            **fields_of(record),
+            "message": _bounded(record.getMessage()),
+        }
+        if record.exc_info:
+            entry["error"] = _bounded(self.formatException(record.exc_info))
+        return json.dumps(entry, ensure_ascii=False)
+
+
+class PlainFormatter(logging.Formatter):
+    """One line an entry, the object behind it. What a message holds can't begin another."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: ")
+
+    def format(self, record: logging.LogRecord) -> str:
+        record.asctime = self.formatTime(record)
+        fields = "".join(f" {name}={_on_one_line(v)}" for name, v in fields_of(record).items())
+        line = self.formatMessage(record) + _on_one_line(record.getMessage()) + fields
+        if record.exc_info:
+            lines = _bounded(self.formatException(record.exc_info)).splitlines()
+            line += "".join(f"\n  {_on_one_line(each)}" for each in lines)
+        return line
+
+
+def _bounded(text: str) -> str:
+    return text if len(text) <= MAX_CHARACTERS else f"{text[: MAX_CHARACTERS - 1]}…"
+
+
+def _on_one_line(text: str) -> str:
+    """Return a text whose control characters, which could move the cursor or end the line, are
+    spelled."""
+    shown = _bounded(text)
+    return shown if shown.isprintable() else "".join(map(_spelled, shown))
+
+
+def _spelled(character: str) -> str:
+    if character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def decided_in_words(before: Mapping[str, Any], decision: Decision) -> str:
+    """Return what a decision changes, in one line: phase, conditions, what is made and deleted, why
+    it ends, and when the next pass is."""
+    status = decision.status
+    known = {each.get("type"): each for each in untrusted_json.mappings(before.get("conditions"))}
+    changes = [
+        f"{each.type}={each.status} ({each.reason})"
+        for each in status.conditions
+        if (each.status, each.reason)
+        != tuple(known.get(each.type, {}).get(key) for key in ("status", "reason"))
+    ]
+    if status.phase != before.get("phase"):
+        changes.insert(0, f"phase {status.phase}")
+    made = [f"{each['kind']} {each['metadata']['name']}" for each in decision.apply]
+    parts = {
+        "changes": changes,
+        "makes": made,
+        "deletes": [f"{each.kind} {each.name}" for each in decision.delete],
+        "ends as": [] if decision.ending is None else [decision.ending.reason],
+        "next pass in": []
+        if decision.requeue_after_seconds is None
+        else [f"{decision.requeue_after_seconds:.1f} s"],
+    }
+    words = [f"{what} {', '.join(each)}" for what, each in parts.items() if each]
+    return f"decided: {'; '.join(words) or 'nothing'}"
