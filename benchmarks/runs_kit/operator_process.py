@@ -2,6 +2,7 @@
 gives it."""
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -26,10 +27,10 @@ import runpy, sys
 sys.modules["kubernetes_validate"] = None  # a tool of the tests, which kubernetes loads, with jsonschema, where it is there
 runpy.run_module("benchrun.runtime", run_name="__main__")
 """
-CLOCK_AHEAD = """
-import time
-wall = time.time
-time.time = lambda: wall() + {seconds}
+OWN_CLOCK = """
+import pathlib, time
+wall, ahead = time.time, pathlib.Path({path!r})
+time.time = lambda: wall() + float(ahead.read_text() or 0)
 """
 _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
@@ -70,6 +71,7 @@ class OperatorProcess:
         self._api_url = api_url
         self._directory = directory
         self._process: asyncio.subprocess.Process | None = None
+        self._clock = directory / "clock"
         self.log = directory / "operator.log"
 
     async def start(self) -> None:
@@ -83,8 +85,14 @@ class OperatorProcess:
         """Give it the chart's rights, and no others."""
         await _grant(self._namespace, self._watched)
 
-    async def launch(self, *, clock_ahead_seconds: float = 0.0) -> None:
+    def set_clock(self, *, ahead_seconds: float) -> None:
+        """From now on the clock of its node is so far ahead, if it was set before the launch."""
+        self._clock.write_text(str(ahead_seconds))
+
+    async def launch(self, *, clock_ahead_seconds: float | None = None) -> None:
         """Begin its process, on a node whose clock is so far ahead; it may not be ready yet."""
+        if clock_ahead_seconds is not None:
+            self.set_clock(ahead_seconds=clock_ahead_seconds)
         port = _free_port()
         kubeconfig = self._directory / "operator.kubeconfig"
         kubeconfig.touch(mode=0o600)
@@ -103,7 +111,7 @@ class OperatorProcess:
             **self._settings,
         }
         with self.log.open("ab") as log:
-            clock = CLOCK_AHEAD.format(seconds=clock_ahead_seconds) if clock_ahead_seconds else ""
+            clock = OWN_CLOCK.format(path=str(self._clock)) if self._clock.exists() else ""
             command = (sys.executable, "-c", clock + AS_IN_THE_IMAGE)
             self._process = await asyncio.create_subprocess_exec(
                 *command, env=environment, stdout=log, stderr=log
@@ -132,7 +140,8 @@ class OperatorProcess:
         try:
             await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            self._process.kill()
+            with contextlib.suppress(ProcessLookupError):  # it has ended in this moment
+                self._process.kill()
             await self._process.wait()
 
     async def kill(self) -> None:

@@ -14,12 +14,12 @@ TOLD_SECONDS = 10.0
 """From what shows a fault to the status that names it."""
 FREED_SECONDS = 5.0
 """From when the run is to end to its server being let go."""
-FAILED = "Failed"
+FAILED, COMPLETED = "Failed", "Completed"
 GONE = "Gone"  # in the place of the phase of a run that was deleted
 EARLY_SECONDS = 10.0
 """A deadline may be counted from a little before what shows the fault: from when the pod was made."""
-REFUSED_SECONDS = 20.0
-"""In which a client's answers that can't be used end its run: some of them in a row."""
+REFUSED_SECONDS = 4.0
+"""Until a client's answers that can't be used end its run: three of them in a row."""
 Family = Literal["server", "client", "refusal", "control plane"]
 Tried = Literal["played", "real"]
 
@@ -35,6 +35,7 @@ class Fault:
     phase: str = FAILED
     waits_as: str = ""  # the reason meanwhile, where it does not end at once
     waits_seconds: float = 0.0  # for so long, from what shows the fault
+    decided_seconds: float = 0.0  # until it is sure: the run is to end so long after what shows it
     tried: Tried = "played"  # pods whose status the test writes, or real ones
     told_within_seconds: float = TOLD_SECONDS
     freed_within_seconds: float = FREED_SECONDS
@@ -42,7 +43,7 @@ class Fault:
     @property
     def ends(self) -> bool:
         """Whether the run ends by it, or is gone."""
-        return self.phase in (FAILED, GONE)
+        return self.phase in (FAILED, COMPLETED, GONE)
 
     @property
     def shows_after_seconds(self) -> float:
@@ -176,6 +177,13 @@ FAULTS: tuple[Fault, ...] = (
         "RunDeadlineExceeded",
         waits_seconds=20,
     ),
+    Fault(
+        "client-hangs",
+        "client",
+        "It answers, and its stage does not end",
+        "RunDeadlineExceeded",
+        waits_seconds=20,
+    ),
     Fault("client-no-record", "client", "It ends without a record", "RecordsMissing"),
     Fault("client-node-lost", "client", "The node is lost", "Evicted"),
     Fault(
@@ -189,16 +197,21 @@ FAULTS: tuple[Fault, ...] = (
         "client",
         "It speaks another version of the contract",
         "ContractMismatch",
-        told_within_seconds=REFUSED_SECONDS,
-        freed_within_seconds=REFUSED_SECONDS,
+        decided_seconds=REFUSED_SECONDS,
     ),
     Fault(
         "client-of-another-run",
         "client",
         "Its records are of another run",
         "ContractMismatch",
-        told_within_seconds=REFUSED_SECONDS,
-        freed_within_seconds=REFUSED_SECONDS,
+        decided_seconds=REFUSED_SECONDS,
+    ),
+    Fault(
+        "client-repeats",
+        "client",
+        "It hands out the record of a stage twice",
+        "ContractMismatch",
+        decided_seconds=REFUSED_SECONDS,
     ),
     Fault(
         "client-garbage",
@@ -311,21 +324,72 @@ FAULTS: tuple[Fault, ...] = (
         waits_seconds=30,
     ),
     # ---- what the operator works with; meanwhile the server runs out of memory
+    Fault("killed-pending", "control plane", "The operator is killed: Pending", "OutOfMemory"),
+    Fault("killed-starting", "control plane", "The operator is killed: Starting", "OutOfMemory"),
     Fault(
-        "operator-killed",
+        "killed-first-stage",
         "control plane",
-        "The operator is killed, and started again",
+        "The operator is killed: in the first stage",
         "OutOfMemory",
+    ),
+    Fault(
+        "killed-later-stage",
+        "control plane",
+        "The operator is killed: in a later stage",
+        "OutOfMemory",
+    ),
+    Fault(
+        "killed-ending",
+        "control plane",
+        "The operator is killed: all is measured, the server is still there",
+        "Measured",
+        phase=COMPLETED,
+    ),
+    Fault(
+        "killed-released",
+        "control plane",
+        "The operator is killed: the server is let go, the records are not stored",
+        "Measured",
+        phase=COMPLETED,
     ),
     Fault("operator-stopped", "control plane", "The operator stands still for 90 s", "OutOfMemory"),
     Fault("two-operators", "control plane", "Two operators work at the same time", "OutOfMemory"),
+    Fault(
+        "operator-clock-behind",
+        "control plane",
+        "The clock of the operator's node jumps back by 5 h",
+        "OutOfMemory",
+    ),
+    Fault(
+        "operator-clock-ahead",
+        "control plane",
+        "The clock of the operator's node jumps ahead by 30 days",
+        "OutOfMemory",
+    ),
+    Fault(
+        "server-clock-behind",
+        "control plane",
+        "The clock of the server's node is 5 h behind",
+        "OutOfMemory",
+    ),
+    Fault(
+        "server-clock-ahead",
+        "control plane",
+        "The clock of the server's node is 30 days ahead",
+        "OutOfMemory",
+    ),
     Fault("api-away", "control plane", "The API server is away for 2 minutes", "OutOfMemory"),
     Fault(
         "api-slow",
         "control plane",
-        "The API server takes 2 s longer for every answer",
+        "The API server is slow: every answer takes a second longer",
         "OutOfMemory",
-        freed_within_seconds=10,
+    ),
+    Fault(
+        "etcd-slow",
+        "control plane",
+        "etcd is slow: every write takes a second longer",
+        "OutOfMemory",
     ),
     Fault(
         "api-conflicts",
@@ -334,24 +398,57 @@ FAULTS: tuple[Fault, ...] = (
         "OutOfMemory",
     ),
     Fault(
-        "api-throttles", "control plane", "Everything is answered with 429 for 20 s", "OutOfMemory"
+        "api-invalid",
+        "control plane",
+        "Every write but deletions is answered with 422 for 20 s",
+        "OutOfMemory",
     ),
-    Fault("api-fails", "control plane", "Everything is answered with 500 for 20 s", "OutOfMemory"),
+    Fault(
+        "api-throttles",
+        "control plane",
+        "Every request is answered with 429 for 20 s",
+        "OutOfMemory",
+    ),
+    Fault(
+        "api-fails", "control plane", "Every request is answered with 500 for 20 s", "OutOfMemory"
+    ),
     Fault(
         "api-unavailable",
         "control plane",
-        "Everything is answered with 503 for 20 s",
+        "Every request is answered with 503 for 20 s",
         "OutOfMemory",
     ),
     Fault("watch-expired", "control plane", "Every watch is answered with 410", "OutOfMemory"),
     Fault("right-removed", "control plane", "The operator has no rights for 20 s", "OutOfMemory"),
     Fault(
+        "right-removed-one",
+        "control plane",
+        "The operator may not read pods for 20 s",
+        "OutOfMemory",
+    ),
+    Fault(
+        "kind-unlistable",
+        "control plane",
+        "One kind (NetworkPolicies) can't be listed when the operator starts",
+        "OutOfMemory",
+    ),
+    Fault(
         "watch-silent",
         "control plane",
         "Every watch falls silent, and its connection stays open",
         "OutOfMemory",
-        told_within_seconds=90,
-        freed_within_seconds=90,
+    ),
+    Fault(
+        "crd-older",
+        "control plane",
+        "The CRD is older: most fields of the status are dropped",
+        "OutOfMemory",
+    ),
+    Fault(
+        "crd-newer",
+        "control plane",
+        "The CRD is newer: the status has words and fields that the operator does not know",
+        "OutOfMemory",
     ),
     Fault(
         "namespace-deleted",
@@ -372,6 +469,13 @@ FAULTS: tuple[Fault, ...] = (
         "deleted-foreground",
         "control plane",
         "The run is deleted in the foreground",
+        "",
+        phase=GONE,
+    ),
+    Fault(
+        "deleted-orphan",
+        "control plane",
+        "The run is deleted, and its objects are orphaned",
         "",
         phase=GONE,
     ),

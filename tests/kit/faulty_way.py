@@ -55,8 +55,10 @@ class FaultyWay(CountingProxy):
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
         self.wrong: Wrong = lambda _: None  # what is answered in the API server's place
-        self.delay_seconds = 0.0  # of each request
+        self.is_slow: Callable[[Request], bool] = lambda _: False
+        self.delay_seconds = 0.0  # of each request that is slow
 
     async def answered(self, request: Request) -> bytes | None:
-        await asyncio.sleep(self.delay_seconds)
+        if self.is_slow(request):
+            await asyncio.sleep(self.delay_seconds)
         return self.wrong(request)

@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import ssl
+import time
 import uuid
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -24,12 +25,15 @@ from runs_kit.operator_process import OperatorProcess, refuse_rivals
 from runs_kit.proxy import CountingProxy
 
 from kit.kubectl import Object
+from kit.pod_statuses import by_a_clock
+from kit.polling import INTERVAL_SECONDS
 from kit.runs import is_finished, merged
 
 RUN_UID, ROLE = "benchrun.dev/run-uid", "benchrun.dev/role"
-STEP_SECONDS = 20.0  # longest wait for one thing that a test needs before it can begin
+STEP_SECONDS = 60.0  # longest wait for one thing that a test needs before it can begin
 CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
+STAGES = 2  # of each run
 ONE_WORKLOAD = {
     "name": "chat",
     "dataset": {"random": {"inputTokens": 1024, "outputTokens": 128}},
@@ -79,9 +83,11 @@ class PlayedCluster:
     # --------------------------------------------------------------------------------------------------------
 
     async def apply(self, name: str, **spec: Any) -> PlayedRun:
-        """Create a run of two stages; `spec` is laid over its own."""
+        """Create a run of `STAGES` stages; `spec` is laid over its own."""
         body = manifests.run(name, self.namespace)
-        body["spec"] = merged(body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": 2, **spec})
+        body["spec"] = merged(
+            body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": STAGES, **spec}
+        )
         made = await self.api.ask("POST", PATHS["BenchmarkRun"].format(self.namespace), body)
         address = _address()
         run = PlayedRun(name, made["metadata"]["uid"], address, PlayedClient(address))
@@ -140,6 +146,19 @@ class PlayedCluster:
         await self.until(lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what)
         return self.children(run, kind, role)[0]
 
+    async def status_holds(self, run: PlayedRun, changes: Object) -> None:
+        """Write these values into its status until they are kept: the API server takes a moment to
+        know a definition."""
+        ends_at = time.monotonic() + STEP_SECONDS
+        while time.monotonic() < ends_at:
+            with suppress(RuntimeError):
+                body = {"status": changes}
+                kept = await self.patch("BenchmarkRun", run.name, body, subresource="status")
+                if changes.items() <= kept["status"].items():
+                    return
+            await asyncio.sleep(INTERVAL_SECONDS)
+        raise AssertionError(f"the status of {run.name} does not take {changes}")
+
     async def finished(self, run: PlayedRun, *, seconds: float) -> Object:
         """Its status, once it has ended."""
         await self.until(
@@ -193,11 +212,12 @@ class PlayedCluster:
         status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=True)
         await self.write_pod(run, "client", status)
 
-    async def server_starts(self, run: PlayedRun) -> None:
+    async def server_starts(self, run: PlayedRun, *, clock_ahead_seconds: float = 0.0) -> None:
         """It is scheduled, loads at once and answers."""
         await self.server_listens(run, Server())
         status = manifests.running(run.address, container="vllm", image=SERVER_IMAGE, ready=True)
-        await self.write_pod(run, "server", status)
+        by_its_clock = by_a_clock(status, ahead_seconds=clock_ahead_seconds)
+        await self.write_pod(run, "server", by_its_clock)
 
     async def server_listens(self, run: PlayedRun, server: Server) -> None:
         """Its pages can be read, whatever becomes of its pod."""

@@ -1,5 +1,6 @@
 """What a kubelet or a scheduler writes of a pod that does not do well, as a patch of its status."""
 
+import json
 import time
 from typing import Any
 
@@ -80,6 +81,21 @@ def disrupted(reason: str) -> Object:
     target = condition("DisruptionTarget", "True", reason=reason, message="taken away")
     scheduled, ready = condition("PodScheduled", "True"), condition("Ready", "True")
     return {"status": {"conditions": [scheduled, ready, target]}}
+
+
+def by_a_clock(status: Object, *, ahead_seconds: float) -> Object:
+    """The same status as a kubelet writes it whose node's clock is so far ahead. When it was
+    scheduled the scheduler says."""
+    found: Object = json.loads(json.dumps(status))
+    then = now(ago_seconds=-ahead_seconds)
+    found["status"]["startTime"] = then
+    for each in found["status"]["conditions"]:
+        if each["type"] != "PodScheduled":
+            each["lastTransitionTime"] = then
+    for each in found["status"]["containerStatuses"]:
+        for state in (*each["state"].values(), *each.get("lastState", {}).values()):
+            state |= dict.fromkeys(state.keys() & {"startedAt", "finishedAt"}, then)
+    return found
 
 
 def _pod(

@@ -6,13 +6,26 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any
 
-from kit.faults import BY_NAME, GONE, TOLD_SECONDS, Fault, Measured, assert_as_declared, record
+from kit.faults import (
+    BY_NAME,
+    COMPLETED,
+    FAILED,
+    GONE,
+    TOLD_SECONDS,
+    Fault,
+    Measured,
+    assert_as_declared,
+    record,
+)
 from kit.kubectl import Object, command
 from kit.lost_node import bind, lost_node
-from kit.played import PlayedCluster, PlayedRun
+from kit.played import STAGES, PlayedCluster, PlayedRun
 from kit.runs import condition
 
 FOREVER_SECONDS = 3600.0
+STAGE_SECONDS = 1.0
+APART_SECONDS = 0.5  # of trials that share an operator
+ENDED_BY = {FAILED: "Failed", COMPLETED: "Complete"}  # the condition whose reason counts
 PATIENCE = 2
 """What takes so many times as long as it may is still measured, so that the failure says how
 long it took."""
@@ -64,10 +77,33 @@ class Trial:
         """A stage that does not end is measured."""
         await self.has_client(**spec)
         await self.played.server_starts(self.run)
-        ends_at = time.monotonic() + FOREVER_SECONDS
-        stages = self.run.client.measure(self.run.server, ends=[ends_at, ends_at])
+        await self.goes_on_measuring()
+
+    async def goes_on_measuring(self, *, after_stages: int = 0) -> None:
+        """So many stages end soon, and one does not. The server is there."""
+        began = time.monotonic()
+        ends = [began + STAGE_SECONDS] * after_stages
+        ends += [began + FOREVER_SECONDS] * (STAGES - after_stages)
+        stages = self.run.client.measure(self.run.server, ends=ends)
         self._measuring = asyncio.create_task(stages)
         await self.played.reaches(self.run, "Running")
+        await self.played.until(
+            lambda: len(self.played.children(self.run, "ConfigMap", "stage")) >= after_stages,
+            what=f"{after_stages} stages of {self.run.name} are stored",
+        )
+
+    def measures_all(self) -> None:
+        """Every stage, from now on; the client ends once all of them are acknowledged. The server is
+        there."""
+        self._measuring = asyncio.create_task(self._measured_all())
+
+    async def _measured_all(self) -> None:
+        began = time.monotonic()
+        ends = [began + (n + 1) * STAGE_SECONDS for n in range(STAGES)]
+        await self.run.client.measure(self.run.server, ends=ends)
+        self.run.client.finish()
+        if await self.run.client.told(seconds=FOREVER_SECONDS):
+            await self.played.client_exits(self.run)
 
     async def is_on_a_lost_node(self, role: str) -> None:
         """Whose pods stay, since no kubelet says that they have ended."""
@@ -122,11 +158,11 @@ class Trial:
         if self.fault.phase == GONE:
             return await self._gone()
         told_at, freed_at = await asyncio.gather(self._told_at(), self._freed_at())
-        ends_at = self.shown_at + self.fault.waits_seconds
+        ends_at = self.shown_at + self.fault.waits_seconds + self.fault.decided_seconds
         status = await self.played.finished(self.run, seconds=self._longest_seconds)
         return Measured(
             phase=status["phase"],
-            reason=condition({"status": status}, "Failed")["reason"],
+            reason=condition({"status": status}, ENDED_BY[status["phase"]])["reason"],
             told_seconds=told_at - self.shown_at - self.fault.shows_after_seconds,
             freed_seconds=None if freed_at is None else freed_at - ends_at,
         )
@@ -164,7 +200,8 @@ class Trial:
 
     @property
     def _longest_seconds(self) -> float:
-        return self.fault.waits_seconds + PATIENCE * self.fault.freed_within_seconds
+        patience = PATIENCE * self.fault.freed_within_seconds
+        return self.fault.waits_seconds + self.fault.decided_seconds + patience
 
     def _reasons(self) -> set[str]:
         """Every reason that the status names now."""
@@ -199,15 +236,20 @@ class Plays(dict[Fault, Play]):
 
 
 async def tried(played: PlayedCluster, plays: Plays) -> Outcomes:
-    """Bring all of these faults about at the same time; what became of each, or why it is not
-    known."""
+    """Bring all of these faults about, each a moment after the one before; what became of each, or
+    why it is not known."""
     async with lost_node(played.api) as node:
         trials = [Trial(played, fault, node=node) for fault in plays]
-        found = await asyncio.gather(
-            *(measured(trial, plays[trial.fault]) for trial in trials), return_exceptions=True
-        )
+        trying = (_later(n, trial, plays[trial.fault]) for n, trial in enumerate(trials))
+        found = await asyncio.gather(*trying, return_exceptions=True)
         await _cleared(played)
     return {fault.name: outcome for fault, outcome in zip(plays, found, strict=True)}
+
+
+async def _later(turn: int, trial: Trial, play: Play) -> Measured:
+    """All at once they would measure how long a machine is busy with creating runs."""
+    await asyncio.sleep(turn * APART_SECONDS)
+    return await measured(trial, play)
 
 
 async def measured(trial: Trial, play: Play) -> Measured:

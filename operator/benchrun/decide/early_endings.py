@@ -71,6 +71,8 @@ def _causes(
     """In the order in which they count."""
     mismatch, progress = state.collected.client.mismatch, state.collected.client.progress
     yield _terminal(refusal(state))
+    if server is not None and server.reason == Reason.EVICTED:
+        yield _terminal(server)  # that another pod took its place is only a consequence
     yield _restarted(state)
     yield _terminal(server)  # the failure of a client without a server is only a consequence
     yield _key_replaced(state)

@@ -246,6 +246,7 @@ class Indexes:
             return None if before is None else self._remove(key, before.uid)
         if (seen := self._seen_of(key, uid, version, owner, body)) is None:
             return None
+        seen = _still_owned(seen, before, body)
         if before is not None and before.part_of != owner:
             self._leave(key, before.part_of)
         self._seen[key] = seen
@@ -348,6 +349,16 @@ def _is_news(before: Seen | None, uid: str, version: int) -> bool:
     if before is None or before.uid != uid:
         return before is None or version >= before.version
     return version > before.version or (version == before.version and before.is_left_out)
+
+
+def _still_owned(seen: Seen, before: Seen | None, body: Body) -> Seen:
+    """An object whose owner was taken from it, as deleting a run with `--cascade=orphan` does, is
+    still of the run that made it."""
+    if before is None or before.uid != seen.uid or raw.controller(raw.mapping(body["metadata"])):
+        return seen
+    if not isinstance(seen.view, views.Child) or not isinstance(before.view, views.Child):
+        return seen
+    return replace(seen, view=replace(seen.view, owner_uid=before.view.owner_uid))
 
 
 def _lean(seen: Seen) -> Seen:

@@ -35,11 +35,14 @@ PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other
 
 
 class Later(Exception):
-    """Raised by a handler that failed that has to wait at least so long."""
+    """Raised by a handler that failed that has to wait at least so long. `longest_seconds`: and no
+    longer, however often it failed."""
 
-    def __init__(self, reason: str, *, seconds: float) -> None:
+    def __init__(
+        self, reason: str, *, seconds: float, longest_seconds: float = LONGEST_RETRY_SECONDS
+    ) -> None:
         super().__init__(reason)
-        self.seconds = seconds
+        self.seconds, self.longest_seconds = seconds, longest_seconds
 
 
 @dataclass(eq=False)
@@ -161,7 +164,7 @@ class WorkQueue:
             delay = await self.handle(key)
         except Later as later:
             logger.info("%s: next pass in at least %.1f s: %s", key, later.seconds, later)
-            return max(later.seconds, self._back_off(key))
+            return max(later.seconds, min(self._back_off(key), later.longest_seconds))
         except Exception:
             logger.exception("pass over %s failed", key)
             return self._back_off(key)

@@ -34,6 +34,7 @@ from benchrun.runtime.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
+LONGEST_CONFLICT_SECONDS = 4.0  # however often that fails: the API server is well
 # how often an object that the API server refused is retried, without an event
 REFUSED_RETRY_SECONDS = 15.0
 MOST_FAILURES = 5
@@ -81,6 +82,10 @@ class Reconciler(ABC, Generic[D, M]):
     async def let_go(self, declared: D) -> list[ClusterError]:
         """Request that everything ends which goes on for it. What failed and may be retried."""
 
+    async def clear(self, key: Key, declared: D | None) -> list[ClusterError]:
+        """Request that everything ends which goes on for earlier ones of this name. What failed."""
+        return []
+
     def forget(self, key: Key) -> None:
         """Drop all that is kept by its name."""
         self.memories.drop(key)
@@ -99,11 +104,12 @@ class Reconciler(ABC, Generic[D, M]):
 
     async def _pass(self, key: Key) -> float | None:
         declared, memory = self.known(key), self.memories.get(key)
+        failed = await self.clear(key, declared)
         if declared is None or declared.deleting:
             # The garbage collector removes what is its own, with or without us, but not before
             # somebody's finalizer lets the object go.
             self.forget(key)
-            failed = [] if declared is None else await self.let_go(declared)
+            failed += [] if declared is None else await self.let_go(declared)
             return REFUSED_RETRY_SECONDS if failed else None
         if memory is not None and memory.uid != declared.uid:
             self.forget(key)  # an earlier one of this name
@@ -125,7 +131,9 @@ class Reconciler(ABC, Generic[D, M]):
             except Conflict as error:
                 outcome.result = "conflict"
                 await self._refresh(key)
-                raise Later(str(error), seconds=RETRY_SECONDS) from error
+                raise Later(
+                    str(error), seconds=RETRY_SECONDS, longest_seconds=LONGEST_CONFLICT_SECONDS
+                ) from error
             except ClusterError as error:
                 outcome.result = type(error).__name__.lower()
                 raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error

@@ -5,6 +5,7 @@ the pass's end, so that it is retried: everything here can be repeated."""
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -37,7 +38,7 @@ from benchrun.effects import (
     NotServed,
     Occupied,
 )
-from benchrun.observe import Children, Key, Run, child_of, run_key, untrusted_json as raw
+from benchrun.observe import Child, Children, Key, Run, child_of, run_key, untrusted_json as raw
 from benchrun.runtime.log_lines import decided_in_words
 from benchrun.runtime.memory import Measured, Memories, RunMemory
 from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, Reconciler
@@ -73,7 +74,7 @@ LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for 
 
 
 def _node_time() -> datetime:
-    return datetime.now(UTC)
+    return datetime.fromtimestamp(time.time(), UTC)
 
 
 @dataclass(kw_only=True, eq=False)
@@ -363,17 +364,34 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def let_go(self, declared: Run) -> list[ClusterError]:
         """Request the deletion of everything that the run holds; its servers first."""
         key = run_key(declared.namespace, declared.name)
-        ours = (
-            c
-            for c in self.indexes.children(key).objects
-            if c.owner_uid == declared.uid and not c.deleting
+        return await self._let_go(key, lambda child: child.owner_uid == declared.uid)
+
+    async def clear(self, key: Key, declared: Run | None) -> list[ClusterError]:
+        """The same for runs that had this name and are gone. Where somebody deleted one with
+        `--cascade=orphan`, nobody collects what it held."""
+        alive = None if declared is None else declared.uid
+        return await self._let_go(
+            key, lambda child: child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
         )
-        held = (c for c in ours if c.kind in (*SERVER_KINDS, "Job"))
+
+    async def _let_go(self, key: Key, is_meant: Callable[[Child], bool]) -> list[ClusterError]:
+        held = (
+            child
+            for child in self.indexes.children(key).objects
+            if child.kind in (*SERVER_KINDS, "Job") and not child.deleting and is_meant(child)
+        )
         servers_first = sorted(held, key=lambda child: child.kind == "Job")
         failed = await self.delete(Ref(c.kind, key.namespace, c.name, c.uid) for c in servers_first)
         for error in failed:
             logger.warning("%s: something it holds is not deleted yet: %s", key, error)
         return failed
+
+
+def _has_a_name_of(key: Key, child: Child) -> bool:
+    """Whether the child's owner would have given it this name, if it had that of the key."""
+    uid = child.owner_uid or ""
+    given = names.child_name(key.name, uid, child.role), names.group_name(key.name, uid)
+    return child.name in given
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:

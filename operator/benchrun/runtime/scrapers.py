@@ -5,7 +5,7 @@ import asyncio
 import json
 import logging
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from datetime import datetime
 from time import thread_time
@@ -25,6 +25,7 @@ from benchrun.measure import (
     parse_sample,
 )
 from benchrun.runtime import log_lines
+from benchrun.runtime.background_tasks import doubling
 from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
@@ -47,6 +48,38 @@ VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
     "gpu": gpu_values,
     "cpu": cpu_values,
 }
+
+
+# Between looks at a pod that answers no more: its end may be seen a moment later.
+FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 2.0, 60.0
+
+
+async def _not_looked_at() -> None:
+    """Nobody looks."""
+
+
+@dataclass(eq=False)
+class Doubts:
+    """Looks at a pod in the cluster once it answers no more, less and less often: it may have ended
+    while the watch of pods is silent."""
+
+    look: Callable[[], Awaitable[None]]
+
+    def __post_init__(self) -> None:
+        self._pauses: Iterator[float] | None = None
+        self._due = 0.0
+
+    def answered(self) -> None:
+        """From now on silence is a sign."""
+        self._pauses, self._due = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS), 0.0
+
+    async def unanswered(self) -> None:
+        """Look, if it has answered before and it is time."""
+        now = asyncio.get_running_loop().time()
+        if self._pauses is None or now < self._due:
+            return
+        self._due = now + next(self._pauses)
+        await self.look()
 
 
 def _facts(text: str) -> ServerFacts | None:
@@ -72,8 +105,10 @@ class Scraper:
     servers: int = 1  # of the run, whose pages share what they may cost
     is_tight: Callable[[], bool] = lambda: False  # whether memory for samples is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
+    look: Callable[[], Awaitable[None]] = _not_looked_at  # at the run's pods, in the cluster
 
     def __post_init__(self) -> None:
+        self._doubts = Doubts(self.look)
         pod, troubles = self.target.pod, self.collected.exporter_troubles
         self._exporters = [
             ExporterScraper(e, pod, troubles, self.fetcher, self.news)
@@ -122,7 +157,9 @@ class Scraper:
             except (FetchError, UnreadableMetrics) as error:
                 outcome.result = "failure"
                 self._turned(readable=False, why=str(error))
+                await self._doubts.unanswered()
                 return
+        self._doubts.answered()
         # With the exporters' figures since the scrape before: they change slowly.
         beside: dict[str, Any] = {
             name: value for each in self._exporters for name, value in each.take().items()
@@ -214,9 +251,8 @@ LONGEST_RETRY_SECONDS = 5.0
 SILENT_AFTER_SECONDS = (
     15.0  # without a good answer for so long: deadlines no longer wait for the client
 )
-MISMATCHED_AFTER = (
-    3  # answers in a row that can't be used, until the run ends for it: 10 s at least
-)
+UNUSABLE_RETRY_SECONDS = 2.0  # after an answer that can't be used
+MISMATCHED_AFTER = 3  # of them in a row, until the run ends for it: 4 s at least
 NO_NEWS_SECONDS = (
     1.0  # pause after an answer without news or with old records, as no honest client gives
 )
@@ -248,8 +284,10 @@ class ClientPoller:
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
     """Whether the cluster holds a record of that sequence; None: it can't be told now."""
+    look: Callable[[], Awaitable[None]] = _not_looked_at  # at the run's pods, in the cluster
 
     def __post_init__(self) -> None:
+        self._doubts = Doubts(self.look)
         self.records = ClientRecords(self.fetcher, self.target)
         self._failures = self._unusable = 0
         self._good_at: float | None = None
@@ -284,13 +322,15 @@ class ClientPoller:
                 self.target.pod,
                 error,
             )
+            await self._doubts.unanswered()
             return min(
                 LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2.0 ** min(self._failures - 1, 10)
             )
         except Refused as error:
             self._refuse(str(error))
-            return LONGEST_RETRY_SECONDS
+            return UNUSABLE_RETRY_SECONDS
         self._failures, self._good_at = 0, asyncio.get_running_loop().time()
+        self._doubts.answered()
         return await self._take(pulled, wanted)
 
     async def _take(self, pulled: Pulled, wanted: int) -> float:
@@ -314,7 +354,7 @@ class ClientPoller:
             asyncio.get_running_loop().call_later(NEXT_STAGE_SECONDS, self.news)
         if pulled.refused:
             self._refuse(pulled.refused[0], count=len(pulled.refused))
-            return LONGEST_RETRY_SECONDS
+            return UNUSABLE_RETRY_SECONDS
         self._unusable = 0
         # The client has made the wanted record and does not have it: it was acknowledged, perhaps
         # by another operator that stored it, and no watch reports that.

@@ -115,6 +115,7 @@ class Sessions:
                 servers=len(wanted),
                 is_tight=lambda: self.measured.samples.is_over(key.namespace),
                 held=partial(self.measured.note, key, collected),
+                look=partial(self._look_at_pods, key, session.memory.uid),
             )
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
@@ -141,6 +142,7 @@ class Sessions:
                 is_tight=lambda: not self.measured.records.may_grow(key.namespace),
                 held=partial(self.measured.note, key, collected),
                 is_stored=partial(self._is_stored, key, wanted.run_uid),
+                look=partial(self._look_at_pods, key, wanted.run_uid),
             )
             session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
 
@@ -158,6 +160,24 @@ class Sessions:
         self.indexes.learnt("ConfigMap", body)
         self.enqueue(key)
         return child_of("ConfigMap", body).owner_uid == run_uid
+
+    async def _look_at_pods(self, key: Key, run_uid: str) -> None:
+        """Bring what is known of the run's pods up to date, whatever their watch says."""
+        selector = f"{names.LABEL_RUN_UID}={run_uid}"
+        before = [pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid]
+        there, is_news = set[str](), False
+        try:
+            async for body in self.cluster.list("Pod", namespace=key.namespace, selector=selector):
+                there.add(raw.text(raw.mapping(body.get("metadata")).get("uid")))
+                is_news |= self.indexes.learnt("Pod", body) is not None
+        except ClusterError as error:
+            logger.info("%s: its pods were not looked at: %s", key, error)
+            return
+        for pod in (pod for pod in before if pod.uid not in there):
+            self.indexes.drop(Key("Pod", key.namespace, pod.name), pod.uid)
+            is_news = True
+        if is_news:
+            self.enqueue(key)
 
     async def _read_group(self, key: Key, name: str) -> None:
         """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""

@@ -2,22 +2,17 @@
 like to have."""
 
 import asyncio
-import json
 import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
-from cluster.conftest import CRDS
-from kit import pod_statuses
+from kit import definitions, pod_statuses
 from kit.denying_webhook import denying
 from kit.kubectl import Object, command
 from kit.lost_node import bind, lost_node
 from kit.played import PlayedCluster, PlayedRun
-from kit.polling import polling
 from kit.runs import condition
 
 LET_GO_SECONDS = 20.0
@@ -115,28 +110,9 @@ async def test_deadlines_hold_for_a_client_that_cannot_be_understood_after_a_res
 
 @pytest.fixture
 def definition_of_tomorrow(definition: str) -> Iterator[None]:
-    """The API server takes what a newer operator may write into a status: other words, other
-    fields."""
-    document = yaml.safe_load((CRDS / f"{definition}.yaml").read_text())
-    for version in document["spec"]["versions"]:
-        status = version["schema"]["openAPIV3Schema"]["properties"]["status"]
-        _without_enums(status)
-        status["x-kubernetes-preserve-unknown-fields"] = True
-    apply = ("kubectl", "apply", "--server-side", "--force-conflicts", "--filename=-")
-    command(*apply, stdin=json.dumps(document))
-    yield
-    command(*apply[:-1], f"--filename={CRDS}")
-
-
-def _without_enums(schema: Any) -> None:
-    if isinstance(schema, dict):
-        schema.pop("enum", None)
-        schema.pop("x-kubernetes-validations", None)
-        for part in schema.values():
-            _without_enums(part)
-    elif isinstance(schema, list):
-        for part in schema:
-            _without_enums(part)
+    """The definition of a newer release."""
+    with definitions.newer():
+        yield
 
 
 OF_TOMORROW: dict[str, Object] = {
@@ -155,7 +131,7 @@ async def test_a_status_of_a_newer_operator_does_not_keep_a_run_alive(
     tasks = await _measuring(played, *runs)
     await played.operator.kill()
     for run in runs:
-        await _written(played, run, OF_TOMORROW[run.name])
+        await played.status_holds(run, OF_TOMORROW[run.name])
     await played.operator.start()
     for run in runs:
         await played.patch("BenchmarkRun", run.name, {"spec": {"cancel": True}})
@@ -166,19 +142,6 @@ async def test_a_status_of_a_newer_operator_does_not_keep_a_run_alive(
     kept = next(run for run in runs if run.name == "field")
     assert played.status(kept)["hibernation"] == OF_TOMORROW["field"]["hibernation"]
     await _left(tasks)
-
-
-async def _written(played: PlayedCluster, run: PlayedRun, changes: Object) -> None:
-    """The status holds these values: the API server takes a moment to know a definition."""
-    for _ in polling(f"the status of {run.name} holds {changes}", seconds=LET_GO_SECONDS):
-        try:
-            body = await played.patch(
-                "BenchmarkRun", run.name, {"status": changes}, subresource="status"
-            )
-        except RuntimeError:
-            continue
-        if changes.items() <= body["status"].items():
-            return
 
 
 # ---- an apply that fails

@@ -31,7 +31,8 @@ async def test_a_run_made_anew_does_not_wait_for_garbage_collection(played: Play
                 partial(_is_made, played, run), seconds=MADE_SECONDS, what=f"{run.name} is made"
             )
             assert condition(played.body(run), "Failed").get("status") != "True", played.status(run)
-        assert played.has_server(old), (
+        # Its pod is still there, though the operator has asked for the deletion of its Deployment.
+        assert played.children(old, "Pod", "server"), (
             "garbage collection did not stand still, so nothing was proved"
         )
     # And it comes as far as any other, with a server of its own.

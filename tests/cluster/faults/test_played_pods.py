@@ -221,6 +221,12 @@ async def client_silent(trial: Trial) -> None:
     trial.shown()
 
 
+@PLAYS.of("client-hangs")
+async def client_hangs(trial: Trial) -> None:
+    await trial.measures(runDeadlineSeconds=int(trial.fault.waits_seconds))
+    trial.shown()
+
+
 @PLAYS.of("client-no-record")
 async def client_no_record(trial: Trial) -> None:
     await trial.measures()
@@ -253,6 +259,13 @@ class Stranger(HostileClient):
         return {**super()._envelope(sequence), "run_uid": "00000000-0000-0000-0000-000000000000"}
 
 
+class Repeater(HostileClient):
+    """All of its records are of the first stage."""
+
+    def _envelope(self, sequence: int) -> dict[str, Any]:
+        return {**super()._envelope(sequence), "stage_id": self.plan["stages"][0]["id"]}
+
+
 async def hands_out(
     trial: Trial, body: bytes, *, made: type[HostileClient] = HostileClient, **of_client: Any
 ) -> None:
@@ -277,6 +290,11 @@ async def client_other_contract(trial: Trial) -> None:
 @PLAYS.of("client-of-another-run")
 async def client_of_another_run(trial: Trial) -> None:
     await hands_out(trial, gzip.compress(b"{}"), made=Stranger)
+
+
+@PLAYS.of("client-repeats")
+async def client_repeats(trial: Trial) -> None:
+    await hands_out(trial, gzip.compress(b"{}"), made=Repeater)
 
 
 @PLAYS.of("client-garbage")

@@ -18,6 +18,7 @@ from benchrun.runtime.scrapers import (
     NEXT_STAGE_SECONDS,
     NO_NEWS_SECONDS,
     SILENT_AFTER_SECONDS,
+    UNUSABLE_RETRY_SECONDS,
     ClientPoller,
 )
 from benchrun.runtime.telemetry import Telemetry
@@ -238,7 +239,7 @@ def test_a_rejected_record_slows_the_polling_of_a_busy_client() -> None:
     scene = Scene(answer())
     scene.web.pages["/records"] = changing()
     run_fast(scene.go_on(60))
-    assert min(scene.pauses()) >= LONGEST_RETRY_SECONDS
+    assert min(scene.pauses()) >= UNUSABLE_RETRY_SECONDS
     assert (scene.collected.sequences, scene.value("benchrun_records_refused_total")) == (
         set(),
         len(scene.web.requests),
@@ -277,14 +278,15 @@ UNUSABLE = [
 def test_three_answers_in_a_row_that_cannot_be_used_are_a_mismatch(
     unusable: bytes | Exception,
 ) -> None:
-    seconds = LONGEST_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
+    seconds = UNUSABLE_RETRY_SECONDS * (MISMATCHED_AFTER - 1)
+    assert seconds <= 4
     assert after(seconds - 0.5, unusable).collected.client.mismatch is None
     scene = after(seconds + 0.5, unusable)
     assert scene.collected.client.mismatch is not None
     assert scene.collected.client.answered
     assert scene.news >= 1
     assert (set(scene.pauses()), len(scene.web.requests)) == (
-        {LONGEST_RETRY_SECONDS},
+        {UNUSABLE_RETRY_SECONDS},
         MISMATCHED_AFTER,
     )
 
@@ -308,7 +310,7 @@ def test_good_record_beside_a_refused_one_is_taken() -> None:
 
 
 def test_client_of_another_token_is_polled_slowly() -> None:
-    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {LONGEST_RETRY_SECONDS}
+    assert set(after(60, FetchError("HTTP 401", status=401)).pauses()) == {UNUSABLE_RETRY_SECONDS}
 
 
 # ---- records that are nowhere, records that are too many

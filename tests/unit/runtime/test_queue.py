@@ -153,6 +153,11 @@ async def test_different_keys_are_handled_at_the_same_time_up_to_the_number_of_w
             [0, 42],
             id="a throttled pass waits as long as it says",
         ),
+        pytest.param(
+            (*[Later("conflict", seconds=0.5, longest_seconds=4)] * 6, None),
+            [0, 0.5, 1.5, 3.5, 7.5, 11.5, 15.5],
+            id="a conflict is never retried late",
+        ),
     ],
 )
 @in_fast_time

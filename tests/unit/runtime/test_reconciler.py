@@ -9,8 +9,14 @@ from benchrun.effects import LEADER_WORKER_SET, errors
 from benchrun.observe import Key, Run
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
-from benchrun.runtime.queue import Later
-from benchrun.runtime.reconciler import LONGEST_SECONDS, MOST_FAILURES, RETRY_SECONDS, Reconciler
+from benchrun.runtime.queue import LONGEST_RETRY_SECONDS, Later
+from benchrun.runtime.reconciler import (
+    LONGEST_CONFLICT_SECONDS,
+    LONGEST_SECONDS,
+    MOST_FAILURES,
+    RETRY_SECONDS,
+    Reconciler,
+)
 from benchrun.runtime.telemetry import Telemetry
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body, stage_body
 from unit.runtime.fast_time import in_fast_time, passing
@@ -119,6 +125,8 @@ async def test_a_refusal_is_retried_later(
     with pytest.raises(Later) as later:
         await refused.made()
     assert later.value.seconds == seconds
+    longest = LONGEST_CONFLICT_SECONDS if result == "conflict" else LONGEST_RETRY_SECONDS
+    assert later.value.longest_seconds == longest
     assert str(error) in str(later.value)
     assert later.value.__cause__ is error
     assert (refused.counted(), refused.reads) == ({result: 1}, reads)

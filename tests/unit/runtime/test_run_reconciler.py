@@ -12,6 +12,7 @@ from benchrun.decide import Decision, Event, Facts, Ref
 from benchrun.effects import ClusterError, Forbidden, Invalid, NotFound, Throttled, Unavailable
 from benchrun.observe import Declared
 from benchrun.runtime.queue import Later
+from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS
 from benchrun.runtime.run_reconciler import SECOND_LOOK_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, UID, child_body, run_body, stage_body
 from unit.runtime.memory_cluster import status_of
@@ -246,6 +247,78 @@ async def test_deleted_run_is_dropped_without_a_decision(scene: Scene, gone: boo
     assert await scene.once() is None
     assert (scene.cluster.log, len(scene.facts_seen), len(scene.memories)) == ([], 1, 0)
     assert scene.sessions.stopped == 1
+
+
+SERVER, JOB = (
+    ("Deployment", names.child_name("chat", UID, names.ROLE_SERVER)),
+    ("Job", names.child_name("chat", UID, names.ROLE_CLIENT)),
+)
+
+
+def heard_child(scene: Scene, kind: str, name: str, **more: Any) -> None:
+    role = name.rpartition("-")[2]
+    body = child_body(name, uid=f"uid-of-{role}", role=role, **more)
+    scene.cluster.add(kind, body)
+    scene.indexes.heard(kind, body, deleted=False)
+
+
+def heard_gone(scene: Scene) -> None:
+    scene.indexes.heard("BenchmarkRun", run_body(version=2000), deleted=True)
+
+
+def orphaned(scene: Scene) -> None:
+    """The garbage collector takes the owner from what the run has, and then the run away."""
+    for kind, name in (SERVER, JOB):
+        heard_child(scene, kind, name)
+        body = child_body(name, uid=f"uid-of-{name.rpartition('-')[2]}", version=300)
+        body["metadata"]["ownerReferences"] = []
+        body["metadata"]["labels"][names.LABEL_ROLE] = name.rpartition("-")[2]
+        scene.indexes.heard(kind, body, deleted=False)
+    heard_gone(scene)
+
+
+def deleted_by(scene: Scene) -> list[tuple[str, ...]]:
+    return [entry for entry in scene.cluster.log if entry[0] == "delete"]
+
+
+@pytest.mark.parametrize("again", [False, True])
+async def test_what_a_run_held_goes_with_it_also_when_it_was_orphaned(
+    scene: Scene, again: bool
+) -> None:
+    await scene.once()
+    orphaned(scene)
+    if again:
+        body = run_body(uid="again", version=3000)
+        scene.cluster.add("BenchmarkRun", body)
+        scene.indexes.heard("BenchmarkRun", body, deleted=False)
+    scene.cluster.log.clear()
+    await scene.once()
+    assert [entry[1:3] for entry in deleted_by(scene)] == [SERVER, JOB]
+    assert scene.cluster.log[0][0] == "delete"
+
+
+async def test_what_could_not_be_deleted_of_a_run_that_is_gone_is_retried(scene: Scene) -> None:
+    orphaned(scene)
+    scene.cluster.broken["delete"] = Unavailable("down")
+    assert await scene.once() == REFUSED_RETRY_SECONDS
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param({"name": "somebodys-server"}, id="of-another-name"),
+        pytest.param({"name": SERVER[1], "owner_uid": None}, id="that-was-never-owned"),
+        pytest.param({"name": SERVER[1], "owner_uid": "other"}, id="of-another-run"),
+    ],
+)
+async def test_what_a_run_that_is_gone_did_not_make_stays(
+    scene: Scene, body: dict[str, Any]
+) -> None:
+    child = child_body(**body)
+    scene.indexes.heard("Deployment", child, deleted=False)
+    heard_gone(scene)
+    assert await scene.once() is None
+    assert deleted_by(scene) == []
 
 
 async def test_memory_of_a_run_is_not_handed_to_another_of_the_same_name(scene: Scene) -> None:

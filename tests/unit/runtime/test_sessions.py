@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from benchrun import names
 from benchrun.decide import PullTarget, ScrapeTarget
-from benchrun.effects import LEADER_WORKER_SET, ClusterError, Forbidden, Unavailable
+from benchrun.effects import LEADER_WORKER_SET, ClusterError, FetchError, Forbidden, Unavailable
 from benchrun.observe import Key, Run, run_key
 from benchrun.runtime.indexes import Indexes
 from benchrun.runtime.memory import RunMemory
@@ -20,7 +20,7 @@ from benchrun.runtime.sessions import (
     Sessions,
 )
 from benchrun.runtime.telemetry import Telemetry
-from unit.runtime.bodies import KEY, NAMESPACE, UID, Json, child_body
+from unit.runtime.bodies import KEY, NAMESPACE, UID, Json, child_body, pod_body
 from unit.runtime.fakes import PAGE, Web, loop_now
 from unit.runtime.fast_time import passing, run_fast
 from unit.runtime.memory_cluster import MemoryCluster
@@ -29,6 +29,7 @@ from unit.runtime.test_client_polling import TARGET as PULL, answer, sealed
 OTHER = run_key("lab", "other")
 RUN = Run(namespace=NAMESPACE, name="chat", uid=UID, generation=1)
 GROUP = names.group_name("chat", UID)
+SERVER = "br-chat-4e20caa2-server-x"
 
 
 def page(pod: str, seconds: int = 1) -> ScrapeTarget:
@@ -330,6 +331,91 @@ async def test_servers_of_one_node_are_no_groups(background: Background) -> None
     background.follow(page("a"))
     await passing(60)
     assert background.cluster.log == []
+
+
+# ---- pods that answer no more, while their watch may be silent
+# ------------------------------------------------------------------------------------------------
+
+KILLED = {
+    "status": {"containerStatuses": [{"name": "vllm", "state": {"terminated": {"exitCode": 137}}}]}
+}
+
+
+def looks(background: Background) -> int:
+    """How often the run's pods were listed."""
+    return sum(entry[:2] == ("list", "Pod") for entry in background.cluster.log)
+
+
+def watched_once(background: Background) -> Json:
+    """A pod of the run, as the watch showed it at first."""
+    pod = background.cluster.add("Pod", pod_body(SERVER))
+    background.indexes.heard("Pod", pod, deleted=False)
+    return pod
+
+
+@scenario
+async def test_a_server_that_answers_no_more_is_looked_at_whatever_its_watch_says(
+    background: Background,
+) -> None:
+    pod = watched_once(background)
+    background.follow(page("a"))
+    await passing(5)
+    assert looks(background) == 0
+    background.enqueued.clear()
+    background.web.pages["/metrics"] = FetchError("connection refused")
+    background.cluster.change("Pod", pod, KILLED)
+    await passing(2)
+    [known] = background.indexes.children(KEY).pods
+    assert (known.terminated is not None, KEY in background.enqueued) == (True, True)
+    await passing(600)
+    assert 8 <= looks(background) <= 16  # 2, 4, 8, ... then 60 s apart
+
+
+@scenario
+async def test_a_pod_that_is_gone_is_forgotten_when_it_answers_no_more(
+    background: Background,
+) -> None:
+    watched_once(background)
+    background.follow(page("a"))
+    await passing(5)
+    background.web.pages["/metrics"] = FetchError("connection refused")
+    background.cluster.objects.pop(("Pod", NAMESPACE, SERVER))
+    await passing(2)
+    assert background.indexes.children(KEY).pods == ()
+
+
+@scenario
+async def test_a_client_that_answers_no_more_is_looked_at(background: Background) -> None:
+    pod = watched_once(background)
+    background.follow(pull=PULL)
+    await passing(5)
+    background.web.pages["/records"] = FetchError("connection refused")
+    background.cluster.change("Pod", pod, KILLED)
+    await passing(2)
+    [known] = background.indexes.children(KEY).pods
+    assert known.terminated is not None
+
+
+@scenario
+async def test_a_server_that_never_answered_is_not_looked_at(background: Background) -> None:
+    """It loads, for minutes."""
+    background.web.pages["/metrics"] = FetchError("connection refused")
+    watched_once(background)
+    background.follow(page("a"))
+    await passing(600)
+    assert looks(background) == 0
+
+
+@scenario
+async def test_pods_that_may_not_be_looked_at_stay_known(background: Background) -> None:
+    watched_once(background)
+    background.follow(page("a"))
+    await passing(5)
+    background.web.pages["/metrics"] = FetchError("connection refused")
+    background.cluster.broken["list"] = Unavailable("down")
+    await passing(60)
+    assert len(background.indexes.children(KEY).pods) == 1
+    assert background.restarted("scrape") == 0
 
 
 def stored(sequence: int, owner_uid: str = UID) -> Json:

@@ -11,6 +11,12 @@ LOG = f"INFO starting\n{SERVER_DIED.message}"
 DIED_LOADING = Scene().server_loading().pod("server", terminated=SERVER_DIED)
 RESTARTED = Scene().measuring().pod("server", restarts=1, last_terminated=SERVER_DIED)
 REPLACED = Scene().measuring().pod("server", name="server-2", phase="Pending", started_at=None)
+EVICTED = (
+    Scene()
+    .measuring()
+    .pod("server", deleting=True, pod_reason="DeletionByTaintManager")
+    .another_server("server-2", deleting=False, pod_reason=None, created_at=instant(FIRST_REQUEST))
+)
 
 
 def reason_of(scene: Scene) -> str:
@@ -33,6 +39,7 @@ def reason_of(scene: Scene) -> str:
         ),
         pytest.param("True (ServerRestarted)", RESTARTED, id="server restarted mid-stage"),
         pytest.param("True (ServerRestarted)", REPLACED, id="server's pod was replaced mid-stage"),
+        pytest.param("True (Evicted)", EVICTED, id="server's pod was evicted, and replaced"),
         pytest.param(
             "True (UsageError)",
             DIED_LOADING.fails("CanaryFailed", "refused"),

@@ -1,0 +1,68 @@
+"""The kind of runs as the definition of another release has it, for a while. The whole cluster has one
+definition: every watch of runs begins anew."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from kit.kubectl import RUN, Object, command
+
+CRDS = Path(__file__).parents[2] / "crds"
+APPLY = ("kubectl", "apply", "--server-side", "--force-conflicts")
+OF_YESTERDAY = ("phase", "message", "conditions", "observedGeneration")
+"""All that a status has by the definition of an older release."""
+OF_TOMORROW: Object = {"phase": "Hibernating", "hibernation": {"depth": 3}}
+"""A word and a field of a status that only a newer release has."""
+
+
+@contextmanager
+def newer() -> Iterator[None]:
+    """The API server takes what a newer operator may write into a status: other words, other
+    fields."""
+    with _defined(_with_anything):
+        yield
+
+
+@contextmanager
+def older() -> Iterator[None]:
+    """The API server drops most of what this operator writes into a status."""
+    with _defined(_with_little):
+        yield
+
+
+@contextmanager
+def _defined(change: Callable[[Object], None]) -> Iterator[None]:
+    document = yaml.safe_load((CRDS / f"{RUN}.yaml").read_text())
+    for version in document["spec"]["versions"]:
+        change(version["schema"]["openAPIV3Schema"]["properties"]["status"])
+    command(*APPLY, "--filename=-", stdin=json.dumps(document))
+    try:
+        yield
+    finally:
+        command(*APPLY, f"--filename={CRDS}")
+
+
+def _with_anything(status: Object) -> None:
+    _without_enums(status)
+    status["x-kubernetes-preserve-unknown-fields"] = True
+
+
+def _with_little(status: Object) -> None:
+    known = status["properties"]
+    status["properties"] = {name: known[name] for name in OF_YESTERDAY}
+    status.pop("x-kubernetes-validations", None)
+
+
+def _without_enums(schema: Any) -> None:
+    if isinstance(schema, dict):
+        schema.pop("enum", None)
+        schema.pop("x-kubernetes-validations", None)
+        for part in schema.values():
+            _without_enums(part)
+    elif isinstance(schema, list):
+        for part in schema:
+            _without_enums(part)
