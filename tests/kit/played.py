@@ -254,11 +254,13 @@ async def played_cluster(
     *,
     settings: Mapping[str, str] | None = None,
     way: Callable[..., CountingProxy] = CountingProxy,
+    neighbour: bool = False,
 ) -> AsyncIterator[PlayedCluster]:
     """A namespace of its own with a ready operator; `settings`: more of its environment; `way`: what
-    stands between it and the API server."""
+    stands between it and the API server; `neighbour`: it works in a second namespace, too."""
     api = await Cluster.connect()
     namespace = f"played-{uuid.uuid4().hex[:8]}"
+    everywhere = (namespace, *([f"{namespace}-next"] if neighbour else ()))
     proxy = way(
         api.url,
         tls=ssl.create_default_context(cafile=api.authority),
@@ -266,10 +268,16 @@ async def played_cluster(
     )
     try:
         await refuse_rivals(api)
-        await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        for name in everywhere:
+            await api.ask("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
         await proxy.start()
         operator = OperatorProcess(
-            api, namespace, api_url=proxy.url, directory=directory, settings=settings
+            api,
+            namespace,
+            api_url=proxy.url,
+            directory=directory,
+            watched=everywhere,
+            settings=settings,
         )
         played = PlayedCluster(api, namespace, operator, proxy)
         played.picture.start()
@@ -279,8 +287,9 @@ async def played_cluster(
         finally:
             await operator.stop()
             await played.close()
-            with suppress(RuntimeError):  # a test may have deleted it
-                await api.ask("DELETE", f"/api/v1/namespaces/{namespace}")
+            for name in everywhere:
+                with suppress(RuntimeError):  # a test may have deleted it
+                    await api.ask("DELETE", f"/api/v1/namespaces/{name}")
     finally:
         proxy.stop()
         await api.close()
