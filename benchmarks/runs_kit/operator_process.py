@@ -172,8 +172,7 @@ class OperatorProcess:
             rss_mib=_mib(fields["VmRSS"]),
             peak_rss_mib=_mib(fields["VmHWM"]),
             cpu_seconds=(int(user) + int(system)) / _TICKS_A_SECOND,
-            # Of the main thread, in nanoseconds: all that matters happens there.
-            kept_waiting_seconds=int((own / "schedstat").read_text().split()[1]) / 1e9,
+            kept_waiting_seconds=kept_waiting_seconds(self._process.pid),
         )
 
     async def decide_p99_ms(self) -> float:
@@ -226,6 +225,13 @@ class OperatorProcess:
             ],
             "current-context": "counted",
         }
+
+
+def kept_waiting_seconds(pid: int) -> float:
+    """How long a process was ready to run while the cores were busy with something else: its main
+    thread, where all that matters happens."""
+    schedule = (Path("/proc") / str(pid) / "schedstat").read_text()
+    return int(schedule.split()[1]) / 1e9  # nanoseconds
 
 
 async def refuse_rivals(cluster: Cluster) -> None:

@@ -17,7 +17,8 @@ class Figures:
     runs: int
     bare_seconds: float
     """Until a script that does nothing else has made as many runs with plan, NetworkPolicy,
-    Service and Job; half of them before, half of them after the operator."""
+    Service and Job; half of them before, half of them after the operator. As in the next, time in
+    which the process waited for a core does not count: other hosts are less busy."""
     children_seconds: float
     """From the first of as many runs being applied until the last of those children is there."""
     children_ratio: float
