@@ -80,9 +80,9 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
 	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
-	@# These two run operators of their own.
+	@# These run operators of their own.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
-	$(MAKE) --no-print-directory bench-runs bench-chaos
+	$(MAKE) --no-print-directory bench-runs bench-chaos bench-scale
 	$(MAKE) --no-print-directory bench-judge bench-proxy bench-shards bench-truth
 
 # The tiny manifests of docs/experiments, and the two that belong to them.

@@ -118,9 +118,28 @@ class OperatorProcess:
             )
         self._url = f"http://127.0.0.1:{port}"
 
+    async def is_ready(self) -> bool:
+        """Whether it says so."""
+        try:
+            async with (
+                aiohttp.ClientSession() as session,
+                session.get(f"{self._url}/readyz") as answer,
+            ):
+                return answer.ok
+        except aiohttp.ClientConnectionError:
+            return False
+
     async def until_ready(self) -> None:
         """Until it says so. Raises RuntimeError with its last words when it does not."""
-        await self._until_ready(f"{self._url}/readyz")
+        deadline = asyncio.get_running_loop().time() + START_SECONDS
+        while asyncio.get_running_loop().time() < deadline:
+            self.usage()
+            if await self.is_ready():
+                return
+            await asyncio.sleep(0.1)
+        raise RuntimeError(
+            f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}"
+        )
 
     @property
     def has_ended(self) -> bool:
@@ -162,45 +181,42 @@ class OperatorProcess:
             rss_mib=_mib(fields["VmRSS"]),
             peak_rss_mib=_mib(fields["VmHWM"]),
             cpu_seconds=(int(user) + int(system)) / _TICKS_A_SECOND,
-            # Of the main thread, in nanoseconds: all that matters happens there.
-            kept_waiting_seconds=int((own / "schedstat").read_text().split()[1]) / 1e9,
+            kept_waiting_seconds=kept_waiting_seconds(self._process.pid),
         )
 
     async def decide_p99_ms(self) -> float:
         """The bound of the bucket that the 99th percentile of its decisions lies in."""
+        buckets = await self.buckets("benchrun_decision_cpu_seconds")
+        wanted = 0.99 * max(buckets.values())
+        return 1000 * min(bound for bound, count in buckets.items() if count >= wanted)
+
+    async def buckets(self, histogram: str) -> dict[float, float]:
+        """Of one of its histograms: how many were at most so long."""
+        return {
+            float(labels["le"]): value
+            for name, labels, value in await self._samples()
+            if name == f"{histogram}_bucket"
+        }
+
+    async def gauge(self, wanted: str) -> float:
+        """One of its figures that has no labels."""
+        return next(value for name, _, value in await self._samples() if name == wanted)
+
+    async def _samples(self) -> list[tuple[str, dict[str, str], float]]:
         async with (
             aiohttp.ClientSession() as session,
             session.get(f"{self._url}/metrics") as answer,
         ):
             page = await answer.text()
-        buckets = [
-            (float(sample.labels["le"]), sample.value)
+        return [
+            (sample.name, sample.labels, sample.value)
             for family in text_string_to_metric_families(page)
             for sample in family.samples
-            if sample.name == "benchrun_decision_cpu_seconds_bucket"
         ]
-        wanted = 0.99 * max(count for _, count in buckets)
-        return 1000 * min(bound for bound, count in buckets if count >= wanted)
 
     def last_words(self) -> str:
         """The end of its log."""
         return self.log.read_text(errors="replace")[-3000:]
-
-    async def _until_ready(self, url: str) -> None:
-        deadline = asyncio.get_running_loop().time() + START_SECONDS
-        async with aiohttp.ClientSession() as session:
-            while asyncio.get_running_loop().time() < deadline:
-                self.usage()
-                try:
-                    async with session.get(url) as answer:
-                        if answer.ok:
-                            return
-                except aiohttp.ClientConnectionError:
-                    pass
-                await asyncio.sleep(0.1)
-        raise RuntimeError(
-            f"the operator is not ready after {START_SECONDS:.0f} s: {self.last_words()}"
-        )
 
     async def _kubeconfig(self) -> Json:
         """Of the operator's ServiceAccount, with a token of its own."""
@@ -218,6 +234,13 @@ class OperatorProcess:
             ],
             "current-context": "counted",
         }
+
+
+def kept_waiting_seconds(pid: int) -> float:
+    """How long a process was ready to run while the cores were busy with something else: its main
+    thread, where all that matters happens."""
+    schedule = (Path("/proc") / str(pid) / "schedstat").read_text()
+    return int(schedule.split()[1]) / 1e9  # nanoseconds
 
 
 async def refuse_rivals(cluster: Cluster) -> None:

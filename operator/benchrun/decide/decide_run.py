@@ -34,7 +34,7 @@ from benchrun.decide.refusals import (
 )
 from benchrun.decide.run_state import Possessions, RunState, Unacceptable, accept
 from benchrun.measure import live, power_sentence
-from benchrun.observe import Diagnosis, instant, number
+from benchrun.observe import Diagnosis, instant, is_finished, number
 from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
@@ -420,6 +420,22 @@ def _ended(
     judged = {name: getattr(found, name) for name in _OF_THE_JUDGEMENT}
     status = state.status.model_copy(update=update | judged)
     return condition_table.standing(status, rows, phase, message, of=state.facts.run, now=state.now)
+
+
+def rests(facts: Facts) -> bool:
+    """Whether a run has ended and nothing is left to do for it until something of it changes. To
+    decide on it would come to the same; of ten thousand such runs an operator that starts looks at
+    each."""
+    run = facts.run
+    if run.deleting or not is_finished(run.status) or _ttl_seconds(run.spec) is not None:
+        return False
+    held = Possessions(facts=facts, status=BenchmarkRunStatus())
+    left = (
+        *create_and_release.release_servers(facts),
+        *create_and_release.release_client(held),
+        *create_and_release.to_prune(held),
+    )
+    return not left and number(run.status.get("observedGeneration"), default=-1) == run.generation
 
 
 def _after_finish(state: Possessions) -> Decision:

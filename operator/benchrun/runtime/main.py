@@ -80,7 +80,8 @@ async def operate(settings: Settings, *, decide: Decide) -> bool:
     """Whether it ended because another operator leads. What is ours starts before Kopf watches, and
     stops after."""
     operator = Operator(settings, decide=decide)
-    registry = watching.registry(
+    registry = watching.registry()
+    heard = watching.listener(
         operator.indexes, enqueue=operator.enqueue, telemetry=operator.telemetry
     )
 
@@ -98,7 +99,7 @@ async def operate(settings: Settings, *, decide: Decide) -> bool:
 
     await kopf.operator(
         registry=registry,
-        settings=watching.kopf_settings(namespaces=len(settings.namespaces)),
+        settings=watching.kopf_settings(namespaces=len(settings.namespaces), heard=heard),
         clusterwide=not settings.namespaces,
         namespaces=settings.namespaces,
         stop_flag=operator.ends,

@@ -25,6 +25,7 @@ from benchrun.decide import (
     Judging,
     Ref,
     RefusedObject,
+    rests,
     unneeded_servers,
 )
 from benchrun.decide.refusals import diagnose_refusal
@@ -129,6 +130,9 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if (run := await self.whole(key, declared)) is None:
             return 0.0
         children = self.indexes.children(key)
+        if rests(Facts(run, children, Collected(), self.now(), self.context)):
+            self.forget(key)
+            return None
         is_known = self.memories.holds(key, run.uid)
         memory = self.memories.of(key, run.uid)
         if not is_known:

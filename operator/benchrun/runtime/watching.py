@@ -1,14 +1,14 @@
 """Kopf as the watch, and the lists that stand behind it: every event updates the indexes and puts a
 key on the queue.
 
-`on.event` is the only kind of handler used: it writes nothing on the user's object, no finalizer
-and no annotation."""
+Kopf watches what it has handlers for. `on.event` is the only kind used: it writes nothing on the
+user's object, no finalizer and no annotation. The objects come before Kopf sees them
+(`kopf_lists`)."""
 
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import KW_ONLY, dataclass, field
-from functools import partial
 from typing import Any
 
 import kopf
@@ -33,7 +33,6 @@ from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-_BULKY = {"spec", "status", "data", "binaryData"}  # of a body, when it has been looked at
 # Between tries to watch what can't be watched. After an API server was away nothing is heard of
 # servers for so long; of many namespaces that may not be read, the tries add up.
 SHORTEST_LIMIT_SECONDS, LONGEST_LIMIT_SECONDS = 3.0, 30.0
@@ -58,48 +57,43 @@ def patience_with(namespaces: int) -> Patience:
     return Patience(min(limit, LONGEST_LIMIT_SECONDS))
 
 
-class NothingToCompare(kopf.DiffBaseStorage):
-    """Kopf copies every object it hears of, status and all, to find out what changed; `on.event`
-    never needs it."""
-
-    def build(self, **_: Any) -> kopf.BodyEssence:
-        return kopf.BodyEssence()
-
-    def fetch(self, **_: Any) -> None: ...
-
-    def store(self, **_: Any) -> None: ...
+_KINDS = {RESOURCES[kind].plural: kind for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS)}
 
 
-def registry(
-    indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry
-) -> kopf.OperatorRegistry:
-    """Handlers for sweeps, runs and everything that carries a run's label."""
+def registry() -> kopf.OperatorRegistry:
+    """Of what Kopf is to watch: sweeps, runs and everything that carries a run's label."""
     handlers = kopf.OperatorRegistry()
+    for kind in _KINDS.values():
+        resource = RESOURCES[kind]
+        watch = kopf.on.event(
+            resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers
+        )
+        watch(_nothing_left)
+    kopf.on.login(registry=handlers)(login)
+    return handlers
 
-    async def heard(kind: str, /, event: Any, **_: Any) -> None:
-        telemetry.watch_event(
-            kind, event["type"] or "LISTED"
-        )  # by the list that a watch begins with
-        body = event["object"]
-        if (key := indexes.heard(kind, body, deleted=event["type"] == "DELETED")) is not None:
+
+async def _nothing_left(**_: Any) -> None:
+    """Kopf is given no objects."""
+
+
+def listener(
+    indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry
+) -> kopf_lists.Heard:
+    """What is done with every object that a watch delivers."""
+
+    def heard(plural: str, event: str | None, body: Any) -> None:
+        kind = _KINDS[plural]
+        telemetry.watch_event(kind, event or "LISTED")  # by the list that a watch begins with
+        if (key := indexes.heard(kind, body, deleted=event == "DELETED")) is not None:
             enqueue(key)
         # Known already where it was our own pass that changed the run: the sweep has not seen it
         # yet.
         sweep = sweep_of_run(body) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
-        # Kopf keeps the body for a while, and all those of a list at the same time.
-        for name in body.keys() & _BULKY:
-            del body[name]
 
-    for kind in (SWEEP_KIND, names.KIND, *CHILD_KINDS):
-        resource = RESOURCES[kind]
-        watch = kopf.on.event(
-            resource.group, resource.version, resource.plural, id=resource.plural, registry=handlers
-        )
-        watch(partial(heard, kind))
-    kopf.on.login(registry=handlers)(login)
-    return handlers
+    return heard
 
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
@@ -107,9 +101,11 @@ def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
-def kopf_settings(*, namespaces: int) -> kopf.OperatorSettings:
+def kopf_settings(
+    *, namespaces: int, heard: kopf_lists.Heard = lambda *_: None
+) -> kopf.OperatorSettings:
     """Kopf reduced to watching so many namespaces, or all of them (0)."""
-    settings = kopf.OperatorSettings()
+    settings = kopf_lists.Settings(heard=heard)
     settings.posting.enabled = False
     settings.peering.standalone = True
     settings.scanning.disabled = True
@@ -121,17 +117,12 @@ def kopf_settings(*, namespaces: int) -> kopf.OperatorSettings:
     settings.networking.request_timeout = 30
     settings.networking.error_backoffs = patience_with(namespaces)
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
-    settings.queueing.worker_limit = None
-    settings.queueing.idle_timeout = (
-        0.5  # for so long Kopf keeps the last body of an object in memory
-    )
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
     # Kopf takes it off whatever has it, without the right to and without end: so nobody may know
     # it.
     settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
-    settings.persistence.diffbase_storage = NothingToCompare()
     for kind in CHILD_KINDS:
         resource = RESOURCES[kind]
         settings.watching.label_selectors[resource.group, resource.version, resource.plural] = (

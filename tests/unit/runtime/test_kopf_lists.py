@@ -1,5 +1,7 @@
-"""The list that a watch begins with: it survives its own expiry, and its pages fit the objects."""
+"""The list that a watch begins with: it survives its own expiry, and its pages fit the objects. What
+a watch delivers is told of, and Kopf learns only how far it has come."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -20,6 +22,7 @@ RUNS = references.Resource(
 
 
 Watched = tuple[int, int]
+ERROR = {"type": "ERROR", "object": {"code": 410}}
 
 
 @pytest.fixture(autouse=True)
@@ -38,8 +41,17 @@ class Listed:
         self.refuses: list[int] = []  # statuses of the first lists
         self.expires = expires  # so many tokens, the first ones
         self.limits: list[int] = []
+        self.events: list[dict[str, Any]] = []
+        """Of a watch, in the place of an error."""
+        self.given: list[Any] = []
+        """What Kopf was given."""
+        self.told: list[tuple[str, str | None]] = []
+        """Plural and type of the events that were told of."""
 
     async def answer(self, request: web.Request) -> web.Response:
+        if "watch" in request.query and self.events:
+            lines = b"".join(json.dumps(event).encode() + b"\n" for event in self.events)
+            return web.Response(body=lines)
         if "watch" in request.query:
             status, code = self.watched
             return web.json_response({"type": "ERROR", "object": {"code": code}}, status=status)
@@ -52,29 +64,35 @@ class Listed:
             gone = {"kind": "Status", "code": 410, "reason": "Expired"}
             return web.json_response(gone, status=410)
         last = min(first + limit, self.count)
-        items = [self._object(number) for number in range(first, last)]
+        items = [self.object(number) for number in range(first, last)]
         meta = {"resourceVersion": "7", "continue": str(last) if last < self.count else ""}
         return web.json_response({"kind": "BenchmarkRunList", "metadata": meta, "items": items})
 
-    def _object(self, number: int) -> dict[str, Any]:
+    def object(self, number: int) -> dict[str, Any]:
         return {"metadata": {"name": str(number), "uid": str(number)}, "spec": "x" * self.size}
 
     async def heard(self, lists: int = 1) -> list[str]:
-        """Names of the objects that a watch delivers which is begun so often."""
+        """Names of the objects that a watch tells of which is begun so often."""
+        names: list[str] = []
+
+        def heard(plural: str, event: str | None, body: Any) -> None:
+            self.told.append((plural, event))
+            names.append(body["metadata"]["name"])
+
         async with self._served() as url:
             vault = credentials.Vault(
                 {credentials.VaultKey("k"): credentials.ConnectionInfo(server=url)}
             )
             auth.vault_var.set(vault)
             stream = kopf_watching.infinite_watch(
-                settings=watching.kopf_settings(namespaces=0),
+                settings=watching.kopf_settings(namespaces=0, heard=heard),
                 resource=RUNS,
                 namespace=None,
                 _iterations=lists,
             )
-            events = [event async for event in stream]
+            self.given = [event async for event in stream]
             await vault.close()
-        return [e["object"]["metadata"]["name"] for e in events if isinstance(e, dict)]
+        return names
 
     @asynccontextmanager
     async def _served(self) -> AsyncIterator[str]:
@@ -115,3 +133,20 @@ async def test_a_list_that_is_refused_begins_anew(status: int) -> None:
     server = Listed(2)
     server.refuses = [status]
     assert await server.heard(lists=2) == ["0", "1"]
+
+
+async def test_kopf_is_given_no_objects() -> None:
+    """It makes a task for each, copies it, and looks for handlers: three times our own work."""
+    server = Listed(3)
+    changed = {"metadata": {"name": "0", "uid": "0", "resourceVersion": "9"}, "spec": "y"}
+    server.events = [{"type": "MODIFIED", "object": changed}, ERROR]
+    assert await server.heard() == ["0", "1", "2", "0"]
+    assert server.told == [*[("benchmarkruns", None)] * 3, ("benchmarkruns", "MODIFIED")]
+    version = {"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "9"}}}
+    assert [event for event in server.given if isinstance(event, dict)] == [version]
+
+
+async def test_what_nobody_can_make_use_of_ends_no_watch() -> None:
+    server = Listed(1)
+    server.events = [{"type": "ADDED", "object": {"metadata": None}}, ERROR]
+    assert await server.heard(lists=2) == ["0", "0"]

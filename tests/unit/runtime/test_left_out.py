@@ -94,7 +94,9 @@ async def test_where_little_is_known_its_server_goes_with_it(full: Scene, known:
 
 async def test_one_that_has_ended_is_not_called_failed(full: Scene) -> None:
     """Whatever memory knows of it."""
-    full.cluster.objects["BenchmarkRun", NAMESPACE, "chat"]["status"] = ENDED
+    run = full.cluster.objects["BenchmarkRun", NAMESPACE, "chat"]
+    run["status"] = ENDED
+    run["spec"] |= {"ttlSecondsAfterFinished": 900}
     await full.listed()
 
     def fail(facts: object) -> None:

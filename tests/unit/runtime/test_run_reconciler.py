@@ -204,6 +204,18 @@ async def test_run_that_ended_reads_and_writes_nothing() -> None:
     assert len(scene.memories) == 0
 
 
+async def test_run_that_has_ended_and_holds_nothing_is_not_decided_on() -> None:
+    """Of ten thousand such runs an operator that starts looks at each."""
+    scene = Scene(status=ENDED)
+    scene.cluster.add("ConfigMap", stage_body())
+    await scene.listed()
+    assert await scene.once() is None
+    assert (scene.facts_seen, scene.cluster.log) == ([], [])
+    scene.indexes.heard("Deployment", child_body(), deleted=False)
+    await scene.once()
+    assert len(scene.facts_seen) == 1
+
+
 async def test_run_whose_time_is_up_is_deleted_by_uid(scene: Scene) -> None:
     await scene.once(delete_run=True, forget=True)
     assert ("BenchmarkRun", NAMESPACE, "chat") not in scene.cluster.objects
@@ -211,8 +223,11 @@ async def test_run_whose_time_is_up_is_deleted_by_uid(scene: Scene) -> None:
 
 @pytest.fixture
 async def finished() -> Scene:
-    """A run that has ended, in a cluster that was read."""
+    """A run that has ended and is to be deleted some day, in a cluster that was read."""
     scene = Scene(status=ENDED)
+    scene.cluster.objects["BenchmarkRun", NAMESPACE, "chat"]["spec"] |= {
+        "ttlSecondsAfterFinished": 7 * DAY
+    }
     await scene.listed()
     return scene
 

@@ -1,7 +1,6 @@
 """Kopf's part: which objects are watched, that nothing is written on them, and that an event
 reaches index and queue."""
 
-import asyncio
 import itertools
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -19,33 +18,20 @@ from unit.runtime.bodies import KEY, child_body, run_body, swept_body
 KINDS = ("BenchmarkSweep", "BenchmarkRun", *CHILD_KINDS)
 
 
-Handler = Callable[..., Any]
-
-
 class Scene:
-    """A registry over empty indexes. Kopf's decorators are stand-ins: of those for handlers there
-    is `event` alone, the one that writes nothing on the object."""
+    """What hears of objects, over empty indexes."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self) -> None:
         self.indexes = Indexes()
         self.enqueued: list[Key] = []
         self.telemetry = Telemetry()
-        self.handlers: list[tuple[tuple[str, ...], Handler]] = []
-        monkeypatch.setattr(
-            kopf,
-            "on",
-            SimpleNamespace(event=self._event, login=lambda registry: lambda login: None),
+        self._heard = watching.listener(
+            self.indexes, enqueue=self.enqueued.append, telemetry=self.telemetry
         )
-        watching.registry(self.indexes, enqueue=self.enqueued.append, telemetry=self.telemetry)
 
-    def _event(
-        self, *resource: str, id: str, registry: kopf.OperatorRegistry
-    ) -> Callable[[Handler], None]:
-        return lambda handler: self.handlers.append((resource, handler))
-
-    def send(self, kind: str, event_type: str | None, body: dict[str, Any]) -> None:
-        """Call the handler of a kind as Kopf does."""
-        asyncio.run(dict(self.handlers)[named(kind)](event={"type": event_type, "object": body}))
+    def send(self, kind: str, event_type: str | None, body: Any) -> None:
+        """Tell it of an object as a watch does."""
+        self._heard(RESOURCES[kind].plural, event_type, body)
 
 
 def named(kind: str) -> tuple[str, ...]:
@@ -54,15 +40,25 @@ def named(kind: str) -> tuple[str, ...]:
 
 
 @pytest.fixture
-def scene(monkeypatch: pytest.MonkeyPatch) -> Scene:
-    """A registry over empty indexes."""
-    return Scene(monkeypatch)
+def scene() -> Scene:
+    """What hears of objects, over empty indexes."""
+    return Scene()
 
 
 def test_every_kind_has_one_handler_by_its_full_name_and_no_other_handler_is_used(
-    scene: Scene,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert [resource for resource, _ in scene.handlers] == [named(kind) for kind in KINDS]
+    """Kopf's decorators are stand-ins: of those for handlers there is `event` alone, the one that
+    writes nothing on the object."""
+    handlers: list[tuple[str, ...]] = []
+
+    def event(*resource: str, id: str, registry: object) -> Callable[[object], None]:
+        return lambda handler: handlers.append(resource)
+
+    on = SimpleNamespace(event=event, login=lambda registry: lambda login: None)
+    monkeypatch.setattr(kopf, "on", on)
+    watching.registry()
+    assert handlers == [named(kind) for kind in KINDS]
 
 
 @pytest.mark.parametrize("event_type", [None, "ADDED", "MODIFIED"])
@@ -71,16 +67,6 @@ def test_event_updates_the_index_and_enqueues_the_run(scene: Scene, event_type: 
     scene.send("Deployment", event_type, child_body())
     assert scene.enqueued == [KEY, KEY]
     assert [c.name for c in scene.indexes.children(KEY).objects] == ["br-chat-4e20caa2-server"]
-
-
-def test_kopf_keeps_no_more_of_a_body_than_its_metadata(scene: Scene) -> None:
-    """It keeps the last body of every object for half a second: of a list all of them."""
-    body = run_body(status={"phase": "Running"})
-    scene.send("BenchmarkRun", None, body)
-    assert body.keys() == {"apiVersion", "kind", "metadata"}
-    run = scene.indexes.run(KEY)
-    assert run is not None
-    assert (run.spec, run.status) == ({"model": {"name": "m"}}, {"phase": "Running"})
 
 
 def test_event_without_news_enqueues_nothing(scene: Scene) -> None:
@@ -139,7 +125,6 @@ def test_kopf_is_reduced_to_watching() -> None:
     assert not settings.posting.enabled
     assert settings.peering.standalone
     assert settings.scanning.disabled
-    assert settings.queueing.worker_limit is None
 
 
 def test_nobody_can_set_the_finalizer_that_kopf_takes_off_its_objects() -> None:

@@ -4,7 +4,8 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from benchrun.decide import decide
+from benchrun.api import status_changes
+from benchrun.decide import decide, rests
 from unit.decide.scenes import SERVER_DIED, URL_ENDPOINT, Scene
 from unit.decide.summaries import applied, deleted
 from unit.measure.records import requests
@@ -174,3 +175,28 @@ def test_a_run_that_is_being_deleted_is_left_to_the_garbage_collector() -> None:
     facts = Scene().measuring().arrived(0).facts()
     decision = decide(replace(facts, run=replace(facts.run, deleting=True)))
     assert (applied(decision), deleted(decision), decision.forget) == ([], [], True)
+
+
+LEFT = COMPLETED.without("Deployment", "server").pod("client", phase="Succeeded")
+
+
+@pytest.mark.parametrize(
+    ("scene", "at_rest"),
+    [
+        pytest.param(LEFT, True, id="all is over"),
+        pytest.param(FAILED.without("Job", "client"), True, id="failed"),
+        pytest.param(LEFT.with_spec(ttlSecondsAfterFinished=900), False, id="has a TTL"),
+        pytest.param(replace(LEFT, generation=2), False, id="edited"),
+        pytest.param(COMPLETED, False, id="server is there"),
+        pytest.param(COMPLETED.without("Deployment", "server"), False, id="client goes on"),
+        pytest.param(Scene().measuring(), False, id="goes on"),
+    ],
+)
+def test_a_run_rests_when_there_is_nothing_to_decide(scene: Scene, at_rest: bool) -> None:
+    decision = scene.decide()
+    is_idle = decision == replace(
+        decision, delete=(), apply=(), lookups=(), delete_run=False, requeue_after_seconds=None
+    )
+    is_idle = is_idle and status_changes(scene.status, decision.status) == {}
+    assert rests(scene.facts()) is at_rest
+    assert is_idle is at_rest

@@ -1,0 +1,51 @@
+"""A thousand runs at once on a real API server: children, writes, memory, CPU, a restart, a neighbour's release.
+
+Nothing runs in the pods: the benchmark writes their status, and plays their metrics pages and
+clients itself, so that only the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress
+goes to standard error; the last line on standard output is one JSON object
+(`scale_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong."""
+
+import argparse
+import asyncio
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+from _outcome import finish, say
+from runs_kit.operator_process import command
+from scale_kit.figures import Figures
+from scale_kit.scenario import NotAsExpected, Scale, Scenario
+
+
+def main() -> int:
+    """Measure, print, and compare with the limits."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--ended", type=int, default=10_000, help="runs there at the restart")
+    parser.add_argument(
+        "--minutes", type=float, default=2.0, help="how long half of the servers are measured"
+    )
+    given = parser.parse_args()
+    scale = Scale(runs=given.runs, ended=given.ended, scrape_seconds=60 * given.minutes)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
+    try:
+        figures = asyncio.run(_measure(scale))
+    except (NotAsExpected, RuntimeError, OSError) as error:
+        say(f"{type(error).__name__}: {error}")
+        return 2
+    return finish(figures)
+
+
+async def _measure(scale: Scale) -> Figures:
+    definitions = str(Path(__file__).parents[1] / "crds")
+    await command("kubectl", "apply", "--server-side", "--force-conflicts", "-f", definitions)
+    wait = ("--for=condition=Established", "-f", definitions, "--timeout=30s")
+    await command("kubectl", "wait", *wait)
+    with tempfile.TemporaryDirectory(prefix="benchrun-scale-") as directory:
+        async with Scenario.opened(scale, Path(directory), say) as scenario:
+            return await scenario.play()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

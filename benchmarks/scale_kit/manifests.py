@@ -1,0 +1,44 @@
+"""Runs as small as the usual ones can be, what a script makes beside them, and runs that have
+ended."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from benchrun.names import API_VERSION, KIND
+from runs_kit import manifests
+
+Json = dict[str, Any]
+
+STAGES = manifests.STAGES
+REQUESTS = 40
+"""Of a stage: the judge reads records one run after the other, and is not what is measured."""
+
+
+def run(name: str, namespace: str) -> Json:
+    """2 load points x 3 repeats."""
+    body = manifests.run(name, namespace)
+    body["spec"]["workloads"][0]["requests"] = REQUESTS
+    return body
+
+
+def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
+    """A run and objects such as its first children. Their Jobs are suspended, so that the
+    controllers are not busy with them while the operator's turn has come."""
+    for kind, body in manifests.alike(name, namespace):
+        if kind == KIND:
+            yield kind, {**body, "spec": run(name, namespace)["spec"]}
+        elif kind == "Job":
+            yield kind, {**body, "spec": {**body["spec"], "suspend": True}}
+        else:
+            yield kind, body
+
+
+def ended(name: str, namespace: str, like: Json) -> tuple[Json, Json]:
+    """A run and its status, as one that has ended has them."""
+    body = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": like["spec"],
+    }
+    return body, {"status": like["status"]}
