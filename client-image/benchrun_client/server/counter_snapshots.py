@@ -65,7 +65,7 @@ def parse_metrics(text: str) -> Snapshot | None:
             continue
         sums[series] = sums.get(series, 0.0) + value
         for name, (of, label) in ENGINE.labelled_counters.items():
-            if of == series and label in line:
+            if series in (of, of.removesuffix("_total")) and label in line:
                 labelled[name] = labelled.get(name, 0.0) + value
     found = labelled | {
         name: sums[there]

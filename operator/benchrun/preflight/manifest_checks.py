@@ -97,18 +97,25 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
     try:
         longest = sizing.max_model_tokens(args)
-        sequences = args.whole("max-num-seqs")
         remarks += gpu_remarks(spec)
         remarks += _demands(spec, shape)
+        remarks += _lengths(spec, longest, shape)
+        remarks += _context(args, server.env, shape)
+        remarks += concurrency_remarks(spec, args.whole("max-num-seqs"))
+        remarks += _cache(spec, known)
     except sizing.UnreadableValue as problem:
-        return [*remarks, error(ARGS, str(problem))]
+        remarks.append(error(ARGS, str(problem)))
+    return remarks
+
+
+def _lengths(
+    spec: BenchmarkRunSpec, longest: int | None, shape: sizing.ModelShape | None
+) -> list[Remark]:
     max_tokens = longest or (shape.default_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
         source = "set --max-model-len, or run benchrun check with --model"
-    remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
-    remarks += _context(args, server.env, shape)
-    return [*remarks, *concurrency_remarks(spec, sequences), *_cache(spec, known)]
+    return length_remarks(spec, max_tokens=max_tokens, source=source)
 
 
 def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:

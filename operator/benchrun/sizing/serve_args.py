@@ -176,7 +176,7 @@ def _long_name(word: str) -> str:
         begins = []
     if known is None and word.startswith("--") and len(begins) == 1:
         known = f"no-{begins[0]}" if is_off else begins[0]
-    return (known or name) + dot + rest
+    return (known or name) + dot + rest.replace("_", "-")
 
 
 def is_flag(word: str) -> bool:
