@@ -50,7 +50,7 @@ class NoRope(torch.nn.Module):
         return told[name] if name in told else super().__getattr__(name)
 
 
-class Remote(PreTrainedConfig):
+class Remote(PreTrainedConfig):  # type: ignore[misc]
     """In place of a class that comes with the weights: what config.json says, as attributes."""
 
     def __init__(self, **given: Any) -> None:
@@ -59,11 +59,18 @@ class Remote(PreTrainedConfig):
         self.block_configs = blocks
 
 
+class Members(dict[str, Any]):
+    """An object whose members are attributes, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in self:
+            raise AttributeError(name)
+        return namespace(self[name])
+
+
 def namespace(value: Any) -> Any:
     """Of an object its members as attributes."""
-    if not isinstance(value, dict):
-        return value
-    return SimpleNamespace(**{name: namespace(each) for name, each in value.items()})
+    return Members(value) if isinstance(value, dict) else value
 
 
 def prepare() -> None:
@@ -77,7 +84,7 @@ def prepare() -> None:
         selected_backend: Any, attn_selector_config: Any, num_heads: int | None = None
     ) -> str:
         asked = attn_selector_config._replace(use_sparse=False)
-        return chosen(selected_backend, asked, num_heads)
+        return str(chosen(selected_backend, asked, num_heads))
 
     CpuPlatform.get_attn_backend_cls = staticmethod(for_sparse_too)
     for name in ("internlm2", "nemotron-nas"):
@@ -172,9 +179,7 @@ def verified(model: Any, **sizes: int | bool) -> str | None:
         "decode_context_parallel_size": 1,
         "world_size_across_dp": 1,
     }
-    return refusal(
-        lambda: model.verify_with_parallel_config(SimpleNamespace(**plain | sizes))
-    )
+    return refusal(lambda: model.verify_with_parallel_config(SimpleNamespace(**plain | sizes)))
 
 
 def kept(made: VllmConfig, size: int) -> object:
@@ -236,7 +241,9 @@ def main(models: Path, folder: Path, names: list[str]) -> None:
         except Exception as problem:
             found[name] = {"refused": said(problem)}
         print(f"{name}: {time.monotonic() - start:.1f} s", file=sys.stderr, flush=True)
-        rows = [f"{json.dumps(each)}: {json.dumps(found[each])}" for each in listed if each in found]
+        rows = [
+            f"{json.dumps(each)}: {json.dumps(found[each])}" for each in listed if each in found
+        ]
         file.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
 
 

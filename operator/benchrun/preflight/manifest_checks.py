@@ -12,12 +12,7 @@ from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import SERVERS, power_sentence
 from benchrun.names import GROUP, KIND, ROLE_DECODE, ROLE_PREFILL
 from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
-from benchrun.preflight.kv_cache import (
-    ARGS,
-    cache_remarks,
-    concurrency_remarks,
-    pool_remarks,
-)
+from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, pool_remarks
 from benchrun.preflight.parallel_sizes import Shape, gpu_remarks, shapes
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import (

@@ -126,7 +126,8 @@ def _unknown(args: ServeArgs, env: tuple[str, ...]) -> str | None:
     for flag in ("distributed-executor-backend", "data-parallel-backend"):
         if (args.text(flag) or "mp") not in ("mp", "uni"):
             return f"--{flag}={args.text(flag)} places them"
-    if (flag := next((each for each in _ELSEWHERE if args.is_given(each)), None)) is not None:
-        return f"--{flag} makes it a part of a larger server"
+    part = next((each for each in _ELSEWHERE if args.is_given(each)), None)
+    if part is not None:
+        return f"--{part} makes it a part of a larger server"
     name = next((each for each in _VISIBLE if each in env), None)
     return None if name is None else f"the variable {name} decides"

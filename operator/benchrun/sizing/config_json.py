@@ -14,12 +14,12 @@ from benchrun.sizing.known_models import (
     LAYERS_DIFFER,
     STATES_ONLY,
     WRAPPERS,
+    Config,
     defaults,
     known_type,
     unknown_keys,
 )
 
-Config = Mapping[str, Any]
 _Value = TypeVar("_Value", list[Any], dict[str, Any])
 MOST = (
     10**12
@@ -271,9 +271,7 @@ def _merged(part: Config, model_type: str) -> Config:
     """With the defaults of its class, and one name for each thing; null is as good as left out, but
     for a default, which it takes away."""
     own = {name: part[other] for other, name in _OTHER_NAMES.items() if other in part}
-    usual = {
-        _OTHER_NAMES.get(name, name): value for name, value in defaults()[model_type].items()
-    }
+    usual = {_OTHER_NAMES.get(name, name): value for name, value in defaults()[model_type].items()}
     whole_text = usual | own | dict(part)
     return {name: value for name, value in whole_text.items() if value is not None}
 
@@ -324,8 +322,10 @@ def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
 
 def _experts(text: Config, name: str) -> int:
     value = text.get(name)
-    return whole({name: value[0]}, name) if isinstance(value, list) and value else (
-        whole_if_any(text, name) or 0
+    return (
+        whole({name: value[0]}, name)
+        if isinstance(value, list) and value
+        else (whole_if_any(text, name) or 0)
     )
 
 
@@ -399,11 +399,7 @@ def _caches(
     )
     if heads is None:
         is_single = text.get("multi_query") and not text.get("new_decoder_architecture")
-        heads = (
-            1
-            if is_single
-            else _kv_heads(text, model_type, query_heads)
-        )
+        heads = 1 if is_single else _kv_heads(text, model_type, query_heads)
     return [
         Layer(
             kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens
@@ -489,7 +485,7 @@ LENGTH_WHERE_NONE_IS_SAID = 2048  # vLLM's own assumption.
 def _default_context(text: Config, limit: int | None) -> int:
     """What vLLM takes without --max-model-len: of LongRoPE the length it was made from."""
     if any(rope_kind(rope) == "longrope" for rope in _ropes(text)):
-        return whole_if_any(text, "original_max_position_embeddings") or limit
+        limit = whole_if_any(text, "original_max_position_embeddings") or limit
     return LENGTH_WHERE_NONE_IS_SAID if limit is None else limit
 
 
@@ -500,7 +496,7 @@ def _ropes(text: Config) -> list[Config]:
         or value_if_any(text, "rope_scaling", dict)
         or {}
     )
-    nested = [each for each in rope.values() if isinstance(each, dict)]
+    nested: list[Config] = [each for each in rope.values() if isinstance(each, dict)]
     return nested or [rope]
 
 

@@ -41,9 +41,7 @@ def demand(shape: ModelShape, args: ServeArgs) -> None:
 
 def sizes_that_divide(shape: ModelShape) -> tuple[int, ...]:
     """Sizes of tensor parallelism that heads and vocabulary allow."""
-    return tuple(
-        size for size in range(1, shape.query_heads + 1) if not [*_undivided(shape, size)]
-    )
+    return tuple(size for size in range(1, shape.query_heads + 1) if not [*_undivided(shape, size)])
 
 
 def _of_tensor_parallelism(shape: ModelShape, size: int) -> Iterator[str]:

@@ -22,7 +22,7 @@ WRAPPERS = frozenset({
 """Models for more than text; the part for text has a type of its own."""
 ENCODERS = ("bert", "xlm-roberta", "modernbert")
 STATES_ONLY = ("mamba", "mamba2", "falcon_mamba")
-OLDER: Mapping[str, Config] = {"bamba": {}, "minimax_text_01": {}}
+OLDER: dict[str, Config] = {"bamba": {}, "minimax_text_01": {}}
 """Of vLLM before 0.32, which could not be asked; held against their published figures."""
 LAYERS_DIFFER = (
     "bamba", "granitemoehybrid", "kimi_linear", "lfm2", "lfm2_moe", "minimax_text_01",
@@ -84,7 +84,7 @@ _WITHOUT_EFFECT = frozenset({
     "ssm_in_multiplier", "ssm_multipliers", "ssm_out_multiplier", "ssm_state_size", "state_size",
     "time_step_rank", "use_bidirectional_attention", "use_conv_bias", "use_mamba_kernels",
     "use_mambapy", "use_qkv_bias", "vision_feature_layer", "vocab_size_per_layer_input",
-    "image_token_index", "video_token_index", "layer_group_size",
+    "video_token_index",
 })  # fmt: skip
 _NEVER = ("class", "id2label", "label2id")
 _DRAFTS = re.compile(r"eagle|mtp|medusa|draft|speculat", re.IGNORECASE)

@@ -147,7 +147,9 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
         pytest.param(
             configs.LLAMA_8B | {"is_encoder_decoder": True}, "encoder", id="encoder and decoder"
         ),
-        pytest.param(configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compress_ratios", id="compressed"),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compress_ratios", id="compressed"
+        ),
         pytest.param(
             configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"
         ),
