@@ -42,7 +42,7 @@ SIZES = (1, 2, 3, 4, 8, 16)
 MOST_CHARACTERS = 300  # Of an error.
 
 
-class NoRope(torch.nn.Module):
+class NoRope(torch.nn.Module):  # type: ignore[misc]
     """Positions keep nothing, and their tables can't be computed without memory."""
 
     def __getattr__(self, name: str) -> Any:
