@@ -1,5 +1,5 @@
-"""Writes the flags of `vllm serve` down: `python dev/vllm_flags.py FOLDER`, with the Python that
-has the vLLM in question.
+"""Writes the flags of `vllm serve` down, and the names of those of `vllm bench serve`: `python
+dev/vllm_flags.py FOLDER`, with the Python that has the vLLM in question.
 
 The file, named by the version, is what `benchrun check` holds server arguments against.
 """
@@ -11,6 +11,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+from vllm.benchmarks.serve import add_cli_args
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
@@ -47,6 +48,13 @@ def _read(read: Callable[[str], object], text: str) -> object:
         return None
 
 
+def client_options() -> list[str]:
+    """Names of the options of `vllm bench serve`."""
+    parser = FlexibleArgumentParser()
+    add_cli_args(parser)
+    return sorted(name for action in parser._actions for name in action.option_strings)
+
+
 def main(folder: Path) -> None:
     """Write the table of the installed version into `folder`."""
     release = version("vllm").partition("+")[0]
@@ -55,8 +63,10 @@ def main(folder: Path) -> None:
     lines = ",\n".join(
         json.dumps(flag) for flag in sorted(flags, key=lambda flag: str(flag["names"]))
     )
+    client = json.dumps(client_options(), separators=(",", ":"))
     (folder / f"{release}.json").write_text(
-        f'{{"version": "{release}", "flags": [\n{lines}\n]}}\n', encoding="utf-8"
+        f'{{"version": "{release}", "client": {client}, "flags": [\n{lines}\n]}}\n',
+        encoding="utf-8",
     )
 
 

@@ -1,24 +1,19 @@
 """What a model's class fills in for keys that config.json leaves out: our defaults are those of the
-transformers library."""
+transformers library that vLLM has."""
 
 import json
 import subprocess
+from pathlib import Path
 
-from benchrun.sizing import DEFAULTS
 from client.processes import VLLM_PYTHON
 
-ASK = """
-import json, sys
-from transformers import AutoConfig
-
-asked = json.load(sys.stdin)
-print(json.dumps({name: {key: getattr(AutoConfig.for_model(name), key) for key in keys} for name, keys in asked.items()}))
-"""
+ROOT = Path(__file__).parents[2]
+KEPT = ROOT / "operator/benchrun/sizing/config_defaults.json"
 
 
-def test_defaults_are_those_of_the_classes() -> None:
-    asked = json.dumps({name: list(values) for name, values in DEFAULTS.items()})
-    done = subprocess.run(
-        [VLLM_PYTHON, "-c", ASK], input=asked, stdout=subprocess.PIPE, text=True, check=True
-    )
-    assert json.loads(done.stdout.splitlines()[-1]) == DEFAULTS
+def test_defaults_are_those_of_the_classes(tmp_path: Path) -> None:
+    asked = tmp_path / KEPT.name
+    models = ROOT / "tests/unit/sizing/models.yaml"
+    words = [VLLM_PYTHON, ROOT / "dev/config_defaults.py", models, asked]
+    subprocess.run(words, check=True)
+    assert json.loads(asked.read_text()) == json.loads(KEPT.read_text())

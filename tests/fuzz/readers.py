@@ -49,12 +49,15 @@ from benchrun.report.run_list import run_list_rows, sweep_list_rows
 from benchrun.report.run_summary import run_summary, sweep_summary
 from benchrun.report.tables import finding_rows, result_rows
 from benchrun.sizing import (
+    Refused,
     ServeArgs,
     UnknownCacheType,
     UnknownShape,
+    demand,
     engine_of,
     model_shape,
     sizing_of,
+    unknown_weights,
 )
 from benchrun_client.contract import (
     MAX_PACKED_BYTES,
@@ -280,9 +283,12 @@ def _sweep_decides(
 def model_configs(data: bytes) -> None:
     """A model's config.json."""
     config = raw.mapping(raw.parsed(data))
-    with contextlib.suppress(UnknownShape, UnknownCacheType):
+    with contextlib.suppress(UnknownShape, UnknownCacheType, Refused):
         shape = model_shape(config)
-        sizing = sizing_of(shape, engine_of(ServeArgs.of(["--tensor-parallel-size=2"]), shape))
+        args = ServeArgs.of(["--tensor-parallel-size=2", "--enable-expert-parallel"])
+        unknown_weights(shape, args)
+        demand(shape, args)
+        sizing = sizing_of(shape, engine_of(args, shape))
         assert sizing.token_bytes_per_gpu >= 0
 
 

@@ -54,6 +54,7 @@ class Engine:
 
     # How it is started.
     command: tuple[str, ...] = ()  # In place of its image's entry point; empty: that is the server.
+    module_before_serve: str = ""  # Which images before that entry point begin with.
     container: str
     port: int
     user: int
@@ -110,7 +111,8 @@ class Engine:
     sample_series: Mapping[str, tuple[str, ...]]
     """Of a figure in the operator's samples, the names of its series, newest first: an endpoint
     with several counts once."""
-    counter_series: Mapping[str, str]  # Of a counter in the client's records, its series.
+    counter_series: Mapping[str, tuple[str, ...]]
+    """Of a counter in the client's records, the names of its series, likewise."""
     labelled_counters: Mapping[
         str, tuple[str, str]
     ]  # Likewise, its series and the label of its lines.

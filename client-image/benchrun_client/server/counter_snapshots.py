@@ -32,11 +32,12 @@ started again."""
 _RUNNING = ENGINE.sample_series["running"][0]
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
-_NAMES = {
-    **{series: name for name, series in ENGINE.counter_series.items()},
-    **{name: name for name in (_RUNNING, *contract.PROXY_COUNTERS, contract.START_TIME)},
-}  # By series, as a snapshot calls it.
-_WANTED = tuple(_NAMES)
+_SPELLINGS = {
+    **ENGINE.counter_series,
+    **{name: (name,) for name in (_RUNNING, *contract.PROXY_COUNTERS, contract.START_TIME)},
+}  # As a snapshot calls it, the names of its series, newest first.
+_KNOWN = frozenset(series for names in _SPELLINGS.values() for series in names)
+_WANTED = tuple(_KNOWN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,20 +54,24 @@ Snapshots = Sequence[Snapshot | None]  # One of each server; None: its metrics c
 def parse_metrics(text: str) -> Snapshot | None:
     """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is
     there."""
-    found: dict[str, float] = {}
+    sums: dict[str, float] = {}
+    labelled: dict[str, float] = {}
     for line in text.splitlines():
         # Of some 800 lines 20 are wanted: this test is what makes reading them cheap.
         if not line.startswith(_WANTED):
             continue
         series, value = _sample(line)
-        if (name := _NAMES.get(series)) is not None and value is not None:
-            labelled = (
-                n
-                for n, (of, label) in ENGINE.labelled_counters.items()
-                if of == series and label in line
-            )
-            for each in (name, *labelled):
-                found[each] = found.get(each, 0.0) + value
+        if series not in _KNOWN or value is None:
+            continue
+        sums[series] = sums.get(series, 0.0) + value
+        for name, (of, label) in ENGINE.labelled_counters.items():
+            if series in (of, of.removesuffix("_total")) and label in line:
+                labelled[name] = labelled.get(name, 0.0) + value
+    found = labelled | {
+        name: sums[there]
+        for name, names in _SPELLINGS.items()
+        if (there := next((series for series in names if series in sums), None)) is not None
+    }
     others = () if _OF_PROXY in found else {*contract.PROXY_COUNTERS} - {contract.PROCESS_CPU}
     # A sum may be out of bounds where none of its parts is, or one of its parts unknown; what a
     # record does not take is left out.

@@ -4,8 +4,9 @@ the Hugging Face hub."""
 import json
 import math
 import os
+import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,9 +50,31 @@ def weights_beside(path: Path) -> int | None:
     try:
         if index.is_file():
             return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
+        check_files([file.name for file in files])
         return sum(bytes_by_header(_header(file)) for file in files) or None
     except ValueError as error:
         raise CommandError(f"{path.parent}: {error}") from error
+
+
+_SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
+_OTHER_FORMAT = "consolidated"  # How Mistral names the same weights, in its own format.
+
+
+def check_files(names: Sequence[str]) -> None:
+    """Whether files without an index are one model's weights, whole and once. Raises ValueError."""
+    other = [name for name in names if name.startswith(_OTHER_FORMAT)]
+    if other and len(other) < len(names):
+        raise ValueError(
+            f"the weights are there in two formats ({other[0]}): which of them vLLM loads is not "
+            "known; give their size with --weights"
+        )
+    shards = [found for name in names if (found := _SHARD.fullmatch(name)) is not None]
+    for found in shards:
+        there = sum(each[1] == found[1] for each in shards)
+        if there != int(found[2]):
+            raise ValueError(
+                f"{there} of {int(found[2])} files of the weights are there, {found[0]} among them"
+            )
 
 
 def bytes_by_index(index: Mapping[str, Any]) -> int:

@@ -1,14 +1,12 @@
-"""Whether the KV cache has room for the load, and whether a server's parallel processes fill its
-nodes and GPUs."""
+"""Whether the KV cache has room for the load."""
 
-import math
 from collections.abc import Sequence
 
 from benchrun.api import BenchmarkRunSpec, Workload
-from benchrun.plan import answering_servers, gpus_of
+from benchrun.plan import answering_servers
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import longest_request
-from benchrun.sizing import ServeArgs, Sizing, memory
+from benchrun.sizing import Fit, Sizing, memory
 
 ARGS = "spec.server.args"
 
@@ -18,7 +16,15 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
     known."""
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
-    fit, longest = sizing.fit, sizing.engine.max_tokens
+    remarks = pool_remarks(sizing, sizing.fit)
+    if sizing.fit.usable_blocks == 0:
+        return remarks
+    return [*remarks, *_load_remarks(spec, sizing, sizing.fit)]
+
+
+def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
+    """About what it holds."""
+    longest = sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
     remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
     if fit.usable_blocks == 0:
@@ -41,6 +47,13 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
             f"(--max-model-len={most})"
         )
         remarks.append(error(ARGS, f"vLLM will not start: {text}"))
+    return remarks
+
+
+def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Remark]:
+    """About the requests of each workload that are under way at once."""
+    remarks: list[Remark] = []
+    longest = sizing.engine.max_tokens
     for place, workload in enumerate(spec.workloads):
         tokens = longest_request(workload, spec.workloads, max_tokens=longest)
         if tokens is None or not workload.is_measured:
@@ -90,46 +103,3 @@ def _users(workload: Workload) -> Sequence[int]:
     if (search := workload.load.search) is not None and search.axis == "Concurrency":
         return (int(search.to),)
     return workload.load.concurrencies or workload.load.batch_sizes or ()
-
-
-_SIZES = (
-    "tensor-parallel-size",
-    "pipeline-parallel-size",
-    "prefill-context-parallel-size",
-    "data-parallel-size",
-)
-
-
-def node_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
-    """About nodesPerReplica; nothing for servers of one node. Raises UnreadableValue."""
-    if (server := spec.server) is None or server.nodes_per_replica == 1:
-        return []
-    args = ServeArgs.of([*server.command, *server.args])
-    processes = math.prod(args.whole(size) or 1 for size in _SIZES)
-    nodes, gpus = server.nodes_per_replica, gpus_of(server.resources)
-    each, rest = divmod(processes, nodes)
-    if rest:
-        text = f"{processes} parallel processes (the product of the parallel sizes)"
-        remedy = "set --tensor-parallel-size and --pipeline-parallel-size"
-        return [
-            error(
-                ARGS, f"vLLM will not start: {text} do not divide evenly by {nodes} nodes; {remedy}"
-            )
-        ]
-    if gpus and each > gpus:
-        return [
-            error(
-                ARGS,
-                f"{each} parallel processes on each of {nodes} nodes, but {gpus} GPUs in "
-                "server.resources",
-            )
-        ]
-    if gpus and each < gpus:
-        return [
-            warning(
-                ARGS,
-                f"{gpus} GPUs on each of {nodes} nodes, of which vLLM uses {each}; the others are "
-                "idle",
-            )
-        ]
-    return []

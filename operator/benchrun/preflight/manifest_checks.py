@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from benchrun import sizing
-from benchrun.api import BenchmarkRunSpec, swept_metrics
+from benchrun.api import BenchmarkRunSpec, EnvVar, swept_metrics
 from benchrun.api.crd import RUN, SWEEP
 from benchrun.api.sweep import KIND as SWEEP_KIND, BenchmarkSweepSpec
 from benchrun.measure import SERVERS, power_sentence
-from benchrun.names import GROUP, KIND
+from benchrun.names import GROUP, KIND, ROLE_DECODE, ROLE_PREFILL
 from benchrun.plan import Variant, answering_args, cells, cpu_limits, planned_variants
-from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, node_remarks
+from benchrun.preflight.kv_cache import ARGS, cache_remarks, concurrency_remarks, pool_remarks
+from benchrun.preflight.parallel_sizes import Shape, gpu_remarks, shapes
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.preflight.request_volume import (
     Volume,
@@ -22,7 +23,12 @@ from benchrun.preflight.request_volume import (
     volume_remarks,
 )
 from benchrun.preflight.schema import Object, spec_of
-from benchrun.preflight.server_flags import command_remarks, flag_remarks
+from benchrun.preflight.server_flags import (
+    command_remarks,
+    endpoint_remarks,
+    entry_point_remarks,
+    flag_remarks,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,52 +87,133 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
             "flags, longest sequence and KV cache of the endpoint's server, which benchrun does "
             "not start"
         )
-        return [not_checked("spec.endpoint", words)]
-    command = spec.server.command if spec.server is not None else []
-    remarks = command_remarks(command, image=server.image, version=known.vllm_version)
-    remarks += flag_remarks(server.args, image=server.image, version=known.vllm_version, path=ARGS)
+        return [not_checked("spec.endpoint", words), *endpoint_remarks(spec)]
+    remarks = _flags(spec, known)
     args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
     try:
-        sized = _sizing_of(args, known)
         longest = sizing.max_model_tokens(args)
-        sequences = args.whole("max-num-seqs")
-        remarks += node_remarks(spec)
+        remarks += gpu_remarks(spec)
+        remarks += _demands(spec, shape)
+        remarks += _lengths(spec, longest, shape)
+        remarks += _context(args, server.env, shape)
+        remarks += concurrency_remarks(spec, args.whole("max-num-seqs"))
+        remarks += _cache(spec, known)
     except sizing.UnreadableValue as problem:
-        return [*remarks, error(ARGS, str(problem))]
-    except sizing.UnknownCacheType as problem:
-        return [*remarks, not_checked(ARGS, f"the KV cache: {problem}")]
-    max_tokens = longest or (shape.context_tokens if shape is not None else None)
+        remarks.append(error(ARGS, str(problem)))
+    return remarks
+
+
+def _lengths(
+    spec: BenchmarkRunSpec, longest: int | None, shape: sizing.ModelShape | None
+) -> list[Remark]:
+    max_tokens = longest or (shape.default_tokens if shape is not None else None)
     source = "--max-model-len" if longest is not None else "config.json"
     if max_tokens is None:
         source = "set --max-model-len, or run benchrun check with --model"
-    remarks += length_remarks(spec, max_tokens=max_tokens, source=source)
-    is_allowed = any(each.name == sizing.ALLOW_LONGER for each in server.env)
-    beyond = (
-        sizing.beyond_context(args, shape, is_allowed=is_allowed) if shape is not None else None
-    )
-    if beyond is not None:
-        is_meant, text = beyond
-        remarks.append(note(ARGS, text) if is_meant else error(ARGS, text))
-    wanted = {"--model": shape, "--gpu-memory": known.gpu_bytes, "--weights": known.weights_bytes}
-    unknown = (
-        "run benchrun check with "
-        f"{', '.join(name for name, value in wanted.items() if value is None)}"
-    )
+    return length_remarks(spec, max_tokens=max_tokens, source=source)
+
+
+def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
+    """About each word of command and arguments, those of roles included."""
+    server = spec.started
+    assert server is not None, "an endpoint has no flags"
+    version, image = known.vllm_version, server.image
+    command = spec.server.command if spec.server is not None else []
+    remarks = entry_point_remarks(image, command, version=version) if spec.server else []
+    remarks += command_remarks(command, image=image, version=version)
+    remarks += flag_remarks(server.args, image=image, version=version, path=ARGS)
+    if spec.server is not None and (split := spec.server.disaggregated) is not None:
+        for role in (ROLE_PREFILL, ROLE_DECODE):
+            path = f"spec.server.disaggregated.{role}.args"
+            given = split.of_role(role).args
+            remarks += flag_remarks(given, image=image, version=version, path=path)
+    return remarks
+
+
+def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Remark]:
+    """About what vLLM demands of the model and the flags of each role together. Raises
+    UnreadableValue."""
+    if shape is None:
+        what = "whether the model's heads, layers and experts allow these parallel sizes"
+        return [
+            not_checked(f"{each.path}.args", f"{what}: run benchrun check with --model")
+            for each in shapes(spec)
+            if sizing.is_parallel(sizing.ServeArgs.of(each.words))
+        ]
     return [
-        *remarks,
-        *concurrency_remarks(spec, sequences),
-        *cache_remarks(spec, sized, unknown=unknown),
+        error(f"{each.path}.args", f"vLLM will not start: {text}")
+        for each in shapes(spec)
+        for text in sizing.refusals(shape, sizing.ServeArgs.of(each.words))
     ]
 
 
-def _sizing_of(args: sizing.ServeArgs, known: Known) -> sizing.Sizing | None:
-    if known.shape is None:
-        return None
-    engine = sizing.engine_of(args, known.shape, gpu_bytes=known.gpu_bytes)
+def _context(
+    args: sizing.ServeArgs, env: Sequence[EnvVar], shape: sizing.ModelShape | None
+) -> list[Remark]:
+    """About a longest sequence beyond the model's own. Raises UnreadableValue."""
+    is_allowed = any(each.name == sizing.ALLOW_LONGER for each in env)
+    if shape is None:
+        return []
+    beyond = sizing.beyond_context(args, shape, is_allowed=is_allowed)
+    if beyond is None:
+        return []
+    is_meant, text = beyond
+    return [note(ARGS, text) if is_meant else error(ARGS, text)]
+
+
+def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
+    """About the cache of each role, with the load in that of the servers that answer."""
+    wanted = {
+        "--model": known.shape,
+        "--gpu-memory": known.gpu_bytes,
+        "--weights": known.weights_bytes,
+    }
+    missing = ", ".join(name for name, value in wanted.items() if value is None)
+    unknown = f"run benchrun check with {missing}"
+    env = () if spec.started is None else [each.name for each in spec.started.env]
+    if "VLLM_MLA_DISABLE" in env:
+        return cache_remarks(spec, None, unknown="the variable VLLM_MLA_DISABLE changes it")
+    found: list[Remark] = []
+    if not (roles := shapes(spec)):
+        return cache_remarks(spec, None, unknown="what a script gives to vLLM is not read")
+    for each in roles:
+        remarks = _of_role(spec, known, each, unknown)
+        own = f"{each.path}.args"
+        found += [replace(r, path=own) if r.path == ARGS else r for r in remarks]
+    return found
+
+
+def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) -> list[Remark]:
+    shape, args = known.shape, sizing.ServeArgs.of(role.words)
+    if shape is None:
+        return cache_remarks(spec, None, unknown=unknown)
+    if sizing.refusals(shape, args):
+        return []
+    try:
+        sized, why = _sizing_of(args, known, shape)
+    except sizing.UnknownCacheType as problem:
+        return [not_checked(ARGS, f"the KV cache: {problem}")]
+    if role.role == ROLE_PREFILL:
+        return pool_remarks(sized, sized.fit) if sized.fit is not None else []
+    return cache_remarks(spec, sized, unknown=why or unknown)
+
+
+def _sizing_of(
+    args: sizing.ServeArgs, known: Known, shape: sizing.ModelShape
+) -> tuple[sizing.Sizing, str | None]:
+    """And why the memory for the cache is not known, where the weights say nothing of it."""
+    engine = sizing.engine_of(args, shape, gpu_bytes=known.gpu_bytes)
     memory = sizing.memory_of(
         engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes
     )
-    return sizing.sizing_of(known.shape, engine, memory=memory)
+    why = sizing.unknown_weights(shape, args) if memory is not None else None
+    if why is None:
+        return sizing.sizing_of(shape, engine, memory=memory), None
+    text = f"the weights on a GPU do not follow from the checkpoint's: {why}; {_SAY_MEMORY}"
+    return sizing.sizing_of(shape, engine), text
+
+
+_SAY_MEMORY = "--kv-cache-memory-bytes says what is left for the cache"
 
 
 THROTTLED = (

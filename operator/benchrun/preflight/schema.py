@@ -10,7 +10,9 @@ from pydantic import BaseModel, ValidationError
 from benchrun.api import without_branch
 from benchrun.api.crd import Schema
 from benchrun.names import API_VERSION
+from benchrun.preflight.client_options import field_hint
 from benchrun.preflight.remark import Remark, error, note
+from benchrun.preflight.server_flags import known_versions, table_for
 
 Object = Mapping[str, Any]
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -116,6 +118,11 @@ _OURS = (
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:
+    table = table_for(known_versions()[-1])
+    if table is not None and path.startswith("spec."):
+        hint = field_hint(path, name, flags=table.flags, options=table.client)
+        if hint is not None:
+            return error(path, f"unknown field; it is {hint}")
     near = get_close_matches(name, known, n=1)
     there = f"; there are {', '.join(known)}" if 0 < len(known) <= 12 else ""
     return error(path, "unknown field" + (f"; did you mean {near[0]}?" if near else there))

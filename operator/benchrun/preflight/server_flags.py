@@ -12,10 +12,12 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Literal
+from urllib.parse import urlsplit
 
 from benchrun_client.engines import ENGINE
 
-from benchrun.api import is_script
+from benchrun.api import BenchmarkRunSpec, is_script
+from benchrun.preflight.client_options import client_hint
 from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing import is_flag
 
@@ -23,7 +25,7 @@ Takes = Literal["nothing", "one", "maybe", "many"]
 """nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of
 values."""
 
-_TAG = re.compile(r"^v?(\d+)\.(\d+)\.\d+(?:[-.+_].*)?$")
+_TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class FlagTable:
 
     version: str
     flags: Mapping[str, Flag]
+    client: frozenset[str] = frozenset()  # Options of its load client, `vllm bench serve`.
 
 
 def known_versions() -> tuple[str, ...]:
@@ -59,15 +62,23 @@ def table_for(version: str) -> FlagTable | None:
         for each in found["flags"]
         for spelling in each["names"]
     }
-    return FlagTable(found["version"], flags)
+    return FlagTable(found["version"], flags, frozenset(found.get("client", ())) - {*flags})
 
 
 def version_of_image(image: str) -> str | None:
     """The version that an image's tag names, as "0.32"; None where it names none, as `latest` or a
     digest."""
-    _, colon, tag = image.partition("@")[0].rpartition("/")[2].partition(":")
-    found = _TAG.match(tag) if colon else None
-    return None if found is None else f"{found[1]}.{found[2]}"
+    found = _release(_tag(image))
+    return None if found is None else f"{found[0]}.{found[1]}"
+
+
+def _tag(image: str) -> str:
+    return image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+
+
+def _release(text: str) -> tuple[int, int, int] | None:
+    found = _TAG.match(text)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3]))
 
 
 @cache
@@ -92,6 +103,7 @@ def flag_remarks(
     ]
     if table is not None:
         return remarks + table_remarks(args, table, path=path, first=first)
+    remarks += _client_remarks(args[first:], path=path, first=first)
     which = f"{image}, whose tag has no version: use --vllm-version"
     if version is not None:
         which = f"vLLM {version}: flags are known of {', '.join(known_versions())}"
@@ -100,6 +112,51 @@ def flag_remarks(
         if args[first:]
         else remarks
     )
+
+
+_ENTRY_POINT_SINCE = (0, 11, 1)
+"""vLLM's release whose images begin with `vllm serve`; those before begin with a module that takes
+the model by a flag only."""
+
+
+def entry_point_remarks(
+    image: str, command: Sequence[str], *, version: str | None = None
+) -> list[Remark]:
+    """Whether the image of a server without a command of its own starts with `vllm serve`."""
+    if command:
+        return []
+    release = _release(_tag(image)) or _release(version or "") or _release(f"{version}.0")
+    path = "spec.server.image"
+    if release is None:
+        return [not_checked(path, f"whether {image} starts with `vllm serve`: {_NO_VERSION}")]
+    if release >= _ENTRY_POINT_SINCE:
+        return []
+    text = (
+        f"vLLM {'.'.join(map(str, release))} does not start with `vllm serve`, and serves vLLM's "
+        "own default model in place of yours: set spec.server.command to "
+        f"[python3, -m, {ENGINE.module_before_serve}, --model, $(MODEL)]"
+    )
+    return [error(path, text)]
+
+
+_NO_VERSION = "its tag has no version: use --vllm-version"
+
+
+def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
+    """About the base URL of an endpoint, which the client appends the paths of the API to."""
+    url = spec.endpoint.url if spec.endpoint is not None else None
+    if url is None:
+        return []
+    path = urlsplit(url).path.rstrip("/")
+    begins = next((at for at in range(len(path)) if _API_PATH.match(path, at)), None)
+    if begins is None:
+        return []
+    base = url.removesuffix("/")[: len(url.removesuffix("/")) - len(path) + begins]
+    text = f"{url} would be asked for {url.rstrip('/')}/v1/...: leave the path out, {base}"
+    return [error("spec.endpoint.url", text)]
+
+
+_API_PATH = re.compile(r"/v1(?:/(?:chat/completions|completions|models|embeddings))?$")
 
 
 def command_remarks(command: Sequence[str], *, image: str, version: str | None) -> list[Remark]:
@@ -114,6 +171,16 @@ def command_remarks(command: Sequence[str], *, image: str, version: str | None) 
     return flag_remarks(command, image=image, version=version, path=path, first=first)
 
 
+def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:
+    """About options of the load client; for a version whose flags are not known."""
+    tables = [table for each in known_versions() if (table := table_for(each)) is not None]
+    return [
+        error(f"{path}[{place}]", client_hint(name))
+        for place, name in enumerate((_dashed(word.partition("=")[0]) for word in args), first)
+        if any(name in table.client for table in tables)
+    ]
+
+
 def table_remarks(
     args: Sequence[str], table: FlagTable, *, path: str, first: int = 0
 ) -> list[Remark]:
@@ -122,6 +189,9 @@ def table_remarks(
     while place < len(args):
         place = walk.word(place)
     return walk.found
+
+
+_SHORTEST = 4  # Shorter beginnings say too little of what was meant.
 
 
 @dataclass(slots=True)
@@ -158,16 +228,22 @@ class _Walk:
             return Flag("nothing"), "--optimization-level"
         whole = name.partition(".")[0] if by_parts else name
         found = self.table.flags.get(whole)
-        if found is None and whole.startswith("--"):
-            begins = sorted({each for each in self.table.flags if each.startswith(whole)})
-            if len(begins) == 1:
-                self._say(
-                    note,
-                    place,
-                    f"{whole} is short for {begins[0]}; another version may have two that begin so",
-                )
-                return self.table.flags[begins[0]], begins[0]
+        if found is None and whole in self.table.client:
+            self._say(error, place, client_hint(whole))
+            return None, whole
         if found is None:
+            begins = sorted({each for each in self.table.flags if each.startswith(whole)})
+            if len({id(self.table.flags[each]) for each in begins}) == 1:
+                return self._short(place, whole, begins[-1], by_parts=by_parts)
+            if begins:
+                self._say(
+                    error, place, f"{whole} may be short for {', '.join(begins)}: write it out"
+                )
+                return None, whole
+            meant = sorted(each for each in self.table.client if each.startswith(whole))
+            if meant and len(whole) > _SHORTEST:
+                self._say(error, place, client_hint(meant[0]))
+                return None, whole
             near = self._near(whole)
             guess = f"; did you mean {near}?" if near else ""
             self._say(error, place, f"vLLM {self.table.version} has no flag {whole}{guess}")
@@ -179,6 +255,17 @@ class _Walk:
         elif by_parts:
             return Flag("one", is_object=True), whole
         return found, whole
+
+    def _short(self, place: int, given: str, name: str, *, by_parts: bool) -> tuple[Flag, str]:
+        """Of the beginning of a name that no other flag has."""
+        self._say(
+            note,
+            place,
+            f"{given} is short for {name}: write it out, another version may have two that begin "
+            "so",
+        )
+        flag = self.table.flags[name]
+        return (Flag("one", is_object=True) if by_parts and flag.is_object else flag), name
 
     def _near(self, name: str) -> str | None:
         """The flag that was meant: never the opposite of what was written."""

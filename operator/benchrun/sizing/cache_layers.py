@@ -39,7 +39,13 @@ class ModelShape:
     query_heads: int
     dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
     cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
+    weights_format: str | None = None  # Of a quantised checkpoint.
     context_tokens: int | None  # Longest sequence the model is made for.
+    default_tokens: int | None = None  # What vLLM takes where --max-model-len is left out.
+    hidden_layers: int = 0
+    experts: int = 0  # Of a layer of experts; 0: there is none.
+    state_groups: int | None = None  # Of Mamba's heads; None: it has none.
+    vocabulary: int | None = None
     # Numbers of a token that a layer would keep if every query head had keys and values of its own.
     plain_values: int
     shared_layers: int = 0  # Layers that use the cache of another and keep nothing themselves.

@@ -1,15 +1,25 @@
 """The KV cache that a model's config.json describes.
 
 The keys are those of the transformers library. Where a model leaves keys out because its class has
-a default, the default stands here; where config.json describes an attention that is not known here,
-that is an error, never a guess."""
+a default, that one holds, as in vLLM; where config.json describes an attention that is not known
+here, that is an error, never a guess."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from operator import contains
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from benchrun.sizing.cache_layers import Layer, ModelShape, UnknownShape
+from benchrun.sizing.known_models import (
+    LAYERS_DIFFER,
+    STATES_ONLY,
+    WRAPPERS,
+    Config,
+    defaults,
+    known_type,
+    unknown_keys,
+)
 
-Config = Mapping[str, Any]
 _Value = TypeVar("_Value", list[Any], dict[str, Any])
 MOST = (
     10**12
@@ -57,17 +67,19 @@ _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
 """Chunked attention computes in chunks, but vLLM keeps every token: its hybrid cache manager is off
 for such models."""
 _SLIDING = ("sliding_attention", "sliding_window", "sliding", "local", "swa")
-_NOTHING = ("mlp", "moe")
+_NOTHING = ("mlp", "moe", "no_op")
 _PERIODS: Mapping[str, int] = {
     "gemma2": 2,
     "gemma3_text": 6,
     "gemma3": 6,
     "gemma3n_text": 5,
+    "gemma4_text": 6,
     "cohere2": 4,
     "gpt_oss": 2,
     "olmo3": 4,
 }
 """The last of so many layers attends to everything, where config.json lists no types."""
+_WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe")
 _OFF_UNLESS_SWITCHED_ON = ("qwen2", "qwen3")
 """Models that have a window in config.json and use it only with use_sliding_window."""
 _NEMOTRON = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
@@ -108,6 +120,8 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
         return listed[:count]
     if (is_full := _beside_states(text)) is not None:
         return ["full_attention" if is_full(n) else "linear_attention" for n in range(count)]
+    if model_type in LAYERS_DIFFER:
+        raise UnknownShape(f"config.json does not say which layers of {model_type} attend")
     if not has_window:
         return ["full_attention"] * count
     if model_type.startswith(_OFF_UNLESS_SWITCHED_ON):
@@ -119,14 +133,21 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
         or _PERIODS.get(model_type)
     )
     if isinstance(period, str):
+        if not {*period} <= {"L", "G"}:
+            raise UnknownShape(f"sliding_window_pattern is {period!r}")
         return [
             "sliding_attention" if period[n % len(period)] == "L" else "full_attention"
             for n in range(count)
         ]
-    if period is None:
+    if period is None and model_type in _WINDOW_EVERYWHERE:
         return ["sliding_attention"] * count
+    if period is None:
+        raise UnknownShape(f"config.json does not say which layers of {model_type} have a window")
     period = whole({"sliding_window_pattern": period}, "sliding_window_pattern")
-    return ["sliding_attention" if (n + 1) % period else "full_attention" for n in range(count)]
+    found = ["sliding_attention" if (n + 1) % period else "full_attention" for n in range(count)]
+    if model_type == "gemma4_text":
+        found[-1] = "full_attention"
+    return found
 
 
 def _listed(text: Config) -> list[str] | None:
@@ -148,8 +169,9 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
     if (period := whole_if_any(text, "attn_layer_period")) is not None:
         offset = whole_if_any(text, "attn_layer_offset") or 0
         return lambda n: n % period == offset
-    if (places := value_if_any(text, "attn_layer_indices", list)) is not None:
-        return lambda n: n in places
+    for name in ("attn_layer_indices", "full_attn_idxs"):
+        if (places := value_if_any(text, name, list)) is not None:
+            return partial(contains, places)
     if (kinds := value_if_any(text, "attn_type_list", list)) is not None:
         return lambda n: n < len(kinds) and kinds[n] == 1
     # Kimi counts its layers from 1.
@@ -174,47 +196,22 @@ _CONTEXT = (
     "max_seq_len",
     "seq_length",
     "model_max_length",
+    "max_target_positions",
     "max_sequence_length",
+    "max_seq_length",
+    "seq_len",
 )
 _OTHER_NAMES = {
     "n_layer": "num_hidden_layers",
+    "n_layers": "num_hidden_layers",
+    "num_layers": "num_hidden_layers",
     "n_head": "num_attention_heads",
+    "n_heads": "num_attention_heads",
     "n_embd": "hidden_size",
+    "d_model": "hidden_size",
 }
-"""Of GPT-2 and its kin."""
-DEFAULTS: Mapping[str, Config] = {
-    "gemma2": {
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "sliding_window": 4096,
-        "max_position_embeddings": 8192,
-    },
-    "gemma3_text": {
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "sliding_window": 4096,
-        "max_position_embeddings": 131_072,
-    },
-    "gemma3n_text": {
-        "num_attention_heads": 8,
-        "num_key_value_heads": 2,
-        "head_dim": 256,
-        "sliding_window": 512,
-        "max_position_embeddings": 32_768,
-    },
-    "gpt_oss": {
-        "num_attention_heads": 64,
-        "num_key_value_heads": 8,
-        "head_dim": 64,
-        "sliding_window": 128,
-        "max_position_embeddings": 131_072,
-    },
-}
-"""Of classes whose published checkpoints are known to leave keys out."""
+"""Of GPT-2 and its kin, ChatGLM and DBRX."""
+_EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 _LATENT = (
     "deepseek_v2",
     "deepseek_v3",
@@ -235,62 +232,132 @@ _INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
 
 def model_shape(config: Config) -> ModelShape:
     """What a model's cache keeps, layer by layer. Raises UnknownShape."""
-    text = _text_part(config)
-    model_type = str(text.get("model_type") or config.get("model_type") or "")
-    text = {
-        **DEFAULTS.get(model_type, {}),
-        **{key: value for key, value in text.items() if value is not None},
-    }
-    text |= {
-        name: text[other]
-        for other, name in _OTHER_NAMES.items()
-        if other in text and name not in text
-    }
-    if text.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
+    part = _text_part(config)
+    if part.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
         raise UnknownShape(
             "an encoder-decoder model has a second cache, for the encoder, which is not counted "
             "here"
         )
-    if "compress_ratios" in text:
-        raise UnknownShape(
-            f"{model_type} compresses its cache by a ratio a layer, which is not counted here"
-        )
+    model_type = known_type(part, config)
+    text = _merged(part, model_type)
     count = whole(text, "num_hidden_layers")
     if count > MAX_LAYERS:
         raise UnknownShape(f"num_hidden_layers is {count:,}; no model has more than {MAX_LAYERS:,}")
-    attention = attention_of_layers(text, model_type=model_type, count=count)
-    shared = whole_if_any(text, "num_kv_shared_layers") or 0
-    if shared >= len(attention):
-        raise UnknownShape(f"num_kv_shared_layers is {shared}, of {len(attention)} layers")
-    own = attention[: len(attention) - shared]
+    layers, shared = _layers(text, model_type=model_type, count=count)
+    caveats = [*_caveats(text, layers), *_unknown(part, config, count)]
     heads = whole(text, "num_attention_heads")
-    layers = tuple(
-        layer
-        for kind in own
-        for layer in _caches(text, kind, model_type=model_type, query_heads=heads)
-    )
-    if not any(layer.kind != "State" for layer in layers):
-        raise UnknownShape("no layer of this model has a KV cache")
-    dtype = next(
-        (c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None
-    )
-    is_plain = text.get("kv_lora_rank") is None
+    experts = next((found for each in _EXPERTS if (found := _experts(text, each))), 0)
+    limit = _context(text, model_type)
     return ModelShape(
         model_type=model_type,
         layers=layers,
         query_heads=heads,
-        dtype=None if dtype is None else str(dtype).removeprefix("torch."),
+        dtype=_dtype(config, text),
         cache_dtype=_cache_dtype(config, text),
-        context_tokens=_context(text, model_type),
-        plain_values=heads
-        * (
-            2 * _head_size(text, heads)
-            if is_plain
-            else sum(whole(text, name) for name in _LATENT_KEYS)
-        ),
+        weights_format=_weights_format(config, text),
+        context_tokens=limit,
+        default_tokens=_default_context(text, limit),
+        plain_values=_plain_values(text, heads),
+        hidden_layers=count,
+        experts=experts,
+        state_groups=_state_groups(text, layers),
+        vocabulary=whole_if_any(part, "vocab_size") or whole_if_any(part, "padded_vocab_size"),
         shared_layers=shared,
-        caveats=tuple(_caveats(text, layers)),
+        caveats=tuple(caveats),
     )
+
+
+def _merged(part: Config, model_type: str) -> Config:
+    """With the defaults of its class, and one name for each thing; null is as good as left out, but
+    for a default, which it takes away."""
+    own = {name: part[other] for other, name in _OTHER_NAMES.items() if other in part}
+    usual = {_OTHER_NAMES.get(name, name): value for name, value in defaults()[model_type].items()}
+    whole_text = usual | own | dict(part)
+    return {name: value for name, value in whole_text.items() if value is not None}
+
+
+def _layers(text: Config, *, model_type: str, count: int) -> tuple[tuple[Layer, ...], int]:
+    """Those that keep anything, and how many use the cache of another one."""
+    if model_type in STATES_ONLY:
+        raise UnknownShape(f"{model_type} keeps states: no layer of this model has a KV cache")
+    heads = whole(text, "num_attention_heads")
+    if model_type == "nemotron-nas":
+        found = tuple(_of_blocks(text, heads=heads, count=count))
+    elif "block_configs" in text:
+        raise UnknownShape(f"config.json has block_configs, which is not known of {model_type}")
+    else:
+        attention = attention_of_layers(text, model_type=model_type, count=count)
+        shared = whole_if_any(text, "num_kv_shared_layers") or 0
+        if shared >= len(attention):
+            raise UnknownShape(f"num_kv_shared_layers is {shared}, of {len(attention)} layers")
+        found = tuple(
+            layer
+            for kind in attention[: len(attention) - shared]
+            for layer in _caches(text, kind, model_type=model_type, query_heads=heads)
+        )
+    if model_type == "falcon_h1":  # Both in every layer, side by side.
+        found += (Layer(kind="State", heads=0, values=0),) * count
+    if not any(layer.kind != "State" for layer in found):
+        raise UnknownShape("no layer of this model has a KV cache")
+    return found, whole_if_any(text, "num_kv_shared_layers") or 0
+
+
+def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
+    """Layers that a search for an architecture left: some without attention, the others each with
+    groups of their own."""
+    blocks = value_if_any(text, "block_configs", list)
+    if blocks is None or len(blocks) != count:
+        raise UnknownShape(f"block_configs does not have an entry for each of {count} layers")
+    for place, block in enumerate(blocks):
+        attention = value_if_any(block, "attention", dict) if isinstance(block, dict) else None
+        if attention is None or attention.get("replace_with_linear"):
+            raise UnknownShape(f"block_configs[{place}] has an attention that is not known here")
+        if attention.get("no_op"):
+            continue
+        groups, rest = divmod(heads, whole(attention, "n_heads_in_group"))
+        if rest or not groups:
+            raise UnknownShape(f"block_configs[{place}].attention does not divide {heads} heads")
+        yield Layer(kind="Full", heads=groups, values=2 * _head_size(text, heads))
+
+
+def _experts(text: Config, name: str) -> int:
+    value = text.get(name)
+    return (
+        whole({name: value[0]}, name)
+        if isinstance(value, list) and value
+        else (whole_if_any(text, name) or 0)
+    )
+
+
+def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
+    """Groups of heads that Mamba's states are kept in; None: there are no such states."""
+    if all(layer.kind != "State" for layer in layers):
+        return None
+    return whole_if_any(text, "mamba_n_groups") or whole_if_any(text, "n_groups")
+
+
+def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
+    """What config.json has that nobody here has heard of."""
+    if keys := unknown_keys(part, layers=count):
+        yield f"config.json has {', '.join(keys)}, which may decide on the cache: not known here"
+    if part is not config and config.get("model_type") not in WRAPPERS:
+        yield (
+            f"of {config.get('model_type')!r} only the part for text is known here, of type "
+            f"{part.get('model_type')!r}"
+        )
+
+
+def _dtype(config: Config, text: Config) -> str | None:
+    found = next(
+        (c[key] for c in (config, text) for key in ("dtype", "torch_dtype") if c.get(key)), None
+    )
+    return None if found is None else str(found).removeprefix("torch.")
+
+
+def _plain_values(text: Config, heads: int) -> int:
+    if text.get("kv_lora_rank") is None:
+        return heads * 2 * _head_size(text, heads)
+    return heads * sum(whole(text, name) for name in _LATENT_KEYS)
 
 
 def _text_part(config: Config) -> Config:
@@ -332,16 +399,23 @@ def _caches(
     )
     if heads is None:
         is_single = text.get("multi_query") and not text.get("new_decoder_architecture")
-        heads = (
-            1
-            if is_single
-            else next((whole(text, name) for name in _KV_HEADS if name in text), query_heads)
-        )
+        heads = 1 if is_single else _kv_heads(text, model_type, query_heads)
     return [
         Layer(
             kind=attention.kind, heads=heads, values=2 * size, window_tokens=attention.window_tokens
         )
     ]
+
+
+def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
+    """As config.json has them, else as many as query heads, where the class says so."""
+    if model_type == "dbrx":
+        return whole(value_if_any(text, "attn_config", dict) or {}, "kv_n_heads")
+    if (name := next((each for each in _KV_HEADS if each in text), None)) is not None:
+        return whole(text, name)
+    if not defaults()[model_type] and model_type != "chatglm":
+        raise UnknownShape("config.json does not say num_key_value_heads")
+    return query_heads
 
 
 def _head_size(text: Config, query_heads: int) -> int:
@@ -379,20 +453,70 @@ def _cache_dtype(config: Config, text: Config) -> str | None:
     return named if named in ("fp8", "nvfp4") else None
 
 
+_IN_IT_ALREADY = (
+    "su",
+    "longrope",
+    "llama3",
+    "yarn",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+)
+"""Kinds of RoPE scaling whose factor is in the length that config.json has."""
+
+
 def _context(text: Config, model_type: str) -> int | None:
-    """The least of all keys, times the factor of the older kinds of RoPE scaling; the newer are in
-    it already."""
+    """The least of all keys, but model_max_length before them, times the factor of the older kinds
+    of RoPE scaling."""
     lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
+    if (own := number_if_any(text, "model_max_length")) is not None:
+        lengths = [own]
     if not lengths:
         return None
+    factor: float = 1
+    for rope in _ropes(text):
+        if rope_kind(rope) not in _IN_IT_ALREADY and "gemma3" not in model_type:
+            factor = number_if_any(rope, "factor") or factor
+    return int(min(lengths) * factor)
+
+
+LENGTH_WHERE_NONE_IS_SAID = 2048  # vLLM's own assumption.
+
+
+def _default_context(text: Config, limit: int | None) -> int:
+    """What vLLM takes without --max-model-len: of LongRoPE the length it was made from."""
+    if any(rope_kind(rope) == "longrope" for rope in _ropes(text)):
+        limit = whole_if_any(text, "original_max_position_embeddings") or limit
+    return LENGTH_WHERE_NONE_IS_SAID if limit is None else limit
+
+
+def _ropes(text: Config) -> list[Config]:
+    """The one of all layers, or one of each type of layer."""
     rope = (
         value_if_any(text, "rope_parameters", dict)
         or value_if_any(text, "rope_scaling", dict)
         or {}
     )
+    nested: list[Config] = [each for each in rope.values() if isinstance(each, dict)]
+    return nested or [rope]
+
+
+def rope_kind(rope: Config) -> str:
+    """The kind of a RoPE scaling; "su" is what LongRoPE was called."""
     kind = rope.get("rope_type") or rope.get("type") or "default"
-    scales = kind in ("linear", "dynamic") and "gemma3" not in model_type
-    return int(min(lengths) * (number_if_any(rope, "factor") or 1 if scales else 1))
+    if not isinstance(kind, str):
+        raise UnknownShape(f"rope_type is {kind!r}")
+    return "longrope" if kind == "su" else kind
+
+
+def _weights_format(config: Config, text: Config) -> str | None:
+    """The method that a quantised checkpoint names; None: its weights are plain."""
+    for each in (config, text):
+        for key in ("quantization_config", "compression_config"):
+            if each.get(key) is None:
+                continue
+            named = (value_if_any(each, key, dict) or {}).get("quant_method")
+            return named if isinstance(named, str) and named else "of an unknown format"
+    return None
 
 
 def _caveats(text: Config, layers: tuple[Layer, ...]) -> list[str]:

@@ -81,7 +81,7 @@ class ServeArgs:
         for word in arguments:
             name, equals, value = word.partition("=")
             if is_flag(word):
-                last = ENGINE.short_flags.get(name, name.lstrip("-").replace("_", "-"))
+                last = _long_name(name)
                 # Taken out first: of a flag and its opposite the one that is last in here holds.
                 given.pop(last, None)
                 given[last] = value if equals else None
@@ -119,6 +119,66 @@ class ServeArgs:
         return found[-1] == name if found else default
 
 
+READ = (
+    "async-scheduling",
+    "block-size",
+    "cpu-offload-gb",
+    "data-parallel-backend",
+    "data-parallel-external-lb",
+    "data-parallel-hybrid-lb",
+    "data-parallel-rank",
+    "data-parallel-size",
+    "data-parallel-size-local",
+    "data-parallel-start-rank",
+    "decode-context-parallel-size",
+    "disable-hybrid-kv-cache-manager",
+    "disable-sliding-window",
+    "distributed-executor-backend",
+    "dtype",
+    "enable-eplb",
+    "enable-expert-parallel",
+    "enable-lora",
+    "gpu-memory-utilization",
+    "hf-config-path",
+    "hf-overrides",
+    "kv-cache-dtype",
+    "kv-cache-dtype-skip-layers",
+    "kv-cache-memory-bytes",
+    "kv-transfer-config",
+    "load-format",
+    "max-model-len",
+    "max-num-batched-tokens",
+    "max-num-seqs",
+    "num-gpu-blocks-override",
+    "pipeline-parallel-size",
+    "prefill-context-parallel-size",
+    "quantization",
+    "speculative-config",
+    "tensor-parallel-size",
+)
+"""Flags whose values decide on something here. argparse takes the beginning of a name for the name
+where no other begins so; a flag of vLLM's that is not read begins none of these."""
+
+
+SHORTEST_BEGINNING = 4
+
+
+def _long_name(word: str) -> str:
+    """Without dashes, and whole: of other spellings, underscores and beginnings."""
+    if word in ENGINE.short_flags:
+        return ENGINE.short_flags[word]
+    name, dot, rest = word.lstrip("-").partition(".")
+    name = name.replace("_", "-")
+    known = ENGINE.short_flags.get(f"--{name}")
+    is_off = name.startswith("no-")
+    begins = [each for each in READ if each.startswith(name.removeprefix("no-"))]
+    if len(name) < SHORTEST_BEGINNING:  # So short it is that of several flags of vLLM's.
+        begins = []
+    if known is None and word.startswith("--") and len(begins) == 1:
+        known = f"no-{begins[0]}" if is_off else begins[0]
+    return (known or name) + dot + rest.replace("_", "-")
+
+
 def is_flag(word: str) -> bool:
     """Whether a word begins a flag: `--x` or `-x`, but not a negative number."""
     return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."
@@ -135,10 +195,14 @@ ASSUMED_DTYPE = (
 )
 _UNSIZED = (
     "decode-context-parallel-size",
+    "disable-sliding-window",
+    "enable-lora",
+    "hf-config-path",
+    "hf-overrides",
+    "kv-cache-dtype-skip-layers",
+    "kv-transfer-config",
     "prefill-context-parallel-size",
     "speculative-config",
-    "kv-transfer-config",
-    "hf-overrides",
 )
 """Flags that change the cache in ways that are not counted."""
 
@@ -182,7 +246,7 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
         or shape.cache_dtype
         or compute_dtype(args, shape),
         utilization=args.value("gpu-memory-utilization", share_of) or DEFAULT_UTILIZATION,
-        max_tokens=max_model_tokens(args) or shape.context_tokens,
+        max_tokens=max_model_tokens(args) or shape.default_tokens or shape.context_tokens,
         sequences=args.whole("max-num-seqs"),
         step_tokens=args.whole("max-num-batched-tokens") or default_step_tokens(gpu_bytes),
         steps_in_flight=pipeline + args.switched("async-scheduling", default=True),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.cli.model_folder import bytes_by_header, bytes_by_index
+from benchrun.cli.model_folder import bytes_by_header, bytes_by_index, check_files
 from unit.golden_messages import golden
 from unit.sizing.configs import DEEPSEEK_V3, GEMMA_3_4B, QWEN_32B, Config
 
@@ -231,6 +231,25 @@ def test_an_index_without_it_is_rejected(index: dict[str, Any]) -> None:
     with pytest.raises(ValueError) as raised:
         bytes_by_index(index)
     golden(str(raised.value))
+
+
+@pytest.mark.parametrize(
+    ("names", "is_known"),
+    [
+        ([], True),
+        (["model.safetensors"], True),
+        (["consolidated.safetensors"], True),
+        (["consolidated.safetensors", "model.safetensors"], False),
+        (["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"], True),
+        (["model-00001-of-00002.safetensors"], False),
+    ],
+)
+def test_files_are_one_models_weights_whole_and_once(names: list[str], is_known: bool) -> None:
+    if is_known:
+        check_files(names)
+        return
+    with pytest.raises(ValueError):
+        check_files(names)
 
 
 def test_a_header_without_tensors_is_rejected() -> None:

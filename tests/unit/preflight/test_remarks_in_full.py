@@ -70,7 +70,7 @@ CASES: dict[str, Case] = {
     "what the cache holds": (load(concurrencies=[1]), ROOM, "Note", ARGS),
     "what the cache holds, where no limit is known": (
         {"server.args": ["--kv-cache-memory-bytes=1GiB"]},
-        Known(shape=replace(SHAPE, context_tokens=None)),
+        Known(shape=replace(SHAPE, context_tokens=None, default_tokens=None)),
         "Note",
         ARGS,
     ),

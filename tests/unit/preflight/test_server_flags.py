@@ -7,6 +7,7 @@ from benchrun.preflight.remark import Remark
 from benchrun.preflight.server_flags import (
     Flag,
     FlagTable,
+    entry_point_remarks,
     flag_remarks,
     known_versions,
     table_for,
@@ -265,7 +266,8 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Note",
                 "args[0]",
-                "--swi is short for --switch; another version may have two that begin so",
+                "--swi is short for --switch: write it out, another version may have two that "
+                "begin so",
             ),
         ),
         (
@@ -273,8 +275,8 @@ def test_flags_that_argparse_accepts_have_no_remark(args: tuple[str, ...]) -> No
             (
                 "Note",
                 "args[0]",
-                "--length-l is short for --length-limit; another version may have two that begin "
-                "so",
+                "--length-l is short for --length-limit: write it out, another version may have "
+                "two that begin so",
             ),
         ),
         (("--one=1", "--one=2"), ("Note", "args[1]", "--one is given twice; the last one counts")),
@@ -424,7 +426,8 @@ def test_a_product_that_nodes_cannot_share_is_an_error() -> None:
 
 
 def test_more_processes_than_gpus_on_a_node_is_an_error() -> None:
-    assert "16 parallel processes on each of 2 nodes, but 8 GPUs" in str(about("Error", "-tp=32"))
+    text = str(about("Error", "-tp=32"))
+    assert "16 parallel processes (tensor 32) on each of 2 nodes, but 8 GPUs" in text
 
 
 def test_gpus_without_a_process_are_a_warning() -> None:
@@ -439,8 +442,8 @@ def test_a_cluster_without_gpus_has_no_gpu_remark() -> None:
     )
 
 
-def test_single_node_servers_have_no_remark() -> None:
-    assert about("Error", "-tp=8", nodes=1) is None
+def test_a_server_of_one_node_that_fills_its_gpus_has_no_remark() -> None:
+    assert (about("Error", "-tp=8", nodes=1), about("Warning", "-tp=8", nodes=1)) == (None, None)
 
 
 def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
@@ -511,3 +514,133 @@ def test_prompts_longer_than_its_context_are_reported_before_a_gpu_is_taken() ->
         "workloads.0.dataset": {"random": {"inputTokens": 128, "outputTokens": 16}}
     }
     assert any(path.startswith("spec.workloads[0]") for path in messages(checked(changes), "Error"))
+
+
+# Options of the load client among flags of the server, abbreviations, and images.
+
+
+@pytest.mark.parametrize(
+    ("option", "field"),
+    [
+        ("--max-concurrency", "load.concurrencies"),
+        ("--max_concurrency=8", "load.concurrencies"),
+        ("--num-prompts", "workloads[].requests"),
+        ("--request-rate=4", "load.requestRates"),
+        ("--random-input-len", "dataset.random"),
+        ("--random-input", "dataset.random"),
+        ("--sharegpt-output-len", "dataset.shareGPT"),
+        ("--dataset-name=random", "workloads[].dataset"),
+        ("--goodput", "objectives"),
+        ("--save-result", "remove it"),
+    ],
+)
+@pytest.mark.parametrize("image", [IMAGE, "vllm:latest"])
+def test_an_option_of_the_client_is_an_error_that_names_the_field(
+    option: str, field: str, image: str
+) -> None:
+    if option == "--random-input" and image != IMAGE:
+        return  # The beginning of a name is known where all names are.
+    errors = [each for each in remarks(option, image=image) if each.level == "Error"]
+    assert [each.path for each in errors] == ["args[0]"]
+    assert field in errors[0].text
+
+
+@pytest.mark.parametrize("option", ["--seed=1", "--tokenizer-mode=hf", "--lora-modules", "-tp=2"])
+def test_what_both_have_is_the_servers(option: str) -> None:
+    assert [each for each in remarks(option) if "vllm bench" in each.text] == []
+
+
+@pytest.mark.parametrize(
+    ("word", "level"),
+    [
+        ("--max-num-batched", "Note"),
+        ("--max_num_batched", "Note"),
+        ("--no-enable-prefix", "Note"),
+        ("--speculative-conf.method=ngram", "Note"),
+        ("--max-num", "Error"),
+        ("--max-num=8", "Error"),
+    ],
+)
+def test_the_beginning_of_a_name_is_told_with_a_remedy(word: str, level: str) -> None:
+    (first, *_) = remarks(word, *(["8"] if word.endswith("batched") else []))
+    assert first.level == level
+    assert "write it out" in first.text
+
+
+@pytest.mark.parametrize(
+    ("image", "level"),
+    [
+        ("vllm/vllm-openai:v0.8.4", "Error"),
+        ("vllm/vllm-openai:v0.11.0", "Error"),
+        ("vllm/vllm-openai:v0.11.0-x86_64", "Error"),
+        ("vllm/vllm-openai:v0.11.1", None),
+        ("vllm/vllm-openai:v0.11.2@sha256:abc", None),
+        ("vllm/vllm-openai:v1.0.0", None),
+        ("vllm/vllm-openai:latest", "NotChecked"),
+        ("vllm/vllm-openai@sha256:abc", "NotChecked"),
+        ("registry:5000/team/vllm:v0.8", "NotChecked"),
+        ("vllm:0.99999999999999999999.1", "NotChecked"),
+    ],
+)
+def test_an_image_before_vllm_serve_needs_a_command(image: str, level: str | None) -> None:
+    path = "spec.server.image"
+    assert [each.level for each in entry_point_remarks(image, ())] == ([level] if level else [])
+    command = {"server.image": image, "server.command": ["vllm", "serve"]}
+    found = checked(command)
+    assert all(each.path != path for each in found.remarks)
+
+
+def test_the_users_word_on_the_version_holds_for_the_image() -> None:
+    (only,) = entry_point_remarks("vllm:latest", (), version="0.10.2")
+    assert only.level == "Error"
+    assert entry_point_remarks("vllm:latest", (), version="0.32") == []
+
+
+@pytest.mark.parametrize(
+    ("url", "base"),
+    [
+        ("http://m:8000/v1", "http://m:8000"),
+        ("http://m:8000/v1/", "http://m:8000"),
+        ("https://m/team/v1/chat/completions", "https://m/team"),
+        ("http://m/v1/models", "http://m"),
+        ("http://m:8000", None),
+        ("http://m/v1beta", None),
+        ("http://v1/api", None),
+    ],
+)
+def test_a_url_with_the_path_of_the_api_is_an_error(url: str, base: str | None) -> None:
+    found = messages(checked({"server": absent(), "endpoint": {"url": url}}), "Error")
+    text = found.get("spec.endpoint.url")
+    assert (text is None) is (base is None)
+    assert base is None or str(text).endswith(f"leave the path out, {base}")
+
+
+@pytest.mark.parametrize(
+    ("changes", "hint"),
+    [
+        ({"client.maxNumSeqs": 8}, "--max-num-seqs"),
+        ({"workloads.0.load.maxModelLen": 8}, "--max-model-len"),
+        ({"workloads.0.tensor_parallel_size": 8}, "--tensor-parallel-size"),
+        ({"workloads.0.numPrompts": 8}, "workloads[].requests"),
+        ({"server.maxConcurrency": 8}, "load.concurrencies"),
+    ],
+)
+def test_a_field_called_like_a_flag_says_where_it_belongs(
+    changes: dict[str, Any], hint: str
+) -> None:
+    (text,) = messages(checked(changes), "Error").values()
+    assert "unknown field" in text
+    assert hint in text
+
+
+def test_flags_of_each_role_are_looked_at() -> None:
+    split = {
+        "prefill": {"args": ["--no-such-flag"]},
+        "decode": {"args": ["--num-prompts=4"]},
+        "kvTransfer": {"connector": "NixlConnector"},
+    }
+    changes = {"server.image": IMAGE, "server.disaggregated": split}
+    assert {*messages(checked(changes), "Error")} == {
+        "spec.server.disaggregated.prefill.args[0]",
+        "spec.server.disaggregated.decode.args[0]",
+    }

@@ -87,6 +87,8 @@ def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
         ),
         pytest.param({"attn_layer_period": 4}, "jamba", "F___F___", id="Jamba, from the first"),
         pytest.param({"attn_layer_indices": [0, 7]}, "bamba", "F______F", id="Bamba"),
+        pytest.param({"full_attn_idxs": [2, 5]}, "lfm2", "__F__F__", id="LFM2"),
+        pytest.param({"sliding_window": 9}, "gemma4_text", "SSSSSFSF", id="Gemma 4 ends with one"),
         pytest.param(
             {"attn_type_list": [0, 0, 1, 1, 0, 0, 0, 1]}, "minimax", "__FF___F", id="MiniMax"
         ),
@@ -95,9 +97,6 @@ def pattern(config: Config, *, model_type: str = "", count: int = 8) -> str:
             "kimi_linear",
             "___F_FFF",
             id="Kimi, from 1",
-        ),
-        pytest.param(
-            {"linear_attn_config": {}}, "kimi_linear", "FFFFFFFF", id="Kimi without such layers"
         ),
         pytest.param(
             {"layer_types": ["full_attention", "linear_attention"] * 4},
@@ -226,3 +225,18 @@ def test_lists_and_objects_are_distinguished(
         with pytest.raises(UnknownShape) as problem:
             value_if_any({"n": wrong}, "n", kind)
         assert str(problem.value) == f"n is {wrong!r}"
+
+
+@pytest.mark.parametrize(
+    ("config", "model_type"),
+    [
+        ({"linear_attn_config": {}}, "kimi_linear"),
+        ({}, "lfm2"),
+        ({}, "qwen3_next"),
+        ({"sliding_window": 9}, "llama"),
+        ({"sliding_window": 9, "sliding_window_pattern": "LX"}, "exaone4"),
+    ],
+)
+def test_layers_that_differ_in_ways_not_said_are_an_error(config: Config, model_type: str) -> None:
+    with pytest.raises(UnknownShape):
+        pattern(config, model_type=model_type)

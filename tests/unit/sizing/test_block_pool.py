@@ -307,7 +307,7 @@ def test_a_cache_of_no_bytes_holds_nothing() -> None:
 
 
 def test_tokens_are_left_out_where_no_limit_of_a_sequence_is_known() -> None:
-    shape = replace(SHAPE, context_tokens=None)
+    shape = replace(SHAPE, context_tokens=None, default_tokens=None)
     found = sizing_of(shape, engine_of(ServeArgs.of([]), shape), memory=SMALL)
     assert found.fit is not None
     assert found.tokens is None

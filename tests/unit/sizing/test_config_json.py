@@ -130,7 +130,7 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        pytest.param({}, "does not say num_hidden_layers", id="empty"),
+        pytest.param({}, "does not say model_type", id="empty"),
         pytest.param(
             configs.LLAMA_8B | {"num_attention_heads": "32"},
             "num_attention_heads is '32'",
@@ -147,7 +147,9 @@ def test_a_checkpoint_may_ask_for_a_type_of_its_cache(
         pytest.param(
             configs.LLAMA_8B | {"is_encoder_decoder": True}, "encoder", id="encoder and decoder"
         ),
-        pytest.param(configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compresses", id="compressed"),
+        pytest.param(
+            configs.DEEPSEEK_V3 | {"compress_ratios": [4]}, "compress_ratios", id="compressed"
+        ),
         pytest.param(
             configs.LLAMA_8B | {"layer_types": ["mamba"] * 32}, "no layer", id="no cache at all"
         ),
@@ -178,13 +180,59 @@ def test_a_number_that_is_none_is_named(name: str, value: object) -> None:
 
 
 @pytest.mark.parametrize("name", ["num_hidden_layers", "num_attention_heads", "hidden_size"])
-def test_a_number_that_is_missing_is_named(name: str) -> None:
-    for config in (
-        LLAMA_8B | {name: None},
-        {key: value for key, value in LLAMA_8B.items() if key != name},
-    ):
-        with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
-            model_shape(config)
+def test_a_number_that_is_taken_away_is_named(name: str) -> None:
+    with pytest.raises(UnknownShape, match=f"config.json does not say {name}"):
+        model_shape(LLAMA_8B | {name: None})
+
+
+def test_a_number_that_is_left_out_is_that_of_the_class() -> None:
+    """As in vLLM: null is another thing than nothing."""
+    plain = {"model_type": "mistral", "torch_dtype": "bfloat16"}
+    (layer,) = {*model_shape(plain).layers}
+    assert (layer.kind, layer.heads, layer.window_tokens) == ("Sliding", 8, 4096)
+    without = plain | {"sliding_window": None, "num_key_value_heads": None}
+    (layer,) = {*model_shape(without).layers}
+    assert (layer.kind, layer.heads) == ("Full", 32)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"model_type": None}, id="no type"),
+        pytest.param({"model_type": 7}, id="a type that is a number"),
+        pytest.param({"model_type": "plamo2"}, id="an unknown type"),
+        pytest.param({"model_type": "mllama_text_model"}, id="another unknown type"),
+        pytest.param({"architectures": ["LlamaForCausalLMEagle3"]}, id="a draft"),
+        pytest.param({"architectures": "LlamaForCausalLM"}, id="architectures in a word"),
+        pytest.param({"cross_attention_layers": [3, 8]}, id="layers that cross"),
+        pytest.param({"layer_kinds": [0] * 32}, id="an unknown entry a layer"),
+        pytest.param({"whatever": [0] * 32}, id="an entry a layer of unknown meaning"),
+        pytest.param({"block_configs": [{}] * 32}, id="blocks of another type"),
+        pytest.param({"rope_scaling": {"rope_type": 3}}, id="a RoPE type that is a number"),
+    ],
+)
+def test_what_is_not_known_is_an_error(changes: Config) -> None:
+    with pytest.raises(UnknownShape):
+        model_shape(LLAMA_8B | changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [({"use_cla": True}, "use_cla"), ({"cla_share_factor": 2, "use_cla": True}, "cla_share")],
+)
+def test_a_key_that_may_decide_is_named(changes: Config, named: str) -> None:
+    (caveat,) = model_shape(LLAMA_8B | changes).caveats
+    assert named in caveat
+
+
+@pytest.mark.parametrize("value", [None, False, 0, [], ""])
+def test_a_key_that_is_off_decides_nothing(value: object) -> None:
+    assert model_shape(LLAMA_8B | {"use_cla": value}).caveats == ()
+
+
+def test_a_wrapper_that_is_not_known_is_named() -> None:
+    (caveat,) = model_shape({"model_type": "new_vl", "text_config": LLAMA_8B}).caveats
+    assert "new_vl" in caveat
 
 
 @pytest.mark.parametrize(
@@ -289,7 +337,7 @@ def test_a_number_that_is_missing_is_named(name: str) -> None:
             id="a place beyond the period",
         ),
         pytest.param(
-            {"text_config": {"model_type": "x"}}, "num_hidden_layers", id="an empty text part"
+            {"text_config": {"model_type": "x"}}, "model_type 'x'", id="an empty text part"
         ),
         pytest.param(
             LLAMA_8B | {"text_config": {"is_encoder_decoder": True}},

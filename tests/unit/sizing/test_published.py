@@ -151,7 +151,7 @@ def test_a_sequence_without_windows_takes_token_times_length(
         (published.GEMMA_3_27B, 131_072),
         (published.GPT_OSS_120B, 131_072),
         (published.CHATGLM_3_6B, 8192),
-        (published.FALCON_7B, None),
+        (published.FALCON_7B, 2048),
         (published.LLAMA_2_7B | {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, 8192),
         (published.LLAMA_2_7B | {"rope_parameters": {"rope_type": "linear", "factor": 1.5}}, 6144),
         (published.LLAMA_2_7B | {"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 4096),

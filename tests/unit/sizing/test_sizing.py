@@ -148,8 +148,8 @@ def test_a_step_is_as_large_as_vllm_makes_it_on_such_a_gpu(
     assert engine.step_tokens == tokens
 
 
-def test_without_a_longest_sequence_all_common_lengths_are_shown() -> None:
-    assert sized({**configs.GPT_2, "n_positions": None}).lengths == (1024, 4096, 16_384, 65_536)
+def test_where_no_longest_sequence_is_said_it_is_vllms_own_assumption() -> None:
+    assert sized({**configs.GPT_2, "n_positions": None}).lengths == (1024, 2048)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ def is_reset(body: str) -> bool:
 
 ENGINE = Engine(
     name="vLLM",
+    module_before_serve=launch.API_SERVER,
     container="vllm",
     port=launch.PORT,
     user=launch.USER,

@@ -45,9 +45,21 @@ _COUNTERS = (
     "spec_decode_num_draft_tokens_total",
     "spec_decode_num_accepted_tokens_total",
 )
-COUNTER_SERIES = {
-    name: f"vllm:{name}" for name in _COUNTERS
-}  # In a record they are summed over engines and reasons.
+_OTHERWISE = {
+    name: (f"vllm:gpu_{name}",) for name in _COUNTERS if name.startswith("prefix_cache_")
+}  # Up to 0.9, and in 0.10 beside the new name.
+COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
+    name: tuple(
+        dict.fromkeys(
+            spelling
+            for series in (f"vllm:{name}", *_OTHERWISE.get(name, ()))
+            for spelling in (series, series.removesuffix("_total"))
+        )
+    )
+    for name in _COUNTERS
+}
+"""Of each the names of its series, newest first: a page with several counts once. In a record they
+are summed over engines and reasons."""
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": ("vllm:request_success_total", f'finished_reason="{reason}"')
     for reason in ("stop", "length", "abort", "error", "repetition")

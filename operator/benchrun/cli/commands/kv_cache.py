@@ -17,6 +17,7 @@ from benchrun.sizing import (
     block_pool,
     cache_layers,
     changes,
+    demands,
     engine_of,
     serve_args,
     sizing_of,
@@ -223,9 +224,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    sizing = _sizing(options)
+    sizing, unknown = _sizing(options)
     beyond = beyond_context(serve_args.ServeArgs.of(options.serve), sizing.shape, is_allowed=False)
-    notes = (*changes(sizing), *([beyond[1]] if beyond is not None else []))
+    notes = (*changes(sizing), *([beyond[1]] if beyond is not None else []), *unknown)
     if options.output == "json":
         print(json.dumps(as_json(sizing, notes), indent=2))
     else:
@@ -233,13 +234,14 @@ def run(options: argparse.Namespace, console: Console) -> int:
     return PASSED
 
 
-def _sizing(options: argparse.Namespace) -> Sizing:
+def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
+    """And what is not known. Raises CommandError."""
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
+    args = serve_args.ServeArgs.of(options.serve)
     try:
-        engine = engine_of(
-            serve_args.ServeArgs.of(options.serve), shape, gpu_bytes=options.gpu_memory
-        )
+        demands.demand(shape, args)
+        engine = engine_of(args, shape, gpu_bytes=options.gpu_memory)
         weights = options.weights or model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(
@@ -248,6 +250,12 @@ def _sizing(options: argparse.Namespace) -> Sizing:
         memory = block_pool.memory_of(
             engine, options.gpu_memory, weights=weights, overhead=options.overhead
         )
-        return sizing_of(shape, engine, memory=memory, lengths=options.length)
+        why = demands.unknown_weights(shape, args) if memory is not None else None
+        sized = sizing_of(
+            shape, engine, memory=memory if why is None else None, lengths=options.length
+        )
+        return sized, [] if why is None else [f"What fits is not known: {why}."]
+    except demands.Refused as error:
+        raise errors.CommandError(f"vLLM will not start: {error}") from error
     except (serve_args.UnreadableValue, cache_layers.UnknownCacheType) as error:
         raise errors.CommandError(str(error)) from error

@@ -8,6 +8,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 from aiohttp import web
+from benchrun_client.engines import ENGINE
 from benchrun_client.server.counter_snapshots import (
     Snapshot,
     Snapshots,
@@ -272,3 +273,42 @@ async def test_successes_are_counted_over_all_servers() -> None:
             session, urls, before=[snapshot(0), snapshot(0)], completed=6, answering=[True, True]
         )
     assert taken == [snapshot(2), snapshot(4)]
+
+
+OLDER = """\
+vllm:num_requests_running{model_name="m"} 0.0
+vllm:gpu_prefix_cache_queries_total{engine="0"} 60000.0
+vllm:gpu_prefix_cache_queries_total{engine="1"} 40000.0
+vllm:gpu_prefix_cache_hits_total{engine="0"} 90000.0
+vllm:prompt_tokens{model_name="m"} 100000.0
+"""
+
+
+def test_a_counter_is_read_by_each_name_that_it_had() -> None:
+    snapshot = parse_metrics(OLDER)
+    assert snapshot is not None
+    assert snapshot.counters == {
+        "prefix_cache_queries_total": 100_000.0,
+        "prefix_cache_hits_total": 90_000.0,
+        "prompt_tokens_total": 100_000.0,
+    }
+
+
+def test_a_counter_with_two_names_counts_once() -> None:
+    snapshot = parse_metrics(OLDER + 'vllm:prefix_cache_queries_total{engine="0"} 1600000.0\n')
+    assert snapshot is not None
+    assert snapshot.counters["prefix_cache_queries_total"] == 1_600_000.0
+
+
+def test_client_and_operator_know_a_counter_by_the_same_names() -> None:
+    """Two readers of one page must not differ."""
+    figures = {
+        "generation_tokens": "generation_tokens_total",
+        "prompt_tokens": "prompt_tokens_total",
+        "requests_finished": "request_success_total",
+        "preemptions": "num_preemptions_total",
+        "prefix_queries": "prefix_cache_queries_total",
+        "prefix_hits": "prefix_cache_hits_total",
+    }
+    for figure, counter in figures.items():
+        assert ENGINE.sample_series[figure] == ENGINE.counter_series[counter]

@@ -1,0 +1,54 @@
+"""Options of `vllm bench serve` where flags of the server belong, and the reverse: what to write in
+place of them."""
+
+import re
+from collections.abc import Iterable, Mapping
+
+_FIELDS: Mapping[str, str] = {
+    "max-concurrency": "workloads[].load.concurrencies, or load.maxConcurrency beside a rate",
+    "num-prompts": "workloads[].requests",
+    "request-rate": "workloads[].load.requestRates",
+    "burstiness": "workloads[].load.burstiness",
+    "ramp-up": "workloads[].load.requestRates",
+    "random": "workloads[].dataset.random",
+    "input-len": "workloads[].dataset.random.inputTokens",
+    "output-len": "outputTokens of the workload's dataset",
+    "sharegpt": "workloads[].dataset.shareGPT",
+    "custom": "workloads[].dataset.custom",
+    "hf": "workloads[].dataset.huggingFace",
+    "prefix-repetition": "workloads[].dataset.prefixRepetition",
+    "timed-trace": "workloads[].dataset.timedTrace",
+    "dataset": "workloads[].dataset",
+    "ignore-eos": "workloads[].ignoreEOS",
+    "temperature": "workloads[].sampling",
+    "top": "workloads[].sampling",
+    "min-p": "workloads[].sampling",
+    "frequency-penalty": "workloads[].sampling",
+    "presence-penalty": "workloads[].sampling",
+    "repetition-penalty": "workloads[].sampling",
+    "goodput": "objectives",
+    "num-warmups": "measurement.warmup",
+    "profile": "measurement.profile",
+    "base-url": "endpoint.url",
+    "lora": "server.args: --enable-lora and --lora-modules",
+}
+"""The field of the spec that says the same, by the option's name or its beginning."""
+
+
+def client_hint(option: str) -> str:
+    """What to write in place of an option of the client."""
+    name = option.lstrip("-").removeprefix("no-")
+    begins = sorted((each for each in _FIELDS if name.startswith(each)), key=len)
+    remedy = f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
+    return f"{option} is an option of `vllm bench serve`, not of the server: remove it, {remedy}"
+
+
+def field_hint(path: str, name: str, *, flags: Iterable[str], options: Iterable[str]) -> str | None:
+    """Of an unknown field that is called like a flag of the server or an option of its client;
+    None: it is not."""
+    dashed = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).replace("_", "-").lower()
+    if dashed in flags and not re.match(r"spec(?:\.template)?\.(?:server|offline)$", path):
+        return f"a flag of the server: put {dashed} into spec.server.args"
+    if dashed in options:
+        return client_hint(dashed)
+    return None

@@ -1,0 +1,155 @@
+"""What vLLM demands of a model's config.json and of its flags together, and ends on after the pod
+has its GPUs."""
+
+from collections.abc import Iterator
+
+from benchrun.sizing.cache_layers import ModelShape
+from benchrun.sizing.serve_args import ServeArgs
+
+_VOCABULARY_PADDING = 64
+"""The vocabulary is padded to a multiple of it before GPUs share it."""
+
+
+class Refused(ValueError):
+    """vLLM does not start with this model and these flags; the text says why, and what to do."""
+
+
+def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
+    """Why vLLM will not start, one sentence a demand. Raises UnreadableValue."""
+    return (
+        *_of_tensor_parallelism(shape, args.whole("tensor-parallel-size") or 1),
+        *_of_pipelines(shape, args.whole("pipeline-parallel-size") or 1),
+        *_of_experts(shape, args),
+        *_of_context_parallelism(shape, args),
+        *_of_batches(args),
+    )
+
+
+def is_parallel(args: ServeArgs) -> bool:
+    """Whether any demand is about these flags. Raises UnreadableValue."""
+    sizes = ("tensor-parallel-size", "pipeline-parallel-size", "decode-context-parallel-size")
+    return any((args.whole(each) or 1) > 1 for each in sizes) or args.switched(
+        "enable-expert-parallel", default=False
+    )
+
+
+def demand(shape: ModelShape, args: ServeArgs) -> None:
+    """Raise Refused where vLLM will not start, or UnreadableValue."""
+    if found := refusals(shape, args):
+        raise Refused("; ".join(found))
+
+
+def sizes_that_divide(shape: ModelShape) -> tuple[int, ...]:
+    """Sizes of tensor parallelism that heads and vocabulary allow."""
+    return tuple(size for size in range(1, shape.query_heads + 1) if not [*_undivided(shape, size)])
+
+
+def _of_tensor_parallelism(shape: ModelShape, size: int) -> Iterator[str]:
+    for what in _undivided(shape, size):
+        possible = ", ".join(map(str, sizes_that_divide(shape)))
+        yield f"--tensor-parallel-size={size} does not divide {what}; possible: {possible}"
+
+
+def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
+    if shape.query_heads % size:
+        yield f"{shape.query_heads} attention heads"
+    for heads in _kv_heads(shape):
+        # Fewer heads than GPUs are kept several times, each as often as the others.
+        if heads % size and size % heads:
+            yield f"{heads} KV heads, nor they it"
+    groups = shape.state_groups or 1
+    if groups > 1 and groups % size:
+        yield f"{groups} groups of Mamba's heads"
+    if shape.vocabulary is not None:
+        padded = -(-shape.vocabulary // _VOCABULARY_PADDING) * _VOCABULARY_PADDING
+        if padded % size:
+            yield f"a vocabulary of {padded:,} (padded to a multiple of {_VOCABULARY_PADDING})"
+
+
+def _kv_heads(shape: ModelShape) -> list[int]:
+    return sorted(
+        {
+            layer.heads
+            for layer in shape.caching_layers
+            if not layer.is_shared_by_all_heads and layer.heads
+        }
+    )
+
+
+def _of_pipelines(shape: ModelShape, size: int) -> Iterator[str]:
+    if 0 < shape.hidden_layers < size:
+        yield f"--pipeline-parallel-size={size} is more than the {shape.hidden_layers} layers"
+
+
+def _of_experts(shape: ModelShape, args: ServeArgs) -> Iterator[str]:
+    is_spread = args.switched("enable-expert-parallel", default=False)
+    if is_spread and not shape.experts:
+        yield "--enable-expert-parallel needs a model with experts, which this is not: remove it"
+    if args.switched("enable-eplb", default=False) and not is_spread:
+        yield "--enable-eplb needs --enable-expert-parallel"
+
+
+def _of_context_parallelism(shape: ModelShape, args: ServeArgs) -> Iterator[str]:
+    size = args.whole("decode-context-parallel-size") or 1
+    tensor = args.whole("tensor-parallel-size") or 1
+    if size == 1:
+        return
+    flag = f"--decode-context-parallel-size={size}"
+    if args.whole("prefill-context-parallel-size") in (None, 1) and tensor % size:
+        yield f"{flag} does not divide --tensor-parallel-size={tensor}"
+    for heads in _kv_heads(shape):
+        if tensor <= heads:
+            yield f"{flag} needs --tensor-parallel-size above the {heads} KV heads, not {tensor}"
+        elif size > tensor // heads:
+            yield f"{flag} is more than {tensor // heads}: {tensor} GPUs for {heads} KV heads"
+        elif (shape.query_heads // heads) % size:
+            yield f"{flag} does not divide {shape.query_heads // heads} query heads a KV head"
+
+
+def _of_batches(args: ServeArgs) -> Iterator[str]:
+    tokens, sequences = args.whole("max-num-batched-tokens"), args.whole("max-num-seqs")
+    if tokens is not None and sequences is not None and tokens < sequences:
+        yield (
+            f"--max-num-batched-tokens={tokens} is below --max-num-seqs={sequences}: a step has a "
+            "token of each sequence"
+        )
+
+
+# Whether the weights that a GPU holds follow from those of the checkpoint.
+
+_CHANGES_WEIGHTS = {
+    "quantization": "quantises them while they are loaded, or says how they are",
+    "cpu-offload-gb": "keeps a part of them in the node's memory",
+    "enable-eplb": "keeps experts several times",
+    "load-format": "may load others than those of the checkpoint",
+    "hf-overrides": "changes the model",
+}
+_PLAIN = ("bfloat16", "float16", "half")
+_LOADED_AS_THEY_ARE = ("auto", "safetensors", "fastsafetensors", "runai_streamer")
+FORMATS = frozenset({
+    "awq", "awq_marlin", "bitsandbytes", "compressed-tensors", "experts_int8", "fbgemm_fp8", "fp8",
+    "fp_quant", "gptq", "gptq_marlin", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed",
+    "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "quark", "torchao",
+})  # fmt: skip
+"""Methods of quantised checkpoints whose weights are loaded as they are stored."""
+
+
+def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
+    """Why the bytes of weights on a GPU do not follow from those of the checkpoint; None: they
+    do, all GPUs of an engine have the same share."""
+    harmless = {"quantization": (shape.weights_format,), "load-format": _LOADED_AS_THEY_ARE}
+    for flag, what in _CHANGES_WEIGHTS.items():
+        if args.is_given(flag) and args.text(flag) not in harmless.get(flag, ()):
+            return f"--{flag} {what}"
+    if shape.weights_format not in (None, *FORMATS):
+        return f"nothing is known here of weights in the format {shape.weights_format}"
+    if shape.experts and (args.whole("data-parallel-size") or 1) > 1:
+        return (
+            "with data parallelism the experts are spread over the GPUs of all engines, the rest "
+            "is not"
+        )
+    computed = args.text("dtype") or "auto"
+    if shape.weights_format is None and shape.dtype not in _PLAIN and computed != "float32":
+        stored = shape.dtype or "a type that config.json does not say"
+        return f"they are stored in {stored} and loaded in 16 bits"
+    return None

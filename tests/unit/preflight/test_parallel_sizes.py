@@ -1,0 +1,175 @@
+"""The GPUs of a pod against the parallel processes in it, and what vLLM demands of the model."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from benchrun.preflight.manifest_checks import Known
+from benchrun.sizing import model_shape
+from unit.preflight.checks import checked, messages
+from unit.sizing.configs import DEEPSEEK_V3, LLAMA_8B
+from unit.sizing.published import QWEN_2_5_7B
+
+GIB = 2**30
+SERVER, PREFILL, DECODE = (
+    f"spec.server.{role}args" for role in ("", "disaggregated.prefill.", "disaggregated.decode.")
+)
+SEVEN_B = Known(shape=model_shape(QWEN_2_5_7B))
+EXPERTS = Known(
+    shape=model_shape(DEEPSEEK_V3 | {"n_routed_experts": 256}),
+    gpu_bytes=141 * 10**9,
+    weights_bytes=688_586_727_753,
+    overhead_bytes=2 * GIB,
+)
+
+
+def one_node(*args: str, gpus: int | None) -> dict[str, Any]:
+    limits = {} if gpus is None else {"nvidia.com/gpu": gpus}
+    return {"server.args": [*args], "server.resources": {"limits": limits}}
+
+
+def roles(prefill: list[str], decode: list[str], gpus: int) -> dict[str, Any]:
+    limits = {"limits": {"nvidia.com/gpu": gpus}}
+    split = {
+        "prefill": {"args": prefill, "resources": limits},
+        "decode": {"args": decode, "resources": limits},
+        "kvTransfer": {"connector": "NixlConnector"},
+    }
+    return {"server.disaggregated": split}
+
+
+def level_of(changes: Mapping[str, Any], path: str, known: Known, word: str) -> str | None:
+    """Of the remark on this field with this word."""
+    found = checked(changes, known=known).remarks
+    return next((r.level for r in found if r.path == path and word in r.text), None)
+
+
+@pytest.mark.parametrize(
+    ("args", "gpus", "level"),
+    [
+        (("--tensor-parallel-size=2",), 1, "Error"),
+        (("--tensor-par=2",), 1, "Error"),
+        (("-tp", "2"), 2, None),
+        ((), 8, "Warning"),
+        ((), 1, None),
+        ((), None, None),
+        (("-dp=8",), 8, None),
+        (("-dp=8", "-tp=2"), 8, "Error"),
+        (("-dp=8", "--data-parallel-size-local=4"), 4, None),
+        (("-dp=2", "-dpl=4"), 4, "Error"),
+        (("-pp=2", "-tp=2"), 8, "Warning"),
+        (("-tp=2",), None, "NotChecked"),
+        (("-tp=16", "--distributed-executor-backend=ray"), 8, "NotChecked"),
+        (("-dp=16", "--data-parallel-rank=3"), 1, "NotChecked"),
+        (("-dp=16", "-dpe"), 1, "NotChecked"),
+    ],
+)
+def test_processes_and_gpus_of_one_node(
+    args: tuple[str, ...], gpus: int | None, level: str | None
+) -> None:
+    changes = one_node(*args, gpus=gpus)
+    levels = {
+        each.level
+        for each in checked(changes).remarks
+        if each.path == SERVER and ("GPU" in each.text or "vLLM will not start" in each.text)
+    }
+    assert levels == ({level} if level else set())
+
+
+def test_a_variable_that_hides_gpus_is_not_checked() -> None:
+    hidden = {"server.env": [{"name": "CUDA_VISIBLE_DEVICES", "value": "0"}]}
+    changes = one_node("-tp=2", gpus=1) | hidden
+    assert level_of(changes, SERVER, Known(), "CUDA_VISIBLE_DEVICES") == "NotChecked"
+
+
+def test_each_role_has_gpus_of_its_own() -> None:
+    changes = roles(["-tp=4"], [], 2)
+    found = checked(changes)
+    assert "4 parallel processes" in messages(found, "Error")[PREFILL]
+    assert "of which vLLM uses 1" in messages(found, "Warning")[DECODE]
+
+
+def test_heads_are_held_against_the_flags_of_each_role() -> None:
+    found = messages(checked(roles(["-tp=8"], ["-tp=4"], 8), known=SEVEN_B), "Error")
+    assert "28 attention heads" in found[PREFILL]
+    assert DECODE not in found
+
+
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("--tensor-parallel-size=8",), "28 attention heads"),
+        (("--tensor-parallel-size=3",), "4 KV heads"),
+        (("--tensor-parallel-size=7",), "4 KV heads"),
+        (("--enable-expert-parallel",), "experts"),
+        (("--enable-expert",), "experts"),
+        (("-ep",), "experts"),
+        (("--enable-eplb",), "--enable-expert-parallel"),
+        (("-pp=29",), "28 layers"),
+        (("-tp=4", "-dcp=2"), "above the 4 KV heads"),
+        (("-tp=4", "-dcp=3"), "does not divide"),
+        (("--max-num-batched-tokens=64", "--max-num-seqs=128"), "below"),
+    ],
+)
+def test_a_demand_that_is_not_met_is_an_error_without_a_figure(
+    args: tuple[str, ...], word: str
+) -> None:
+    known = Known(
+        shape=SEVEN_B.shape, gpu_bytes=80 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+    )
+    changes = one_node(*args, gpus=None)
+    assert level_of(changes, SERVER, known, word) == "Error"
+    assert level_of(changes, SERVER, known, "the KV cache holds") is None
+
+
+def test_without_a_model_demands_are_not_checked_where_there_are_any() -> None:
+    assert level_of(one_node("-tp=2", gpus=2), SERVER, Known(), "heads") == "NotChecked"
+    assert level_of(one_node(gpus=1), SERVER, Known(), "heads") is None
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("-dp=8", "--enable-expert-parallel"),
+        ("-dp=8",),
+        ("-tp=8", "-q=fp8_per_tensor"),
+        ("-tp=8", "--cpu-offload-gb=40"),
+        ("-tp=8", "--hf-overrides={}"),
+    ],
+)
+def test_weights_that_do_not_follow_from_the_checkpoint_are_not_checked(
+    args: tuple[str, ...],
+) -> None:
+    changes = one_node(*args, gpus=8)
+    found = checked(changes, known=EXPERTS)
+    assert messages(found, "Error") == {}
+    assert level_of(changes, SERVER, EXPERTS, "the weights on a GPU") == "NotChecked"
+    assert level_of(changes, SERVER, EXPERTS, "the KV cache holds") is None
+
+
+def test_weights_in_32_bits_are_not_those_on_the_gpu() -> None:
+    known = Known(
+        shape=model_shape(LLAMA_8B | {"torch_dtype": "float32"}),
+        gpu_bytes=24 * GIB,
+        weights_bytes=30 * GIB,
+        overhead_bytes=GIB,
+    )
+    changes = one_node(gpus=1)
+    assert level_of(changes, SERVER, known, "float32") == "NotChecked"
+    assert messages(checked(changes, known=known), "Error") == {}
+
+
+def test_what_a_script_gives_is_not_taken_for_nothing() -> None:
+    known = Known(
+        shape=SEVEN_B.shape, gpu_bytes=80 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB
+    )
+    script = {"server.command": ["bash", "-c", "vllm serve $(MODEL) -tp 4"]}
+    changes = one_node(gpus=4) | script
+    assert level_of(changes, SERVER, known, "script") == "NotChecked"
+    assert level_of(changes, SERVER, known, "the KV cache holds") is None
+
+
+def test_a_variable_that_changes_the_cache_is_not_checked() -> None:
+    env = {"server.env": [{"name": "VLLM_MLA_DISABLE", "value": "1"}]}
+    changes = one_node("-tp=8", gpus=8) | env
+    assert level_of(changes, SERVER, EXPERTS, "VLLM_MLA_DISABLE") == "NotChecked"
