@@ -78,6 +78,8 @@ test-long: .venv devcluster-up images test-experiments ## The longer proofs: exp
 	$(PYTEST) tests/client
 	$(DEVCLUSTER) lws
 	$(PYTEST) tests/long $(EXPERIMENTS:%=--ignore=%)
+	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
+	$(PYTEST) $(LONG_CLUSTER)
 	$(MAKE) --no-print-directory test-browser bench-report
 	$(MAKE) --no-print-directory install bench-gpu-idle
 	@# These run operators of their own.
@@ -120,7 +122,10 @@ test-chart: .venv ## The Helm chart, rendered and checked
 test-cluster: .venv ## Against a real API server
 	@# These tests write status themselves; an operator left from a demo would write over it.
 	helm uninstall benchrun --namespace benchrun-system --ignore-not-found --no-hooks --wait
-	$(PYTEST) tests/cluster
+	$(PYTEST) tests/cluster $(LONG_CLUSTER:%=--ignore=%)
+
+# Minutes each: an API server that is away, hundreds of large runs.
+LONG_CLUSTER := tests/cluster/faults/test_control_plane.py tests/cluster/test_one_tenant.py
 
 .PHONY: test-e2e
 test-e2e: .venv ## Real pods, real vLLM, the Helm-installed operator
