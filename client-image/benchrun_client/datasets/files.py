@@ -31,6 +31,7 @@ MAX_FILE_BYTES = (
     2 * 1024**3
 )  # Larger files are refused by their size, before anything of them is read.
 _PAGE_STARTS = (b"<!doctype html", b"<html")
+MAX_TOKENS = 2**31 - 1  # Of one text: no server takes a larger number.
 MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
 _BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024

@@ -24,7 +24,7 @@ from benchrun_client.datasets.row_pools import (
     Sample,
     row_file,
 )
-from benchrun_client.failures import RunFailure, error_text
+from benchrun_client.failures import RunFailure, error_text, shorten
 
 
 def read_custom(data: CustomData) -> RowFile[Row]:
@@ -44,13 +44,16 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
     value = files.field_of(
         entry, field, where=where, advice=". Add it to every line, or set outputTokens."
     )
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= files.MAX_TOKENS:
         shown = (
-            value
+            shorten(str(value), 40)
             if isinstance(value, int | float) and not isinstance(value, bool)
             else files.json_type(value)
         )
-        raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
+        raise files.invalid(
+            f'{where}: "{field}" must be a whole number from 1 to {files.MAX_TOKENS}, is {shown}'
+        )
     return Row(prompt, output_tokens=value)
 
 
