@@ -206,7 +206,11 @@ def _template(path: str) -> str:
 
 def _loading_failure(name: str, error: Exception) -> RunFailure:
     text = str(error).lower()
-    if any(sign in text for sign in ("gated", "401 client error", "403 client error")):
+    # A proxy on the way answers 401 and 403 as well: it is not the hub.
+    by_proxy = any(sign in text for sign in ("proxy", "tunnel connection failed"))
+    if not by_proxy and any(
+        sign in text for sign in ("gated", "401 client error", "403 client error")
+    ):
         advice = (
             "give model.source.hub.tokenSecretRef a token whose owner has accepted the model's "
             "terms"

@@ -5,7 +5,7 @@ import copy
 from collections.abc import Iterator
 
 import pytest
-from kit.examples import benchrun, example, measured, on_a_busy_machine
+from kit.examples import benchrun, example, measured
 from kit.kubectl import Namespace
 from kit.runs import condition, finished
 
@@ -27,7 +27,7 @@ def shared_folder(namespace: Namespace) -> Iterator[None]:
 
 
 def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> None:
-    namespace.apply(on_a_busy_machine(example(FILE)[NAME]))
+    namespace.apply(example(FILE)[NAME])
     status = measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=2000)
     said = benchrun(namespace, "report", NAME)
     results = said.table("variant", "load point", "runs")
@@ -54,7 +54,7 @@ def test_a_split_server_is_held_against_two_whole_ones(namespace: Namespace) -> 
 def test_a_connector_that_finds_nothing_is_found_out(namespace: Namespace) -> None:
     """Each role writes to a folder of its own: every answer is right, and every prompt was computed
     twice."""
-    sweep = on_a_busy_machine(example(FILE)[NAME])
+    sweep = example(FILE)[NAME]
     spec = copy.deepcopy(sweep["spec"]["template"])
     split = copy.deepcopy(sweep["spec"]["matrix"]["variants"][1]["disaggregated"])
     apart = '{"kv_connector":"ExampleConnector","kv_role":"kv_both","kv_connector_extra_config":{"shared_storage_path":"/tmp/own"}}'

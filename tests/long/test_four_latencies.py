@@ -4,16 +4,7 @@ import hashlib
 import re
 
 import pytest
-from kit.examples import (
-    LATENCIES,
-    PERCENTILES,
-    benchrun,
-    example,
-    finding,
-    measured,
-    on_a_busy_machine,
-    rows,
-)
+from kit.examples import LATENCIES, PERCENTILES, benchrun, example, finding, measured, rows
 from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(1800)
@@ -25,7 +16,7 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     namespace: Namespace,
 ) -> None:
     name, objects = "e2-four-latencies-tiny", example("e2-four-latencies-tiny.yaml")
-    namespace.apply(*map(on_a_busy_machine, objects.values()))
+    namespace.apply(*objects.values())
     status = measured(namespace, RUN, name, timeout_seconds=1200)
     found = rows(status)
     # A gap between chunks is none between tokens where a late server sends several at once: then

@@ -1,7 +1,7 @@
 """Real vLLM: one long prompt or many short ones, with what the report says of it."""
 
 import pytest
-from kit.examples import benchrun, example, measured, on_a_busy_machine
+from kit.examples import benchrun, example, measured
 from kit.kubectl import Namespace
 
 pytestmark = pytest.mark.timeout(3000)
@@ -11,7 +11,7 @@ RUN = "BenchmarkRun"
 
 def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> None:
     objects = example("e4-one-long-or-many-short-tiny.yaml")
-    wanted = on_a_busy_machine(objects["e4-packing-tiny"])
+    wanted = objects["e4-packing-tiny"]
     namespace.apply(objects["e4-reviews"], wanted)
     status = measured(namespace, RUN, "e4-packing-tiny", timeout_seconds=2700)
     packed = {
@@ -62,7 +62,7 @@ def test_texts_packed_differently_stand_in_one_table(namespace: Namespace) -> No
 
 def test_texts_in_one_prompt_stand_against_as_many_prompts(namespace: Namespace) -> None:
     wanted = example("e4-one-long-or-many-short-tiny.yaml")
-    namespace.apply(wanted["e4-reviews"], on_a_busy_machine(wanted["e4-first-table-tiny"]))
+    namespace.apply(wanted["e4-reviews"], wanted["e4-first-table-tiny"])
     status = measured(namespace, RUN, "e4-first-table-tiny", timeout_seconds=1500)
     figures = {row["workload"]: row["metrics"] for row in status["results"]}
     table = benchrun(namespace, "report", "e4-first-table-tiny").table(

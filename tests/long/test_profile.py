@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from kit.examples import benchrun, example, measured, on_a_busy_machine, rows
+from kit.examples import benchrun, example, measured, rows
 from kit.kubectl import Namespace
 from kit.runs import merged
 
@@ -13,9 +13,7 @@ RUN = "BenchmarkRun"
 
 
 def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespace) -> None:
-    profiled = merged(
-        on_a_busy_machine(example("profile-tiny.yaml")["profiled"]), {"spec": {"repeats": 3}}
-    )
+    profiled = merged(example("profile-tiny.yaml")["profiled"], {"spec": {"repeats": 3}})
     plain = merged(
         profiled, {"metadata": {"name": "plain"}, "spec": {"measurement": {"profile": None}}}
     )

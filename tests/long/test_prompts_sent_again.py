@@ -10,7 +10,6 @@ from kit.examples import (
     explanation,
     finding,
     measured,
-    on_a_busy_machine,
     rows,
 )
 from kit.kubectl import RUN as RUN_KIND, Namespace
@@ -27,7 +26,7 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     statuses = {}
     runs = {name: body for name, body in example(FILE).items() if body["kind"] == RUN}
     for name, wanted in runs.items():
-        namespace.apply(on_a_busy_machine(wanted))
+        namespace.apply(wanted)
         statuses[name] = measured(namespace, RUN, name, timeout_seconds=1500)
     same, new = statuses["e1-same-prompts-tiny"], statuses["e1-new-prompts-tiny"]
 
@@ -110,7 +109,7 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
 
 def test_the_riddle_is_one_sweep_whose_hits_explain_every_run(namespace: Namespace) -> None:
     name = "e1-riddle-tiny"
-    namespace.apply(on_a_busy_machine(example(FILE)[name]))
+    namespace.apply(example(FILE)[name])
     status = measured(namespace, SWEEP, name, timeout_seconds=3600)
     hits = {
         (row["variant"], row["cell"].partition("/")[0]): row["metrics"].get("prefix_hit_percent")
@@ -159,7 +158,7 @@ def test_a_dynamic_prefix_gains_only_where_its_prompts_were_sent_before(
     name, cell = "e3-sent-again-tiny", "agent-dynamic/concurrency=4"
     objects = example("e3-which-optimisation-tiny.yaml")
     namespace.apply(objects["e3-talks"])
-    namespace.apply(on_a_busy_machine(objects[name]))
+    namespace.apply(objects[name])
     status = measured(namespace, RUN, name, timeout_seconds=1500)
     told = finding(status, "PrefixCacheContaminated")
     assert (told["severity"], told["worstStage"], told["count"]) == ("Invalid", f"{cell}/r2", 1)
@@ -179,7 +178,7 @@ def test_a_dynamic_prefix_gains_only_where_its_prompts_were_sent_before(
 
 def test_requests_wait_for_a_place_whatever_the_cache(namespace: Namespace) -> None:
     name = "e1-waiting-tiny"
-    namespace.apply(on_a_busy_machine(example(FILE)[name]))
+    namespace.apply(example(FILE)[name])
     status = measured(namespace, SWEEP, name, timeout_seconds=3600)
     variants = [f"seqs={seqs},cache={cache}" for seqs in (8, 16) for cache in ("off", "on")]
     assert [row["variant"] for row in status["results"]] == [

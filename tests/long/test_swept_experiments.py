@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from benchrun.api import TOTAL_COST
-from kit.examples import benchrun, example, measured, on_a_busy_machine, rows
+from kit.examples import benchrun, example, measured, rows
 from kit.kubectl import RUN, Namespace, Object
 
 pytestmark = pytest.mark.timeout(5400)
@@ -18,9 +18,7 @@ ENDS_WITHIN_SECONDS = 5200
 def swept(namespace: Namespace, file: str, name: str) -> Object:
     """The status of one sweep of an example, once it has ended."""
     objects = example(file)
-    wanted = [body for body in objects.values() if body["kind"] == "ConfigMap"] + [
-        on_a_busy_machine(objects[name])
-    ]
+    wanted = [body for body in objects.values() if body["kind"] == "ConfigMap"] + [objects[name]]
     namespace.apply(*wanted)
     return measured(namespace, SWEEP, name, timeout_seconds=ENDS_WITHIN_SECONDS)
 

@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benchrun_client.contract import AgentData, DataFile, DatasetFacts
-from benchrun_client.datasets.files import invalid, json_type, json_value, opened
+from benchrun_client.datasets.files import (
+    invalid,
+    json_type,
+    json_value,
+    listed,
+    opened,
+    role_of,
+    turns_of,
+    words_of,
+)
 from benchrun_client.datasets.row_pools import Portion, Sample, common_start, repeated_by
 from benchrun_client.tokenizer import TokenCounter
 
@@ -168,11 +177,9 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
         (parsed,) = parsed
     if not isinstance(parsed, dict):
         raise invalid(f"{name} holds {json_type(parsed)}; a conversation is an object")
-    if (key := next((key for key in ("conversations", "messages") if key in parsed), None)) is None:
-        raise invalid(f'{name}: there is neither "conversations" nor "messages"')
-    turns = parsed[key]
-    if not isinstance(turns, list) or not turns:
-        raise invalid(f'{name}: "{key}" must be a list of turns')
+    key, turns = turns_of(parsed, where=name)
+    if not turns:
+        raise invalid(f'{name}: "{key}" must be a list of turns, is empty')
     return [
         _turn(turn, where=f'{name}, "{key}", turn {number}') for number, turn in enumerate(turns)
     ]
@@ -181,9 +188,9 @@ def _turns(parsed: Any, name: str) -> list[tuple[str, str]]:
 def _turn(turn: Any, *, where: str) -> tuple[str, str]:
     if not isinstance(turn, dict):
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
-    role, text = turn.get("from", turn.get("role")), turn.get("value", turn.get("content"))
+    role = role_of(turn)
     if not isinstance(role, str) or role not in _NAMES:
-        raise invalid(f'{where}: "from" or "role" must be one of {", ".join(_NAMES)}')
-    if not isinstance(text, str):
-        raise invalid(f'{where}: "value" or "content" must be a text')
-    return _NAMES[role], text
+        raise invalid(
+            f'{where}: "from" or "role" must be one of {", ".join(_NAMES)}; it has {listed(turn)}'
+        )
+    return _NAMES[role], words_of(turn, where=where)

@@ -31,6 +31,7 @@ MAX_FILE_BYTES = (
     2 * 1024**3
 )  # Larger files are refused by their size, before anything of them is read.
 _PAGE_STARTS = (b"<!doctype html", b"<html")
+MAX_TOKENS = 2**31 - 1  # Of one text: no server takes a larger number.
 MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
 _BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
@@ -277,6 +278,41 @@ def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
     return value
 
 
+CONVERSATION_KEYS = ("conversations", "conversation", "messages", "items")
+_ROLE_KEYS, _TEXT_KEYS = ("from", "role"), ("value", "content")
+
+
+def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
+    """The key that a conversation's turns stand under, and the turns. A key that is not there is
+    not an empty list."""
+    found = [key for key in CONVERSATION_KEYS if key in entry]
+    # The first is vLLM's: with it, others are the author's own.
+    if not found or (len(found) > 1 and found[0] != CONVERSATION_KEYS[0]):
+        what = "more than one" if found else "none"
+        raise invalid(
+            f"{where}: there is {what} of {listed(CONVERSATION_KEYS)}; it has {listed(entry)}"
+        )
+    turns = entry[found[0]]
+    if not isinstance(turns, list):
+        raise invalid(f'{where}: "{found[0]}" must be a list, is {json_type(turns)}')
+    return found[0], turns
+
+
+def role_of(turn: Mapping[str, Any]) -> Any:
+    """Who speaks, by either spelling; None where neither key is there."""
+    return next((turn[key] for key in _ROLE_KEYS if key in turn), None)
+
+
+def words_of(turn: Any, *, where: str) -> str:
+    """What is said in a turn, by either spelling."""
+    if not isinstance(turn, dict):
+        raise invalid(f"{where}: expected an object, got {json_type(turn)}")
+    key = next((key for key in _TEXT_KEYS if key in turn), None)
+    if key is None:
+        raise invalid(f"{where}: there is none of {listed(_TEXT_KEYS)}; it has {listed(turn)}")
+    return text_field(turn, key, where=where)
+
+
 def listed(names: Any, *, most: int = 20) -> str:
     """Names in quotes, for a message; the first ones of many."""
     found = [f'"{name}"' for name in list(names)[:most]]
@@ -316,10 +352,14 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
     message."""
     where = name if line is None else f"{name}, line {line}"
     try:
-        return _whole(json.loads(content))
+        return _whole(json.loads(content, object_pairs_hook=_once))
     except json.JSONDecodeError as error:
         at = f"line {line or error.lineno}, column {error.colno}"
         raise invalid(f"{name}, {at}: {error.msg}. {should_be}") from error
+    except _StandsTwiceError as error:
+        raise invalid(
+            f"{where}: an object has the key {listed([error.key])} more than once. Keep one of them."
+        ) from error
     except UnicodeDecodeError as error:
         raise not_utf8(error, name=name) from error
     except UnicodeEncodeError as error:
@@ -330,6 +370,23 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
         raise invalid(f"{where}: nested too deeply") from error
     except ValueError as error:
         raise invalid(f"{where}: a number has more digits than can be read") from error
+
+
+class _StandsTwiceError(Exception):
+    """An object of a JSON text has a key more than once: which value is meant is not known."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key.encode(errors="replace").decode()[:100]
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object's keys and values. Raises _StandsTwiceError."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        raise _StandsTwiceError(next(key for key in found if keys.count(key) > 1))
+    return found
 
 
 def _whole(value: Any) -> Any:

@@ -4,12 +4,13 @@ What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output
 count against the limit of 2048 tokens. Packed texts stand before the instruction that they share:
 no two prompts of a run share their beginning."""
 
+import codecs
 import csv
 import hashlib
 import importlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import dropwhile, islice
 from typing import Any
 
 from benchrun_client.contract import CustomData, HuggingFaceData, ShareGPTData, TextsData
@@ -23,7 +24,7 @@ from benchrun_client.datasets.row_pools import (
     Sample,
     row_file,
 )
-from benchrun_client.failures import RunFailure, error_text
+from benchrun_client.failures import RunFailure, error_text, shorten
 
 
 def read_custom(data: CustomData) -> RowFile[Row]:
@@ -43,13 +44,16 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
     value = files.field_of(
         entry, field, where=where, advice=". Add it to every line, or set outputTokens."
     )
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or not 1 <= value <= files.MAX_TOKENS:
         shown = (
-            value
+            shorten(str(value), 40)
             if isinstance(value, int | float) and not isinstance(value, bool)
             else files.json_type(value)
         )
-        raise files.invalid(f'{where}: "{field}" must be a whole number of 1 or more, is {shown}')
+        raise files.invalid(
+            f'{where}: "{field}" must be a whole number from 1 to {files.MAX_TOKENS}, is {shown}'
+        )
     return Row(prompt, output_tokens=value)
 
 
@@ -79,17 +83,27 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
     """Every conversation a row."""
     with files.opened(data.file) as file:
-        entries = files.json_value(
-            file.path.read_bytes(), name=file.name, should_be="A ShareGPT file is one JSON list."
-        )
-        if not isinstance(entries, list):
-            raise files.invalid(
-                f"{file.name} holds {files.json_type(entries)}; a ShareGPT file is one JSON list"
-            )
-        rows = (
-            _sharegpt_row(entry, where=f"{file.name}, entry {n}") for n, entry in enumerate(entries)
-        )
+        entries = _entries(file)
+        rows = (_sharegpt_row(entry, where=where) for where, entry in entries)
         return row_file(rows, name=file.name, sha256=file.sha256)
+
+
+def _entries(file: files.OpenedFile) -> Iterator[tuple[str, Any]]:
+    """Place and content of each conversation, of one JSON list or of JSON Lines."""
+    with file.path.open("rb") as content:
+        start = content.read(_START_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
+    if start.startswith(b"{"):
+        yield from files.json_lines(file)
+        return
+    should_be = "A ShareGPT file is one JSON list, or one JSON object a line."
+    entries = files.json_value(file.path.read_bytes(), name=file.name, should_be=should_be)
+    if not isinstance(entries, list):
+        raise files.invalid(f"{file.name} holds {files.json_type(entries)}. {should_be}")
+    for number, entry in enumerate(entries):
+        yield f"{file.name}, entry {number}", entry
+
+
+_START_BYTES = 4096
 
 
 def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
@@ -111,21 +125,23 @@ ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
 def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     if not isinstance(entry, dict):
         raise files.invalid(
-            f'{where}: expected an object with "conversations", got {files.json_type(entry)}'
+            f'{where}: expected an object with "{_VLLM_KEY}", got {files.json_type(entry)}'
         )
-    turns = entry.get("conversations", [])
-    if not isinstance(turns, list):
-        raise files.invalid(f'{where}: "conversations" must be a list')
+    key, turns = files.turns_of(entry, where=where)
+    if key != _VLLM_KEY:
+        turns = list(dropwhile(_is_instruction, turns))
     if len(turns) < 2:
         return NO_ANSWER
-    return Row(_value(turns[0], where=where), answer=_value(turns[1], where=where))
+    at = f'{where}, "{key}"'
+    return Row(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
 
 
-def _value(turn: object, *, where: str) -> str:
-    value = turn.get("value") if isinstance(turn, dict) else None
-    if not isinstance(value, str):
-        raise files.invalid(f'{where}: the first two turns must be objects with a text "value"')
-    return value
+_VLLM_KEY = "conversations"  # vLLM's reader takes the first two turns of it, whoever speaks.
+_INSTRUCTIONS = ("system", "developer")
+
+
+def _is_instruction(turn: object) -> bool:
+    return isinstance(turn, dict) and files.role_of(turn) in _INSTRUCTIONS
 
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
@@ -141,6 +157,8 @@ def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
                     f'{where}: "{data.column}" must be a text, is {type(value).__name__}'
                 )
             text = value or ""
+            if text != text.encode(errors="replace").decode():
+                raise files.invalid(f'{where}: "{data.column}" holds half a character')
             digest.update(f"{len(text.encode())}\n{text}".encode())
             yield Row(text) if text.strip() else EMPTY
 

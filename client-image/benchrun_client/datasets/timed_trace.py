@@ -13,7 +13,14 @@ from itertools import chain, islice
 from typing import Any
 
 from benchrun_client.contract import TimedTraceData
-from benchrun_client.datasets.files import field_of, invalid, json_lines, json_type, opened
+from benchrun_client.datasets.files import (
+    MAX_TOKENS,
+    field_of,
+    invalid,
+    json_lines,
+    json_type,
+    opened,
+)
 from benchrun_client.datasets.random_words import WordWriter
 from benchrun_client.datasets.row_pools import TOO_LONG, Portion, RowFile, Sample
 from benchrun_client.failures import RunFailure, shorten
@@ -142,8 +149,9 @@ def _number(line: dict[str, Any], field_name: str, *, where: str) -> float:
 
 def _tokens(line: dict[str, Any], field_name: str, *, where: str) -> int:
     value = _number(line, field_name, where=where)
-    if value < 1 or value != int(value):
+    if not 1 <= value <= MAX_TOKENS or value != int(value):
+        shown = shorten(str(line[field_name]), 40)
         raise invalid(
-            f'{where}: "{field_name}" must be a whole number of 1 or more, is {line[field_name]}'
+            f'{where}: "{field_name}" must be a whole number from 1 to {MAX_TOKENS}, is {shown}'
         )
     return int(value)

@@ -8,18 +8,22 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class LogCause:
-    """A cause of failure that a server's log names, by phrases in any case."""
+    """A cause of failure that a server's error names, by phrases in any case."""
 
     reason: str  # One of the operator's `Reason`.
     what: str  # The error's own words follow.
     remedy: str
-    phrases: tuple[str, ...]
+    phrases: Mapping[str, str]  # In small letters; each with the release that it was seen in.
     unless: str | None = None  # A phrase that shows that it is another cause.
     exit_code: int | None = None
     tries: int = 0  # Endings until waiting is in vain.
-    error_begins: str | None = None
-    """Begins the error itself where no phrase is in the log. With it, an error that only points to
-    another one does not count."""
+    error_begins: str | None = None  # Begins the error itself where no error has a phrase.
+
+    def is_named_in(self, error: str) -> bool:
+        """Whether an error names it."""
+        words = error.lower()
+        ruled_out = self.unless is not None and self.unless in words
+        return not ruled_out and any(phrase in words for phrase in self.phrases)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,9 +130,8 @@ class Engine:
 
     # Its log.
     log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
-    cause_is_above: (
-        str  # Words of an error that only points to its cause further up in the log; never empty.
-    )
+    cause_is_above: tuple[str, ...]
+    """Words of errors that only point to their cause further up in the log; none is empty."""
     log_causes: tuple[LogCause, ...]  # The surest first.
     startup_phases: Callable[
         [str], StartupPhases
@@ -136,3 +139,7 @@ class Engine:
     compilations: Callable[[str], tuple[float, ...]]
     """When kernels were compiled while serving, in Unix seconds, in order. The kubelet's instant
     begins each line."""
+
+    def points_up(self, error: str) -> bool:
+        """Whether an error only points to its cause further up in the log."""
+        return any(words in error for words in self.cause_is_above)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from benchrun_client.contract import StageRecord, interval, is_bounded
 
 from benchrun import api, measure
-from benchrun.judge.explain.cell_explanations import Explanation
+from benchrun.judge.explain.cell_explanations import Explanation, gauge_is_mean, running_by_counters
 from benchrun.judge.explain.explanations import figures_by_repeat, length_explanations
 from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, request_limits
 from benchrun.judge.rules.all_rules import verdict_of_findings
@@ -103,7 +103,7 @@ def measured_row(
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
     samples = {name: sample for name, sample in context.samples.items() if name != hidden}
     sampled = [window for stage in context.stages for window in stage.windows]
-    roles = role_figures(sampled)
+    roles = by_times(role_figures(sampled), running_by_counters(context))
     metrics = _metrics(context, shown, spec) | token_costs(records, spec.cost)
     answered = {name: each for name, each in context.answered.items() if name != hidden}
     sure = intervals(answered, context.percentiles, metrics)
@@ -153,6 +153,17 @@ def measured_row(
         verdict=verdict,
         findings=_codes(found),
     )
+
+
+def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:
+    """The figures of the only role, with what ran by the servers' times where the gauge's samples
+    are no mean."""
+    return [
+        each
+        if each.running_mean is None or gauge_is_mean(each.running_mean, by_counters)
+        else each.model_copy(update={"running_mean": measure.request_figures.rounded(by_counters)})
+        for each in roles
+    ]
 
 
 def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.RoleFigures]:

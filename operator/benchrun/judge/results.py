@@ -8,7 +8,7 @@ from benchrun_client.contract import StageRecord, is_bounded
 
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
-from benchrun.judge.explain.explanations import with_true_runs
+from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import (
     cost_status,
@@ -228,7 +228,7 @@ def results(
     )
     cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
-    rows = with_true_runs(priced, servers, limits)
+    rows = with_limit_told_once(with_true_runs(priced, servers, limits))
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, plan_cells, summaries, rows)
     max_bytes = (

@@ -270,6 +270,26 @@ class StageFacts:
             return None
         return 1000 * total / count
 
+    @cached_property
+    def running_by_counters(self) -> float | None:
+        """Requests that ran on average, by Little's law from times and not from a gauge: the
+        servers' own until the first token, less their queue, and what the client saw after it.
+        Premise: the servers' counts are of the requests that were answered. None where they are
+        not, or behind a proxy."""
+        queued, count = (
+            measure.counters.rise(self.edges, each)
+            for each in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
+        )
+        answered, first_ms = len(self.answered), self.server_ttft_ms
+        is_unknown = first_ms is None or queued is None or not count or self.seconds <= 0
+        if is_unknown or measure.counters.proxy_edges(self.record):
+            return None
+        if abs((count or 0) - answered) > COUNTS_AGREE_PERCENT / 100 * answered:
+            return None
+        after_us = sum(self.e2el_us) - sum(self.ttft_us)
+        busy = answered * (first_ms or 0.0) / 1000 - (queued or 0.0) + after_us / 1e6
+        return busy / self.seconds if busy > 0 else None
+
     @property
     def ttft_gap_ms(self) -> float | None:
         """Mean TTFT at the client minus the servers' own; None where either is unknown."""

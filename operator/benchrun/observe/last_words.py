@@ -1,7 +1,7 @@
 """The error at the end of a program's log, without the traceback around it."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple, Self
 
@@ -25,6 +25,9 @@ _NOISE = re.compile(
     r"|^usage: |Warning: |^\s*warnings\.warn\(|^\[rank\d+\]"
 )
 _CREDENTIAL = re.compile(r"\bhf_[A-Za-z0-9]{10,}|(?<=[Bb]earer )\S+|(?<=://)[^/@\s]+(?=@)")
+_CHAINED = re.compile(r"^\s*(?:During handling of the above|The above exception was the direct)")
+_TOLD_TO_END = re.compile(r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b")
+_PROCESS = re.compile(r"^\(\S+ pid=\d+\)")
 _END_OF_ERROR = re.compile(
     r"^Traceback \(|^\s*During handling of|^\s*The above exception|Warning: |^\[rank\d+\]|^\s+File \""
 )
@@ -33,11 +36,25 @@ _END_OF_ERROR = re.compile(
 @lru_cache(maxsize=64)  # every pass reads the same again
 def last_words(log: str) -> str:
     """One line of at most 600 characters; empty if the log holds no message."""
-    end = log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")[-MAX_LINES:]
-    lines = [_Line.of(line[:MAX_LINE_CHARS].rstrip()) for line in end]
+    lines = _lines_of(log)
     # Without a complaint or an exception it is the last line that is not noise.
     plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
     return bounded(_usage(lines) or _error(lines) or next(plain, ""))
+
+
+@lru_cache(maxsize=64)
+def errors(log: str) -> tuple[str, ...]:
+    """The error that ended the program, whole, and before it in time those that it came from. Empty
+    where the log holds none: what else stands in it names no cause."""
+    lines = _lines_of(log)
+    if (at := _complaint(lines)) is not None:
+        return (_whole(lines, at),)
+    return tuple(_whole(lines, at) for at in _chain(lines))
+
+
+def _lines_of(log: str) -> list["_Line"]:
+    end = log[-MAX_READ_CHARS:].replace("\r", "\n").split("\n")[-MAX_LINES:]
+    return [_Line.of(line[:MAX_LINE_CHARS].rstrip()) for line in end]
 
 
 def bounded(words: str) -> str:
@@ -59,25 +76,74 @@ class _Line(NamedTuple):
         end = found.end() if found else 0
         return cls(line[:end], line[end:])
 
+    @property
+    def process(self) -> str:
+        """Which one wrote it; empty where that is not told."""
+        found = _PROCESS.match(self.prefix)
+        return found[0] if found else ""
+
 
 def _usage(lines: list[_Line]) -> str:
     """argparse's complaint: the last `prog: error: ...` and what follows it."""
+    at = _complaint(lines)
+    complaint = None if at is None else _ARGPARSE.match(lines[at].text)
+    if at is None or complaint is None:
+        return ""
+    return _joined([complaint["text"], *_until_end(lines, at)])
+
+
+def _complaint(lines: list[_Line]) -> int | None:
+    """Where argparse complains. It ends the program: with an exception behind it, it is another
+    program's (a compiler's)."""
     for at in reversed(range(len(lines))):
-        if complaint := _ARGPARSE.match(lines[at].text):
-            return _joined([complaint["text"], *_until_end(lines, at)])
-    return ""
+        if _ARGPARSE.match(lines[at].text):
+            return at
+        if _ERROR.match(lines[at].text):
+            return None
+    return None
 
 
 def _error(lines: list[_Line]) -> str:
     """The last exception that is a cause, with its own further lines."""
-    found = [(at, error) for at, line in enumerate(lines) if (error := _ERROR.match(line.text))]
-    if not found:
+    if (at := _cause(lines)) is None or (error := _ERROR.match(lines[at].text)) is None:
         return ""
-    causes = [(at, error) for at, error in found if ENGINE.cause_is_above not in lines[at].text]
-    at, error = (causes or found)[-1]
     first = error["text"] or ""
     name = "" if _PYDANTIC_HEAD.match(first) else f"{error['name']}: "
     return (name + _joined([first, *_until_end(lines, at)])).removesuffix(": ")
+
+
+def _cause(lines: list[_Line]) -> int | None:
+    """Where the last exception stands that neither points to another one nor only says that the
+    program was told to end."""
+    found = [at for at, line in enumerate(lines) if _ERROR.match(line.text)]
+    own = [at for at in found if not _TOLD_TO_END.match(lines[at].text)] or found
+    causes = [at for at in own if not ENGINE.points_up(lines[at].text)]
+    return next(reversed(causes or own), None)
+
+
+def _chain(lines: list[_Line]) -> Iterator[int]:
+    """The cause, and back in the same process the exceptions that Python names as what it came
+    from."""
+    at = _cause(lines)
+    if at is None:
+        return
+    yield at
+    process, chained = lines[at].process, False
+    for before in reversed(range(at)):
+        line = lines[before]
+        if line.process != process:
+            continue
+        if _CHAINED.match(line.text):
+            chained = True
+        elif _ERROR.match(line.text):
+            if not chained:
+                return
+            yield before
+            chained = False
+
+
+def _whole(lines: list[_Line], at: int) -> str:
+    return " ".join([lines[at].text, *_until_end(lines, at)])
 
 
 def _until_end(lines: list[_Line], at: int) -> list[str]:

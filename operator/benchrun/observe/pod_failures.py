@@ -4,15 +4,14 @@ silent unless sure."""
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 from benchrun_client.contract import Failure
-from benchrun_client.engines import ENGINE, LogCause
+from benchrun_client.engines import ENGINE
 from pydantic import ValidationError
 
 from benchrun.api import Reason
 from benchrun.names import ROLE_CLIENT, ROLE_PROXY
-from benchrun.observe.last_words import bounded, last_words
+from benchrun.observe.last_words import bounded, errors, last_words
 from benchrun.observe.refusals import Means, Place, Refusal, refusal_of
 from benchrun.observe.views import Child, Diagnosis, Patience, Pod
 
@@ -27,6 +26,7 @@ class Evidence:
     # End of the container's log: the fetched tail where there is one, else its termination message.
     log: str
     words: str  # The error in it, without the traceback.
+    errors: tuple[str, ...]  # That error whole, and those that it came from.
 
     @property
     def exit_code(self) -> int | None:
@@ -51,12 +51,7 @@ class Evidence:
     @property
     def is_cause_hidden(self) -> bool:
         """The error only points to one further up in the log than this reaches."""
-        return ENGINE.cause_is_above in self.words
-
-    def mentions(self, *phrases: str) -> bool:
-        """Whether the log holds one of these phrases, in any case."""
-        log = self.log.lower()
-        return any(phrase.lower() in log for phrase in phrases)
+        return ENGINE.points_up(self.words)
 
 
 Check = Callable[[Evidence], Diagnosis | None]
@@ -66,10 +61,14 @@ def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
     """A pod's evidence. The fetched log, perhaps of the next start, counts only where the
     termination message is not enough."""
     message = pod.ending.message if pod.ending is not None else ""
-    by_message = Evidence(pod=pod, log=message, words=last_words(message))
+    by_message = _evidence(pod, message)
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
         return by_message
-    return Evidence(pod=pod, log=log_tail, words=last_words(log_tail))
+    return _evidence(pod, log_tail)
+
+
+def _evidence(pod: Pod, log: str) -> Evidence:
+    return Evidence(pod=pod, log=log, words=last_words(log), errors=errors(log))
 
 
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
@@ -164,19 +163,30 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
-    """The kubelet would not start a pod that the scheduler gave it; another one is made."""
-    reason = evidence.pod.pod_reason or ""
-    if evidence.pod.phase != "Failed" or not reason.startswith(
-        ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
-    ):
+    """The kubelet would not start a pod that the scheduler gave it; another one is made. Whatever
+    its reason is: none of its containers has run."""
+    pod = evidence.pod
+    never_ran = pod.ending is None and (pod.pod_reason or "") not in (*_TAKEN, _OUT_OF_TIME)
+    if pod.phase != "Failed" or not pod.pod_reason:
+        return None
+    if not never_ran and not pod.pod_reason.startswith(_NOT_ADMITTED):
         return None
     remedy = "Another pod is tried; if this repeats, check the node's device plugin."
+    if not pod.pod_reason.startswith(_NOT_ADMITTED):
+        remedy = (
+            f"Another pod is tried; if this repeats, change {evidence.place.pod} as these words "
+            "say, or choose other nodes with its nodeSelector."
+        )
     return diagnosed(
         Reason.POD_REJECTED,
         f"The node refused the pod ({evidence.pod_words})",
         remedy,
         terminal=False,
     )
+
+
+_NOT_ADMITTED = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
+_OUT_OF_TIME = "DeadlineExceeded"  # The pod's own; its Job says more.
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:
@@ -245,6 +255,26 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
     )
 
 
+_USUAL = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")  # of a pod that starts
+
+
+def container_waits(evidence: Evidence) -> Diagnosis | None:
+    """The kubelet gives a reason that no other check knows: its words are passed on, and we
+    wait."""
+    reason = evidence.pod.waiting_reason
+    if reason is None or reason in _USUAL:
+        return None
+    message = evidence.pod.waiting_message
+    words = bounded(f"{reason}: {message}" if message else reason)
+    remedy = (
+        f"The run continues when the node starts it. If these words are about {evidence.place.part}"
+        f" or {evidence.place.pod}, correct it; else see the pod's events and its node."
+    )
+    return diagnosed(
+        Reason.CONTAINER_CONFIG, f"The container is not started: {words}", remedy, terminal=False
+    )
+
+
 # The scheduler reports how many nodes failed for which reason: "0/3 nodes are available: 1
 # Insufficient nvidia.com/gpu, 2 node(s) didn't match Pod's node affinity/selector. preemption:
 # ...". Only where every node fails for a reason that waiting does not mend is it structural. More
@@ -299,7 +329,7 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         what = f"No node can ever take the pod: {words}"
         found = diagnosed(Reason.UNSCHEDULABLE, what, f"{mend}, or add such a node.")
         return replace(found, patience=Patience.NODE)
-    if "persistentvolumeclaim" in words.lower():
+    if any(part in words.lower() for part in _ABOUT_VOLUMES):
         data = "the files of spec.workloads, " if evidence.pod.role == ROLE_CLIENT else ""
         places = f"{data}spec.model.source.pvc and {place.pod}.volumes"
         remedy = f"The run continues when the claim exists and has its volume; check {places}."
@@ -311,6 +341,17 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
         Reason.UNSCHEDULABLE, f"No node can take the pod now: {words}", remedy, terminal=False
     )
     return replace(found, node_helps="persistentvolumeclaim" not in words.lower())
+
+
+_ABOUT_VOLUMES = (  # as the scheduler's plugins for volumes say it
+    "persistentvolume",
+    "persistent volumes",
+    "pvc(s)",
+    "max volume count",
+    "free storage",
+    "available disk",
+    "volume zone",
+)
 
 
 def _asks_for_nodes(words: str) -> bool:
@@ -342,20 +383,27 @@ def is_structural(message: str) -> bool:
     return len(lasting) == len(reasons) and 0 < nodes <= told and (too_small or nodes == told)
 
 
-def named_in_log(cause: LogCause, evidence: Evidence) -> Diagnosis | None:
-    """The container has ended and its log names this cause."""
-    if evidence.pod.ending is None or cause.exit_code not in (None, evidence.exit_code):
+def named_by_error(evidence: Evidence) -> Diagnosis | None:
+    """The container has ended, and the error that ended it, or one that this came from, names a
+    cause. What else its log holds (a warning, a retry, a request's text) names none."""
+    if evidence.pod.ending is None:
         return None
-    begins, words = cause.error_begins, evidence.words
-    if begins is not None and evidence.is_cause_hidden:
-        return None
-    if not evidence.mentions(*cause.phrases) and (begins is None or not words.startswith(begins)):
-        return None
-    if cause.unless is not None and evidence.mentions(cause.unless):
+    causes = [c for c in ENGINE.log_causes if c.exit_code in (None, evidence.exit_code)]
+    pairs = ((error, cause) for error in evidence.errors for cause in causes)
+    named = next((cause for error, cause in pairs if cause.is_named_in(error)), None)
+    # What an error is by its form says less than what any of the chain says in words.
+    formed = (
+        cause
+        for cause in causes
+        if cause.error_begins is not None
+        and evidence.words.startswith(cause.error_begins)
+        and not evidence.is_cause_hidden
+    )
+    if (cause := named or next(formed, None)) is None:
         return None
     return diagnosed(
         cause.reason,
-        f"{cause.what}: {words}",
+        f"{cause.what}: {evidence.words}",
         cause.remedy,
         terminal=evidence.endings >= cause.tries,
     )
@@ -365,12 +413,13 @@ SERVER_CHECKS: tuple[Check, ...] = (
     evicted,  # how the pod ended explains how its container did
     refused_by_node,
     out_of_memory,  # ended by the kernel, whatever the log has
-    *(partial(named_in_log, cause) for cause in ENGINE.log_causes),
+    named_by_error,
     image_pull,
     container_config,
     gated,
     unschedulable,
-    crash_loop,  # last: knows only that it ends
+    crash_loop,  # near the end: knows only that it ends
+    container_waits,
 )
 
 
@@ -437,6 +486,7 @@ CLIENT_CHECKS: tuple[Check, ...] = (
     container_config,
     gated,
     unschedulable,
+    container_waits,
 )
 
 

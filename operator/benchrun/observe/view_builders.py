@@ -207,7 +207,7 @@ def pod_of(body: raw.Object) -> Pod:
         gpus=sum(raw.number(amount) for resource, amount in limits.items() if is_gpu(resource)),
         args=tuple(as_many_as_fit(texts, len, MAX_ARGS_CHARS)),
         unschedulable=(why or "the scheduler gave no reason")
-        if no_node == ("False", "Unschedulable")
+        if no_node in (("False", "Unschedulable"), ("False", "SchedulerError"))
         else None,
         gated=", ".join(as_many_as_fit(gates, len, raw.MAX_NAME_CHARS)) or "not named"
         if no_node == ("False", "SchedulingGated")

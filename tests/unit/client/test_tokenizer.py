@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from benchrun_client.contract import Api
 from benchrun_client.failures import RunFailure
-from benchrun_client.tokenizer import MIN_WORDS, TokenCounter, load_tokenizer, longest_context
+from benchrun_client.tokenizer import (
+    MIN_WORDS,
+    TokenCounter,
+    _loading_failure,
+    load_tokenizer,
+    longest_context,
+)
 from unit.client.plans import plan
 from unit.client.words import WORDS, HubTokenizer
 
@@ -248,3 +254,15 @@ def test_the_context_is_read_off_the_config(
 
 def test_the_context_of_a_hub_name_is_unknown() -> None:
     assert longest_context("org/model") is None
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("ModelGated", "403 Client Error: Forbidden for url: https://hub/x"),
+        ("TokenizerNotFound", "Caused by ProxyError: Tunnel connection failed: 403 Client Error"),
+        ("TokenizerNotFound", "407 Client Error: Proxy Authentication Required, 401 Client Error"),
+    ],
+)
+def test_a_proxy_that_refuses_is_not_the_hub(reason: str, words: str) -> None:
+    assert _loading_failure("acme/tiny", OSError(words)).reason == reason

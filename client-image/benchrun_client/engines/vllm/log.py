@@ -12,38 +12,76 @@ from benchrun_client.engines.engine import LogCause, StartupPhases
 PREFIX = re.compile(
     r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?"
 )
+CAUSE_IS_ABOVE = (
+    "See root cause above",  # the API server, of an engine core that did not start
+    "See stack trace (above) for the root cause",  # the API server, of one that ended later
+    "See stack trace for root cause",  # the engine core, of a worker that did not start
+    "stack trace above for the root cause",  # the engine core, of one that failed in a step
+)
+"""Of vLLM 0.32 and 0.33."""
+
+# Where each phrase was seen. The libraries are those of the images of vLLM 0.32 and 0.33.
+_VLLM, _OLD_VLLM = "vLLM 0.32", "vLLM 0.8"
+_HUB, _OLD_HUB = "huggingface_hub 2.4", "huggingface_hub 0.36"
+_TRANSFORMERS, _URLLIB3, _HTTPX = "transformers 5.19", "urllib3 2.8", "httpx 0.28"
+_TORCH, _PYDANTIC, _PYTHON = "torch 2.13", "pydantic 2", "Python 3.12"
+
 _GATED_CAUSE = (
     "ModelGated",
     "The hub refuses this model",
     "Accept the model's conditions on the hub, put a token of that account into a Secret, "
     "and name it in spec.model.source.hub.tokenSecretRef.",
 )
-_GATED = (
-    "cannot access gated repo",
-    "you are trying to access a gated repo",
-    "is a gated repository",
-    "access to model",
-    "gatedrepoerror",
-)
-_NOT_FOUND = (
-    "is not a local folder and is not a valid model identifier",
-    "invalid repository id or local directory specified",
-    "repository not found for url",
-    "revision not found for url",
-    "is not a valid git identifier",
-    "repo id must be in the form",
-    "cannot find any model weights with",
-    "does not appear to have a file named",
-    "cannot find an appropriate cached snapshot folder",
-    "no config file found",
-)
+_GATED = {
+    "cannot access gated repo": _HUB,
+    "you are trying to access a gated repo": _TRANSFORMERS,
+    "is a gated repository": _TRANSFORMERS,
+    "is restricted and you are not in the authorized list": _HUB,
+    "is restricted. you must have access to it": _HUB,
+    "gatedrepoerror": _HUB,
+}
+_REFUSED = {
+    "401 client error": _HUB,
+    "403 client error": _HUB,
+    "401 unauthorized": _HTTPX,
+    "403 forbidden": _HTTPX,
+}
+_NOT_FOUND = {
+    "is not a local folder and is not a valid model identifier": _TRANSFORMERS,
+    "invalid repository id or local directory specified": _VLLM,
+    "repository not found for url": _HUB,
+    "revision not found for url": _HUB,
+    "is not a valid git identifier": _TRANSFORMERS,
+    "repo id must be in the form": _HUB,
+    "cannot find any model weights with": _VLLM,
+    "does not appear to have a file named": _TRANSFORMERS,
+    "cannot find an appropriate cached snapshot folder": _HUB,
+    "no config file found": _VLLM,
+}
+_NOT_REACHED = {
+    "we couldn't connect to 'http": _TRANSFORMERS,
+    "couldn't reach the hub": _OLD_HUB,
+    "trying to locate the file on the hub": _HUB,
+    "nameresolutionerror": _URLLIB3,
+    "max retries exceeded with url": _URLLIB3,
+    "proxyerror": _URLLIB3,
+    "tunnel connection failed": _PYTHON,
+    "407 proxy authentication required": _HTTPX,
+    "502 bad gateway": _HTTPX,
+    "503 service unavailable": _HTTPX,
+    "504 gateway time": _HTTPX,
+    "407 client error": _OLD_HUB,
+    "502 server error": _OLD_HUB,
+    "503 server error": _OLD_HUB,
+    "504 server error": _OLD_HUB,
+}
 CAUSES = (
     LogCause(
         "UsageError",
         "vLLM refused its arguments",
         "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image "
         "lists its flags).",
-        ("error: ",),
+        {": error: ": _PYTHON},
         exit_code=2,  # argparse's
     ),
     LogCause(  # a ValueError by form, so ahead of InvalidArgument
@@ -51,18 +89,17 @@ CAUSES = (
         "The KV cache is too small",
         "Lower --max-model-len, raise --gpu-memory-utilization, or use a larger GPU or more of "
         "them.",
-        (
-            "no available memory for the cache blocks",
-            "which is larger than the available kv cache memory",
-            # 0.8 and before
-            "larger than the maximum number of tokens that can be stored in kv cache",
-        ),
+        {
+            "no available memory for the cache blocks": _VLLM,
+            "which is larger than the available kv cache memory": _VLLM,
+            "larger than the maximum number of tokens that can be stored in kv cache": _OLD_VLLM,
+        },
     ),
     LogCause(
         "OutOfGPUMemory",
         "The GPU's memory is in use",
         "Lower --gpu-memory-utilization, or make sure that nothing else uses this GPU.",
-        ("less than desired gpu memory utilization",),
+        {"less than desired gpu memory utilization": _VLLM},
         tries=2,  # what somebody else holds may come free
     ),
     LogCause(
@@ -70,17 +107,25 @@ CAUSES = (
         "The GPU ran out of memory",
         "Use a larger GPU, more of them (--tensor-parallel-size), a smaller or quantized model, "
         "or fewer --max-num-seqs.",
-        (
-            "out of memory. tried to allocate",
-            "outofmemoryerror",
-            "cuda out of memory",
-            "hip out of memory",
-        ),
+        {
+            "out of memory. tried to allocate": _TORCH,
+            "outofmemoryerror": _TORCH,
+            "cuda out of memory": _TORCH,
+            "hip out of memory": _TORCH,
+        },
+    ),
+    LogCause(  # ahead of what the hub itself refuses: a proxy answers 401 and 403 as well
+        "ModelNotFound",
+        "The model could not be downloaded",
+        "Let the pod reach the hub (its proxy, if there is one, must let it through), or take the "
+        "model from spec.model.source.pvc, imageVolume or path.",
+        _NOT_REACHED,
+        tries=3,  # networks recover
     ),
     LogCause(*_GATED_CAUSE, _GATED),  # ahead of not found, whose words mention gating
     LogCause(  # a missing model is also a 401 there
         *_GATED_CAUSE,
-        ("401 client error", "403 client error", "401 unauthorized", "403 forbidden"),
+        _REFUSED,
         unless="repository not found for url",
     ),
     LogCause(
@@ -91,24 +136,11 @@ CAUSES = (
         "spec.model.source.hub.tokenSecretRef.",
         _NOT_FOUND,
     ),
-    LogCause(
-        "ModelNotFound",
-        "The model could not be downloaded",
-        "Let the pod reach the hub, or take the model from spec.model.source.pvc, imageVolume or "
-        "path.",
-        (
-            "we couldn't connect to 'http",
-            "couldn't reach the hub",
-            "nameresolutionerror",
-            "max retries exceeded with url",
-        ),
-        tries=3,  # networks recover
-    ),
     LogCause(  # parsed and then refused: exit code 1 and the text of pydantic or a ValueError
         "InvalidArgument",
         "vLLM refused a value",
         "Correct spec.server.args or spec.model.",
-        ("validation error for", "validation errors for"),
+        {"validation error for": _PYDANTIC, "validation errors for": _PYDANTIC},
         exit_code=1,
         error_begins="ValueError: ",
     ),

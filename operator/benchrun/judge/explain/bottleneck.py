@@ -58,6 +58,16 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
     )
 
 
+def one_at_a_time(pressure: Pressure) -> Bottleneck:
+    """Never more than one request ran, and none waited. Premise of any limit: more could have
+    run."""
+    sentence = (
+        f"No limit shows: at most {number(pressure.running_max)} request ran at a time, so the "
+        "latency of its steps alone decides."
+    )
+    return bottleneck_of("None", sentence, {"runningMax": pressure.running_max})
+
+
 def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
     """The queue never changed what came through."""
     sentence = (
@@ -152,6 +162,7 @@ class Observed:
     stretches: Sequence[Stretch]
     lengths: Lengths | None
     requests: int
+    gauge_holds: bool  # Whether what a sample shows running is what runs, at any time.
     always_busy: bool  # Whether the load keeps the server supplied: users, or all at once.
     client: StageFinding | None  # ClientSaturated, where the client was found to be.
 
@@ -187,6 +198,8 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return bottleneck_of(
             "Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0}
         )
+    if not observed.queues and pressure.running_max <= 1:
+        return one_at_a_time(pressure)
     point = observed.comparable
     pairs = [
         pair
@@ -201,7 +214,9 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
     stretches, busy = observed.stretches, observed.always_busy
-    inside = None if observed.works_twice else response_to_load.within(stretches, always_busy=busy)
+    # Premise of a comparison within: samples differ because the load did.
+    is_phase = observed.works_twice or not observed.gauge_holds
+    inside = None if is_phase else response_to_load.within(stretches, always_busy=busy)
     if inside is not None and inside.is_flat:
         return throughput_is_flat(inside, "within this load point")
     if not observed.queues:

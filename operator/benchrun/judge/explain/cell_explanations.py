@@ -2,6 +2,7 @@
 workload."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from typing import NamedTuple
 
@@ -84,7 +85,11 @@ def _observed(
 ) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
     lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
-    under = measure.pressure(of_role, limits, lengths)
+    under, by_counters = measure.pressure(of_role, limits, lengths), running_by_counters(cell)
+    gauge_holds = under is None or gauge_is_mean(under.running_mean, by_counters)
+    if under is not None and by_counters is not None and not gauge_holds:
+        queued_running = None if under.queued_running is None else by_counters
+        under = replace(under, running_mean=by_counters, queued_running=queued_running)
     return Observed(
         waiting=waiting(
             under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)
@@ -94,6 +99,7 @@ def _observed(
         stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
+        gauge_holds=gauge_holds and not cell.expected.whole_batches,
         always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
         or cell.expected.all_at_once
         or cell.expected.whole_batches,
@@ -103,6 +109,28 @@ def _observed(
             default=None,
         ),
     )
+
+
+GAUGE_APART = 0.25
+"""So far from the mean by times, as a share of the larger, the mean of a gauge's samples is none:
+it was mostly read between two batches, or between two steps."""
+
+
+def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
+    """Whether a gauge that is read once an interval may stand for a mean. Where requests move in
+    step, or steps are long, it shows one phase more than the others. Without times to hold it
+    against it is believed."""
+    return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(gauge, by_counters)
+
+
+def running_by_counters(cell: CellContext) -> float | None:
+    """Over all stages of a cell whose servers have one role; None where one's is not known."""
+    roles = {window.role for stage in cell.stages for window in stage.windows}
+    each = [(stage.running_by_counters, stage.seconds) for stage in cell.stages]
+    parts = [(running, seconds) for running, seconds in each if running is not None]
+    if len(roles) > 1 or not parts or len(parts) < len(each):
+        return None
+    return sum(running * seconds for running, seconds in parts) / sum(s for _, s in parts)
 
 
 def _queue_ms(cell: CellContext, role: str) -> float | None:

@@ -92,6 +92,16 @@ def with_true_runs(
     ]
 
 
+def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
+    """The rows, with what --max-model-len limits at the first that asks: it is the same at all."""
+    told, found = False, []
+    for row in rows:
+        kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
+        found.append(row.model_copy(update={"explanations": kept}))
+        told = told or any(each.question == "MaxModelLen" for each in kept)
+    return found
+
+
 def _true_run(
     row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float
 ) -> Explanation | None:

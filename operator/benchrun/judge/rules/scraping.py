@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
+from benchrun.judge.rules.load import share_of_round
 from benchrun.judge.rules.rule import Code, Found, NotChecked, Rules, StageFacts, StageFinding
 from benchrun.measure import (
+    Plateau,
     Window,
     by_server,
     mean_of,
@@ -63,10 +65,17 @@ def littles_law(stage: StageFacts) -> Found:
     """Requests the servers hold, against those the client waits for at the same instants. Both
     averages are throughput times latency, seen from either end. At the same instants, so that only
     what differs between them counts as noise; a difference of the two clocks makes it larger, not
-    one-sided."""
+    one-sided.
+
+    Premise: a gauge shows a request for about as long as it is there. It does not in a batch, or
+    where users move in step: nobody is seen until a step with all their prompts is over."""
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = "a gauge does not show a prompt that a server prefills in one step"
+        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
+    if stage.expected.offline or stage.expected.whole_batches:
+        # Its requests begin together, and the first step, which may be long, shows none of them.
+        why = "how long a step hides requests is not known of an engine that is given them at once"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
     if len(held) < thresholds.littles_law_samples:
@@ -109,6 +118,9 @@ def littles_law(stage: StageFacts) -> Found:
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
         return []
+    if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0) and _in_step(stage):
+        why = "users move in step, and a gauge shows none of them before their first token"
+        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     evidence = {
         "clientInFlight": rounded(client),
         "serversInFlight": rounded(server),
@@ -121,6 +133,15 @@ def littles_law(stage: StageFacts) -> Found:
         "samples": len(held),
     }
     return [StageFinding(Code.LITTLES_LAW_BROKEN, "Suspect", stage.id, evidence, weight=percent)]
+
+
+def _in_step(stage: StageFacts) -> bool:
+    """Whether users send within a small share of a round of theirs, all along."""
+    where = stage.plateau
+    if not stage.expected.closed_loop or not isinstance(where, Plateau):
+        return False
+    share = share_of_round(stage, where, [i for i in where.started if stage.requests.ok[i]])
+    return share is not None and 100 * share < stage.thresholds.in_step_note_percent
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:

@@ -245,7 +245,7 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
         pytest.param("line 1, column 2: Expecting", "{", id="no JSON"),
         pytest.param("holds 2 conversations; an agent dataset takes one", "[{}, {}]", id="two"),
         pytest.param("holds a number; a conversation is an object", "7", id="a number"),
-        pytest.param('neither "conversations" nor "messages"', '{"turns": []}', id="another key"),
+        pytest.param('"items"; it has "turns"', '{"turns": []}', id="another key"),
         pytest.param('"messages" must be a list of turns', '{"messages": []}', id="no turns"),
         pytest.param(
             '"messages", turn 0: expected an object, got a text',
@@ -261,7 +261,7 @@ def test_more_turns_than_answers_are_rejected(tmp_path: Path) -> None:
             id="several roles",
         ),
         pytest.param(
-            'turn 0: "value" or "content" must be a text',
+            'turn 0: there is none of "value", "content"; it has "role"',
             '{"messages": [{"role": "user"}]}',
             id="no text",
         ),

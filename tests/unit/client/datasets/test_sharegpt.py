@@ -146,7 +146,7 @@ def test_a_file_too_small_is_rejected_with_the_numbers(tmp_path: Path) -> None:
         entry("b"),
         entry("c", prompt_tokens=2000),
         single,
-        {"id": "empty"},
+        {"id": "empty", "conversations": []},
     ]
     data = talks(tmp_path, *entries)
     with pytest.raises(RunFailure) as failure:
@@ -170,8 +170,30 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
     ("expected", "content"),
     [
         pytest.param("line 2, column 1", "[\n", id="cut-short"),
-        pytest.param("line 2, column 1: Extra data", '{"a": 1}\n{"a": 2}', id="json-lines"),
-        pytest.param("holds an object", "{}", id="no-list"),
+        pytest.param(
+            'line 2: there is none of "conversations", "conversation", "messages", "items"; it has '
+            '"id", "turns"',
+            '{"messages": []}\n{"id": 2, "turns": []}',
+            id="json-lines-another-key",
+        ),
+        pytest.param(
+            'entry 1: there is more than one of "conversations", "conversation", "messages", '
+            '"items"; it has "items", "messages"',
+            '[{"messages": []}, {"items": [], "messages": []}]',
+            id="two-keys",
+        ),
+        pytest.param("line 2, column 2: Expecting", '{"messages": []}\n{', id="json-lines-cut"),
+        pytest.param("holds a number", "7", id="no-list"),
+        pytest.param(
+            "a text holds half a character",
+            '[{"conversations": [{"value": "a \\ud83d"}, {"value": "b"}]}]',
+            id="half-a-character",
+        ),
+        pytest.param(
+            'has the key "value" more than once',
+            '[{"conversations": [{"value": "a", "value": "b"}, {"value": "b"}]}]',
+            id="a-key-twice",
+        ),
         pytest.param(
             "entry 1: expected an object", '[{"conversations": []}, 7]', id="entry-no-object"
         ),
@@ -181,12 +203,24 @@ def test_rows_taken_by_earlier_stages_count_as_usable(tmp_path: Path) -> None:
             id="turns-no-list",
         ),
         pytest.param(
-            "entry 0: the first two",
+            'entry 0, "conversations": "value" must be a text, is a number',
             '[{"conversations": [{"value": 1}, {"value": "x"}]}]',
             id="no-text",
         ),
         pytest.param(
-            "entry 0: the first two turns", '[{"conversations": ["a", "b"]}]', id="turns-no-objects"
+            'entry 0, "conversations": expected an object, got a text',
+            '[{"conversations": ["a", "b"]}]',
+            id="turns-no-objects",
+        ),
+        pytest.param(
+            'entry 0, "messages": there is none of "value", "content"; it has "role", "text"',
+            '[{"messages": [{"role": "user", "text": "a"}, {"role": "assistant", "text": "b"}]}]',
+            id="words-under-another-key",
+        ),
+        pytest.param(
+            'entry 0, "messages": "content" must be a text, is a list',
+            '[{"messages": [{"role": "user", "content": []}, {"role": "user", "content": ""}]}]',
+            id="words-in-parts",
         ),
         pytest.param(
             "line 1: byte 5 of the line (0xff) is not UTF-8",
@@ -213,3 +247,38 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(RunFailure, match=f"cannot read {path}") as failure:
         plain(ShareGPTData(file=DataFile(path=path)))
     assert failure.value.reason == "DatasetNotFound"
+
+
+SPELLINGS = [("from", "value"), ("role", "content")]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("is_lines", [False, True])
+@pytest.mark.parametrize("keys", SPELLINGS)
+@pytest.mark.parametrize("key", ["conversations", "conversation", "messages", "items"])
+def test_conversations_are_read_by_any_known_key(
+    tmp_path: Path, key: str, keys: tuple[str, str], is_lines: bool, end: str
+) -> None:
+    role, words = keys
+    told = [{role: "user", words: text("ask", 10)}, {role: "assistant", words: text("reply", 20)}]
+    row = json.dumps({"id": 1, key: told})
+    content = f"{row}{end}{end}" if is_lines else f"[{row}]{end}"
+    data = ShareGPTData(file=written(tmp_path, "rows.json", "\ufeff" + content))
+    samples = plain(data).draw(portion(data, requests=1))
+    assert (names(samples), samples[0].output_tokens) == (["ask"], 20)
+
+
+@pytest.mark.parametrize(
+    ("first", "key", "role"),
+    [
+        pytest.param("ask", "messages", "system", id="an instruction is not the question"),
+        pytest.param("ask", "messages", "developer", id="nor is a developer's"),
+        pytest.param("rules", "conversations", "system", id="vLLM's reader takes the first turn"),
+    ],
+)
+def test_which_turn_is_the_prompt(tmp_path: Path, first: str, key: str, role: str) -> None:
+    told = [(role, "rules"), ("user", "ask"), ("assistant", "reply")]
+    turns = [{"role": who, "content": text(words, 10)} for who, words in told]
+    data = ShareGPTData(file=written(tmp_path, "rows.json", json.dumps([{key: turns}])))
+    (samples,) = drawn(portion(data, requests=1))
+    assert names(samples) == [first]
