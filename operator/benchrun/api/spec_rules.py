@@ -147,6 +147,9 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         self.output_lengths.mean and self.output_lengths.mean <= self.output_lengths.max),
     0xdf3a4fda: lambda self: self.input_lengths is None and self.output_lengths is None if
         self.generator == 'VLLM' else self.seed is None,
+    0x052cd59a: lambda self: self.generator == 'VLLM' or self.version is None,
+    0x4f94a7eb: lambda self: self.range_ratio is None or (self.version is not None and
+        self.version == '0.9'),
     0x943bffd5: lambda self: (self.static_prefix is not None) != (self.dynamic_prefix is not
         None),
     0xe66d8549: lambda self: self.output_tokens is None or self.input_output_ratio is None,
