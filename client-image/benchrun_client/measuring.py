@@ -250,9 +250,29 @@ class Measuring(StageSender):
         self._snapshots = await self._take()
         return reset
 
+    async def _send_test_request(self, stage: contract.Stage, sample: Sample) -> None:
+        """Send the first prompt of a stage by itself. Counters of the stage begin after it, so that
+        it is no part of any figure; what it leaves in the cache the stage finds."""
+        load = Load(
+            [sample],
+            stage.seed,
+            contract.LoadPoint(),
+            stage.api,
+            stage.ignore_eos,
+            sampling=stage.sampling,
+        )
+        await self._engine.run(load, self._servers)
+        answered = self._engine.instants.ok.count(True)
+        if not answered:
+            log.warning("%s: its test request failed", stage.id)
+        self._last_answer = time.perf_counter()
+        self._snapshots = await self._take_settled(before=self._snapshots, completed=answered)
+
     async def _measure(self, stage: contract.Stage, prompts: StagePrompts) -> RawStage:
         self._state.enter("Measuring", stage=stage.id)
         reset = await self._reset_caches() if self._plan.cache_policy == "Reset" else None
+        if stage.test_request:
+            await self._send_test_request(stage, prompts.samples[0])
         before = self._snapshots
         shards, start = self._shards, self._user_start(stage)
         users = min(stage.load.max_concurrency or 0, stage.requests)

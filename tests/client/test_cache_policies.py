@@ -130,3 +130,24 @@ def test_share_sends_the_same_prompts_again_and_streams_that_broke_off_are_told_
         (tokens < 8) == (not ended)
         for tokens, ended in zip(first.requests.output_tokens, first.requests.ended, strict=True)
     )
+
+
+def test_a_test_request_counts_for_nothing_and_leaves_its_prompt_in_the_cache(
+    tmp_path: Path,
+) -> None:
+    data = RandomData(input_tokens=320, output_tokens=8)
+    stages = [
+        stage(
+            id="one/rate=inf/r1", workload="one", data=data, requests=1, seed=5, test_request=True
+        ),
+        stage(
+            id="two/rate=inf/r1", workload="two", data=data, requests=2, seed=6, test_request=True
+        ),
+        stage(id="none/rate=inf/r1", workload="none", data=data, requests=2, seed=7),
+    ]
+    with measured(tmp_path, *stages, flags=()) as records:
+        one, two, none = records
+    assert [len(record.requests.ok) for record in records] == [1, 2, 2]
+    assert hits(one) > 300
+    assert hits(two) == hits(one)
+    assert hits(none) == 0

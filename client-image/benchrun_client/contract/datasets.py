@@ -84,11 +84,28 @@ class RandomData(DatasetFields):
             "!has(self.seed)",
             "seed needs generator VLLM, which draws no lengths",
         ),
+        (
+            "self.generator == 'VLLM' || !has(self.version)",
+            "version is that of generator VLLM",
+        ),
+        (
+            "!has(self.rangeRatio) || (has(self.version) && self.version == '0.9')",
+            "rangeRatio needs generator VLLM with version '0.9'",
+        ),
     )
     kind: Literal["random"] = "random"
     generator: Literal["Distinct", "VLLM"] = Field(
         "Distinct",
         description="VLLM: as `vllm bench serve --dataset-name random`; prompts may repeat.",
+    )
+    version: Literal["0.9", "0.32"] | None = Field(
+        None,
+        description="Whose generator: 0.32 (default) or 0.9, that of benchmark_serving.py in "
+        "June 2025, where the beginnings depend on lengths and requests.",
+    )
+    range_ratio: Annotated[str, Field(max_length=8, pattern=r"^0(\.[0-9]{1,6})?$")] | None = Field(
+        None,
+        description="Its --random-range-ratio: lengths from (1 - ratio) to (1 + ratio) times.",
     )
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
         None,
@@ -120,17 +137,24 @@ class RandomData(DatasetFields):
     @property
     def input(self) -> DrawnLengths:
         """Lengths of the prompts; a fixed one is its own mean, min and max."""
-        return self.input_lengths or _always(self.input_tokens)
+        return self.input_lengths or _around(self.input_tokens, self.range_ratio)
 
     @property
     def output(self) -> DrawnLengths:
         """Tokens requested for the answers, likewise."""
-        return self.output_lengths or _always(self.output_tokens)
+        return self.output_lengths or _around(self.output_tokens, self.range_ratio)
 
 
-def _always(tokens: int | None) -> DrawnLengths:
+def _around(tokens: int | None, ratio: str | None) -> DrawnLengths:
     assert tokens is not None, "where no lengths are drawn the length is fixed"
-    return DrawnLengths(mean=tokens, stdev=1, min=tokens, max=tokens)
+    low, high = length_range(tokens, ratio)
+    return DrawnLengths(mean=tokens, stdev=1, min=max(low, 1), max=high)
+
+
+def length_range(tokens: int, ratio: str | None) -> tuple[int, int]:
+    """Return the least and the greatest length that vLLM 0.9 draws, rounded as it rounds."""
+    part = float(ratio or 0)
+    return int(tokens * (1 - part)), int(tokens * (1 + part))
 
 
 class PrefixRepetitionData(DatasetFields):

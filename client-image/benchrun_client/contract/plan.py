@@ -184,8 +184,10 @@ class LoadPoint(LeavesOut):
         return endless and self.max_concurrency is not None
 
 
-class Stage(Requests):
+class Stage(Requests, LeavesOut):
     """One measurement: a workload at a load point, once."""
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"test_request"})
 
     id: str = Field(max_length=160)
     repeat: Count = Field(ge=1)
@@ -193,6 +195,9 @@ class Stage(Requests):
     requests: int = Field(ge=1, le=MAX_REQUESTS_A_STAGE)
     seed: Seed
     ignore_eos: bool = True
+    test_request: Literal[True] | None = None
+    """Whether the first prompt is sent once by itself before, and counts for nothing; None: it is
+    not."""
 
 
 class Warmup(Requests):

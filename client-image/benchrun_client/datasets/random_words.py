@@ -8,11 +8,18 @@ requests take in turns. Words of one token each keep the count exact."""
 import importlib
 import random
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from statistics import NormalDist
 from typing import Any
 
-from benchrun_client.contract import Api, DrawnLengths, PrefixRepetitionData, RandomData
+from benchrun_client.contract import (
+    Api,
+    DrawnLengths,
+    PrefixRepetitionData,
+    RandomData,
+    length_range,
+)
 from benchrun_client.datasets.row_pools import Portion, Sample, Slot
 from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
@@ -108,6 +115,8 @@ class WordWriter:
 def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
     """The samples of a stage, warm-up or portion: a function of seed, lengths and number. Raises
     RunFailure `InvalidPlan`."""
+    if data.generator == "VLLM" and data.version == "0.9":
+        return old_vllm_samples(writer.counter, slot, data)
     if data.generator == "VLLM":
         return vllm_samples(writer.counter, slot, data)
     # random.Random and its integer arithmetic give the same prompts on every version of Python and
@@ -230,3 +239,59 @@ def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
             else tokens + rng.integers(0, tokenizer.vocab_size, size=missing).tolist()
         )
     return prompt
+
+
+# The same dataset as vLLM 0.9 made it (`benchmark_serving.py` of June 2025): lengths of prompts,
+# lengths of answers and offsets are three draws from one stream, and drawing from a range rejects
+# some numbers. So the offsets depend on both ranges and on the number of requests.
+
+
+@dataclass(frozen=True, slots=True)
+class OldDraws:
+    """What vLLM 0.9 draws for a run: prompt i is `offsets[i] + i` and the tokens after it."""
+
+    inputs: tuple[int, ...]  # In tokens; their sum is the tool's "Total input tokens".
+    outputs: tuple[int, ...]
+    offsets: tuple[int, ...]
+
+    def starts(self, vocabulary: int) -> tuple[int, ...]:
+        """Return the first token of each prompt."""
+        return tuple((offset + i) % vocabulary for i, offset in enumerate(self.offsets))
+
+
+def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: int) -> OldDraws:
+    """Return what vLLM 0.9 draws with these arguments."""
+    numpy = importlib.import_module("numpy")
+    assert data.input_tokens is not None and data.output_tokens is not None
+    stream = numpy.random.RandomState(seed)  # That of `numpy.random.seed`.
+    inputs, outputs = (
+        stream.randint(low, high + 1, size=requests).tolist()
+        for low, high in (
+            length_range(tokens, data.range_ratio)
+            for tokens in (data.input_tokens, data.output_tokens)
+        )
+    )
+    offsets = stream.randint(0, vocabulary, size=requests).tolist()
+    return OldDraws(tuple(inputs), tuple(outputs), tuple(offsets))
+
+
+def old_vllm_samples(
+    counter: TokenCounter, slot: Slot | Portion, data: RandomData
+) -> tuple[Sample, ...]:
+    """Return the samples of one stage, warm-up or portion as vLLM 0.9 made them. Text is not
+    encoded again to mend its length, so a count may differ from the length drawn. Raises RunFailure
+    `InvalidPlan`, when a range begins below one token."""
+    if length_range(data.input.mean, data.range_ratio)[0] < 1:
+        raise RunFailure("InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token")
+    vocabulary = counter.tokenizer.vocab_size
+    seed = slot.seed if data.seed is None else data.seed
+    drawn = old_vllm_draws(data, seed=seed, requests=slot.requests, vocabulary=vocabulary)
+    prompts = [
+        counter.tokenizer.decode([(start + place) % vocabulary for place in range(length)])
+        for start, length in zip(drawn.starts(vocabulary), drawn.inputs, strict=True)
+    ]
+    counts = counter.count(prompts, api=slot.api)
+    return tuple(
+        Sample(prompt, tokens, max(output, 1))
+        for prompt, tokens, output in zip(prompts, counts, drawn.outputs, strict=True)
+    )

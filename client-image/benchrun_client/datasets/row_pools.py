@@ -102,7 +102,8 @@ def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
     """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator
     these have."""
     is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
-    return data.model_copy(update={"generator": "Distinct", "seed": None}) if is_fixed else data
+    own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
+    return data.model_copy(update=own) if is_fixed else data
 
 
 def _part_seed(seed: int, part: int) -> int:

@@ -137,6 +137,11 @@ class BenchmarkRunSpec(SpecModel):
             path=".measurement.cachePolicy",
         ),
         Rule(
+            cel="!has(self.offline) || self.workloads.all(w, !w.testRequest)",
+            message="testRequest needs a server; with offline remove it",
+            path=".workloads",
+        ),
+        Rule(
             cel=f"{_NO_RESET} || !has(self.offline)",
             message=(
                 "measurement.cachePolicy Reset needs a server to ask; with offline use Isolate, "

@@ -100,6 +100,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x7a0bb98a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
         'Share' and (not (w.dataset.random is not None and w.dataset.random.seed is not None)))
         for w in self.workloads),
+    0x37af77fb: lambda self: self.offline is None or all(not w.test_request for w in
+        self.workloads),
     0x24c4b3fa: lambda self: self.measurement.cache_policy != 'Reset' or self.offline is None,
     0x0206ea9a: lambda self: self.measurement.cache_policy != 'Reset' or self.endpoint is None or
         self.endpoint.allow_cache_reset,
@@ -137,6 +139,7 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         float(self.duration_seconds) <= 50000.0),
     0x4c1123ec: lambda self: self.sampling is None or self.sampling.stop is None or (not
         self.ignore_eos),
+    0x2796acf7: lambda self: not self.test_request or self.load.search is None,
     0xd0152e8a: lambda self: 9 - [self.random, self.prefix_repetition, self.agent, self.share_gpt,
         self.custom, self.texts, self.hugging_face, self.timed_trace, self.mix].count(None) == 1,
     0x27aea398: lambda self: not (self.input_tokens is not None and self.input_lengths is not
@@ -147,6 +150,9 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         self.output_lengths.mean and self.output_lengths.mean <= self.output_lengths.max),
     0xdf3a4fda: lambda self: self.input_lengths is None and self.output_lengths is None if
         self.generator == 'VLLM' else self.seed is None,
+    0x052cd59a: lambda self: self.generator == 'VLLM' or self.version is None,
+    0x4f94a7eb: lambda self: self.range_ratio is None or (self.version is not None and
+        self.version == '0.9'),
     0x943bffd5: lambda self: (self.static_prefix is not None) != (self.dynamic_prefix is not
         None),
     0xe66d8549: lambda self: self.output_tokens is None or self.input_output_ratio is None,

@@ -319,6 +319,11 @@ class Workload(base.SpecModel):
             cel="!has(self.sampling) || !has(self.sampling.stop) || !self.ignoreEOS",
             message="sampling.stop ends answers early; set ignoreEOS: false",
         ),
+        base.Rule(
+            cel="!self.testRequest || !has(self.load.search)",
+            message="testRequest leaves a prompt in the cache, and load.search needs new ones; remove one",
+            path=".testRequest",
+        ),
     )
     name: base.WorkloadName = Field(description="Name of the workload, part of every stage id.")
     dataset: Dataset = Field(description="Where the prompts come from.")
@@ -336,6 +341,11 @@ class Workload(base.SpecModel):
     ignore_eos: bool = Field(True, description="Whether answers always have the requested length.")
     sampling: Sampling | None = Field(
         None, description="How tokens are chosen; left out: greedily."
+    )
+    test_request: bool = Field(
+        False,
+        description="Sends the first prompt once before each stage, uncounted, as "
+        "benchmark_serving.py does; the stage finds it cached.",
     )
 
     @property

@@ -209,6 +209,7 @@ def _stage(planned: PlannedStage, spec: BenchmarkRunSpec) -> contract.Stage:
         seed=planned.seed,
         api=workload.api,
         ignore_eos=workload.ignore_eos,
+        test_request=workload.test_request or None,
         sampling=client_sampling(workload),
     )
 

@@ -37,6 +37,26 @@ REFUSED_DATASETS: dict[str, tuple[str, Dataset, str | None]] = {
         {"random": {"generator": "VLLM", "inputLengths": _DRAWN}},
         "generator VLLM, which draws no lengths",
     ),
+    "a version of vLLM without its generator": (
+        ".random",
+        {"random": {"version": "0.9"}},
+        "version is that of generator VLLM",
+    ),
+    "a range of lengths for today's generator": (
+        ".random",
+        {"random": {"generator": "VLLM", "rangeRatio": "0.1"}},
+        "rangeRatio needs generator VLLM with version",
+    ),
+    "a range as wide as the length": (
+        ".random.rangeRatio",
+        {"random": {"generator": "VLLM", "version": "0.9", "rangeRatio": "1"}},
+        None,
+    ),
+    "a version whose generator is not known": (
+        ".random.version",
+        {"random": {"generator": "VLLM", "version": "0.8"}},
+        None,
+    ),
     "a generator unheard of": (".random.generator", {"random": {"generator": "Sonnet"}}, None),
     "a mean below the shortest": (".random", _drawn(mean=99), "mean must be from min to max"),
     "a mean above the longest": (".random", _drawn(mean=4001), "mean must be from min to max"),

@@ -598,6 +598,11 @@ REFUSED: dict[str, Refused] = {
         {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
         "load.search confirms a load with new prompts",
     ),
+    "a test request before the stages of a search": Refused(
+        "spec.workloads[0].testRequest",
+        {"workloads.0.testRequest": True, "objectives": _P90, _LOAD: searching()},
+        "testRequest leaves a prompt in the cache",
+    ),
     "a search with a seed of its own": Refused(
         "spec.measurement.cachePolicy",
         {
