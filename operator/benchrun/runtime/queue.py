@@ -149,6 +149,7 @@ class WorkQueue:
                 delay = await self._handled(key)
             finally:
                 self._running.discard(key)
+            await asyncio.sleep(0)  # most passes wait for nothing, and others have their turn, too
             if self._stopping:
                 return
             if key in self._added_meanwhile:
