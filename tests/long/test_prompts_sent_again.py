@@ -138,7 +138,7 @@ def test_the_closing_runs_are_slow_both_for_the_longer_prompts_begin_otherwise(
     namespace: Namespace,
 ) -> None:
     name = "e1-closing-tiny"
-    namespace.apply(on_a_busy_machine(example(FILE)[name]))
+    namespace.apply(example(FILE)[name])
     told = rows(measured(namespace, RUN, name, timeout_seconds=1500))
     hits = [row["metrics"]["prefix_hit_percent"] for row in told.values()]
     assert hits == pytest.approx(CLOSING_HITS, abs=6)

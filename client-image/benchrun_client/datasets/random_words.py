@@ -262,7 +262,8 @@ class OldDraws:
 def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: int) -> OldDraws:
     """Return what vLLM 0.9 draws with these arguments."""
     numpy = importlib.import_module("numpy")
-    assert data.input_tokens is not None and data.output_tokens is not None
+    assert data.input_tokens is not None
+    assert data.output_tokens is not None
     stream = numpy.random.RandomState(seed)  # That of `numpy.random.seed`.
     inputs, outputs = (
         stream.randint(low, high + 1, size=requests).tolist()
