@@ -8,7 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self, get_args
 
 from pydantic import ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
-from benchrun_client.contract.base import Count, Hex, LongText, Message, ShortText
+from benchrun_client.contract.base import Count, Hex, LeavesOut, LongText, Message, ShortText
 
 Length = Annotated[
     int, Field(ge=1, le=10_000_000)
@@ -62,10 +62,11 @@ class DrawnLengths(Message):
     max: Length = Field(description="Longest.")
 
 
-class RandomData(DatasetFields):
+class RandomData(DatasetFields, LeavesOut):
     """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the
     prefix cache stays cold."""
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"version", "range_ratio", "rangeRatio"})
     rules_in_spec = (
         (
             "!(has(self.inputTokens) && has(self.inputLengths)) && !(has(self.outputTokens) && "

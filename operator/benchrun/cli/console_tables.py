@@ -113,10 +113,10 @@ def show_figures(
 ) -> None:
     """A table whose figures stay in one piece. Where it is too narrow for all of them, several come
     below each other, each with the `names`; a wide table is never cut."""
-    if wide:
-        table = as_table(cells, folded=())
-        before = console.width
-        console.width = max(before, _full_width(console, table))
+    table = as_table(cells, folded=())
+    before, whole = console.width, _full_width(console, table)
+    if wide or whole <= before:
+        console.width = max(before, whole)
         console.print(table)
         console.width = before
         return

@@ -203,8 +203,10 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 
 
 def _seconds_to_store(state: RunState) -> float:
-    """Until records that were refused are tried again: every 15 s, whatever else happens."""
-    return max(SHORTEST_WAIT_SECONDS, seconds_to_store_again(state) or STORE_AGAIN_SECONDS)
+    """Until records that were refused are tried again: every 15 s, or until a deadline passes."""
+    again = seconds_to_store_again(state) or STORE_AGAIN_SECONDS
+    ends = [(deadline.ends_at - state.now).total_seconds() for deadline in deadlines(state)]
+    return max(SHORTEST_WAIT_SECONDS, min([again, *ends]))
 
 
 def _given_up(state: RunState) -> Answer[api.Judgement] | None:

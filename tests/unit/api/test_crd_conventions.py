@@ -93,8 +93,9 @@ def test_numbers_of_the_spec_are_bounded_integers_and_objects_have_known_fields(
 def test_enums_are_camel_case(kind: Definition) -> None:
     values = [value for _, node in nodes(kind.spec_schema()) for value in node.get("enum", ())]
     assert values
+    names = [value for value in values if not value[0].isdigit()]  # others are versions
     assert [
-        value for value in values if not value[0].isupper() or "_" in value or "-" in value
+        value for value in names if not value[0].isupper() or "_" in value or "-" in value
     ] == []
 
 

@@ -65,7 +65,7 @@ def one_at_a_time(pressure: Pressure) -> Bottleneck:
         f"No limit shows: at most {number(pressure.running_max)} request ran at a time, so the "
         "latency of its steps alone decides."
     )
-    return bottleneck_of("None", sentence, {"runningMax": pressure.running_max})
+    return bottleneck_of("None", sentence, {"runningMax": rounded(pressure.running_max)})
 
 
 def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:

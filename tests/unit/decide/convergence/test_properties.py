@@ -32,6 +32,7 @@ CONDITIONS_OF_EVERY_RUN = {
 
 @settings(max_examples=400, deadline=None)
 @given(stories())
+@example(Story("all measured", ("records are refused", "suspend", "short deadlines"), 30))
 @example(Story("client created", ("spec of a newer operator", "suspend"), 0))
 def test_every_decision(story: Story) -> None:
     scene = story.scene

@@ -35,7 +35,7 @@ LINES: Mapping[Code, tuple[str, ...]] = {
     Code.GPU_SHARED: ("gpu_memory_margin_percent", "gpu_memory_margin_mib"),
     Code.WARMUP_INCOMPLETE: ("warmup_batch_factor", "warmup_batch_errors"),
     Code.SERVER_THROTTLED: ("throttled_suspect_percent", "cpu_waiting_suspect_percent"),
-    Code.STREAM_TRUNCATED: ("truncated_invalid_percent", "output_invalid_percent"),
+    Code.STREAM_TRUNCATED: ("truncated_invalid_percent",),
     Code.RATE_NOT_ACHIEVED: ("sent_rate_suspect_percent", "sent_rate_invalid_percent"),
     Code.CONCURRENCY_NOT_REACHED: ("concurrency_suspect_percent", "think_errors"),
     Code.CLIENT_SATURATED: (
