@@ -46,7 +46,12 @@ LATE: dict[str, dict[str, Any]] = {
         "repeats": 20,
         "runDeadlineSeconds": 45,
     },
-    "first-request": {"args": ("--sim-die-after-requests=1",)},
+    # Its load goes on for long enough to be cut short: what only fails at once is measured.
+    "first-request": {
+        "args": ("--sim-die-after-requests=1",),
+        "workloads": [FOUR_SECONDS],
+        "repeats": 20,
+    },
     "mortal": {"args": ("--sim-die-after-requests=13",), "repeats": 4},
 }
 TOLD_WITHIN_SECONDS = 90
@@ -153,5 +158,6 @@ def test_a_server_that_dies_on_its_first_request_ends_the_run(
     later: Namespace, watch_later: Watch
 ) -> None:
     run = finished(later, "first-request", timeout_seconds=200)
-    assert run["status"].get("results", []) == []
+    # What was sent while it was away has failed.
+    assert {row["verdict"] for row in run["status"].get("results", [])} <= {"Invalid"}
     check_real("first-request", run, watch_later)
