@@ -74,6 +74,7 @@ def test_a_minimal_run_is_filled_in(namespace: Namespace) -> None:
                 "requests": 100,
                 "api": "Completions",
                 "ignoreEOS": True,
+                "testRequest": False,
             }
         ],
         "repeats": 1,
