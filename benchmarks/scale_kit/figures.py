@@ -40,10 +40,12 @@ class Figures:
     restart_writes: int
     """From then until all has been quiet for a while."""
     scrape_cores_500: float
-    """What it takes to read 500 pages a second, by what a page takes where nothing else happens."""
+    """What it takes to read 500 pages a second, by what a page takes where nothing else happens but
+    that live figures are shown and clients are listened to."""
     other_tenant_release_seconds: float
     """From the last record of another tenant's run until its server is deleted, at worst: while the
-    runs are applied, while their clients and their servers become ready, and while they end."""
+    runs are applied, while their clients and their servers become ready, and while they end. Here,
+    too, the time in which the operator waited for a core does not count."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
@@ -76,9 +78,10 @@ class Window:
         return self.cpu_seconds / self.seconds
 
 
-def page_cpu_seconds(scraping: Window, idle: Window) -> float:
-    """What a page takes: all that is used while pages are read, but for what is used anyway."""
-    return max(0.0, scraping.cores - idle.cores) * scraping.seconds / max(1, scraping.pages)
+def page_cpu_seconds(quiet: Window) -> float:
+    """What a page takes, where nothing else happens: with all that is used, so that it is never
+    taken for less than it is."""
+    return quiet.cpu_seconds / max(1, quiet.pages)
 
 
 def whole_cores(window: Window, *, targets: int, a_page: float) -> float:

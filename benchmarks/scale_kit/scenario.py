@@ -39,7 +39,7 @@ STEP_SECONDS = 1200.0
 """Longest wait for anything; speed is judged by the figures."""
 QUIET_SECONDS = 3.0
 AFTER_RESTART_SECONDS = 15.0
-IDLE_SECONDS = 20.0
+ALONE_SECONDS = 20.0
 SLICE_SECONDS = 4.0
 FEW_STAGE_SECONDS, LATE_STAGE_SECONDS = 1.0, 2.0
 BEFORE_RESTART = ("runs are applied", "clients get ready")
@@ -159,9 +159,8 @@ class Scenario:
         before = await self._operator.buckets("benchrun_reconcile_seconds")
         peak = self._operator.usage().peak_rss_mib
         converged, writes = await self._restart()
-        idle = await self._quiet_window()
         await self._prepare(AFTER_RESTART)
-        cpu, scrape = await self._scrape(idle)
+        cpu, scrape = await self._scrape()
         await self._end()
         after = await self._operator.buckets("benchrun_reconcile_seconds")
         passes = added((before, after))
@@ -279,7 +278,7 @@ class Scenario:
             await asyncio.sleep(0.2)
         raise NotAsExpected("the operator that was started once more is not done")
 
-    async def _scrape(self, idle: Window) -> tuple[float, float]:
+    async def _scrape(self) -> tuple[float, float]:
         """Cores used while half of the runs are measured, and what `TARGETS` pages a second
         take."""
         scraped = list(self._many.runs.values())[: len(self._many.runs) // 2]
@@ -300,7 +299,7 @@ class Scenario:
         self._report(_in_words("while stages end", window))
         await self._until_all("has_measured", scraped)
         quiet = await self._quiet_window()
-        a_page = page_cpu_seconds(quiet, idle)
+        a_page = page_cpu_seconds(quiet)
         self._say(f"a page takes {1000 * a_page:.2f} ms of CPU")
         return whole_cores(window, targets=len(scraped), a_page=a_page), TARGETS * a_page
 
@@ -348,11 +347,14 @@ class Scenario:
         """The other tenant's run of that number hands out its last record, as soon as it holds."""
         run, moment = self._few_run(number), (*BEFORE_RESTART, *AFTER_RESTART)[number]
         await self._until(holds, moment)
-        began = time.monotonic()
+        began, waited = time.monotonic(), self._operator.usage().kept_waiting_seconds
         run.may_finish = True
         run.wake()
         await self._until(lambda: run.name in self._few.released, f"{run.name} is released")
-        self._releases[moment] = seconds = self._few.released[run.name] - began
+        waited = self._operator.usage().kept_waiting_seconds - waited
+        share = 1 - min(1.0, waited / (time.monotonic() - began))
+        seconds = self._few.released[run.name] - began
+        self._releases[moment] = share * seconds
         self._report(f"another tenant's server is released in {seconds:.2f} s while {moment}")
 
     def _few_run(self, number: int) -> PlayedRun:
@@ -372,7 +374,7 @@ class Scenario:
     async def _quiet_window(self) -> Window:
         """Where nothing happens but what always does: the middle one of some, so that a list of
         everything now and then is not in it."""
-        number = round(IDLE_SECONDS / SLICE_SECONDS)
+        number = round(ALONE_SECONDS / SLICE_SECONDS)
         windows = [await self._window(SLICE_SECONDS) for _ in range(number)]
         middle = median(window.cores for window in windows)
         found = min(windows, key=lambda window: abs(window.cores - middle))

@@ -48,13 +48,9 @@ def test_each_limit_is_asserted(name: str) -> None:
     assert [line.split()[0] for line in lines] == [name]
 
 
-def test_a_page_takes_what_is_used_beyond_what_is_used_anyway() -> None:
-    idle, scraping = Window(20.0, 2.0), Window(10.0, 6.0, pages=5000)
-    assert page_cpu_seconds(scraping, idle) == pytest.approx(0.001)
-
-
-def test_a_page_takes_nothing_where_nothing_more_is_used() -> None:
-    assert page_cpu_seconds(Window(10.0, 1.0, pages=10), Window(10.0, 2.0)) == 0.0
+def test_a_page_takes_all_that_is_used_while_nothing_else_happens() -> None:
+    assert page_cpu_seconds(Window(10.0, 5.0, pages=5000)) == pytest.approx(0.001)
+    assert page_cpu_seconds(Window(10.0, 5.0)) == 5.0
 
 
 def test_pages_that_a_busy_host_did_not_let_it_read_are_added() -> None:
