@@ -95,11 +95,14 @@ def _usage(lines: list[_Line]) -> str:
 def _complaint(lines: list[_Line]) -> int | None:
     """Where argparse complains. It ends the program: with an exception behind it, it is another
     program's (a compiler's)."""
+    is_behind = False
     for at in reversed(range(len(lines))):
-        if _ARGPARSE.match(lines[at].text):
-            return at
-        if _ERROR.match(lines[at].text):
-            return None
+        if (found := _ARGPARSE.match(lines[at].text)) is not None:
+            # No compiler says this; a program may end with an exception of its own after it.
+            if not is_behind or "unrecognized arguments" in found["text"]:
+                return at
+        elif _ERROR.match(lines[at].text):
+            is_behind = True
     return None
 
 
