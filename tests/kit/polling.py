@@ -1,7 +1,8 @@
 """Waiting for what another process brings about by itself, and tells nobody of."""
 
+import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 INTERVAL_SECONDS = 0.05
 
@@ -13,4 +14,13 @@ def polling(what: str, *, seconds: float) -> Iterator[None]:
     while time.monotonic() < ends_at:
         yield
         time.sleep(INTERVAL_SECONDS)
+    raise AssertionError(f"not within {seconds:g} s: {what}")
+
+
+async def turns(what: str, *, seconds: float) -> AsyncIterator[None]:
+    """Yield as `polling` does, for loops beside which others go on."""
+    ends_at = time.monotonic() + seconds
+    while time.monotonic() < ends_at:
+        yield
+        await asyncio.sleep(INTERVAL_SECONDS)
     raise AssertionError(f"not within {seconds:g} s: {what}")

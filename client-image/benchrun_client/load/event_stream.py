@@ -45,8 +45,10 @@ class EventParser:
         for line in self._lines(chunk):
             if line:
                 self._take(line)
-            elif self._data:
-                yield self._taken()
+                continue
+            event = self._taken()
+            if event is not None:
+                yield event
         if len(self._rest) + sum(map(len, self._data)) > MAX_EVENT_BYTES:
             raise BrokenStreamError(f"an event of more than {MAX_EVENT_BYTES} bytes")
 
@@ -55,12 +57,12 @@ class EventParser:
         if self._rest:
             self._take(self._rest)
             self._rest = b""
-        if self._data:
-            yield self._taken()
+        if (event := self._taken()) is not None:
+            yield event
 
     @property
     def is_between_events(self) -> bool:
-        """Whether nothing of an event has come yet."""
+        """Return whether nothing of an event has come yet."""
         return not (self._rest or self._data or self._after_cr or self._event or self._is_first)
 
     def _lines(self, chunk: bytes) -> list[bytes]:
@@ -87,9 +89,11 @@ class EventParser:
         elif name == b"event":
             self._event = value
 
-    def _taken(self) -> tuple[bytes, bytes]:
-        event = self._event, b"\n".join(self._data)
-        self._data, self._event = [], b""
+    def _taken(self) -> tuple[bytes, bytes] | None:
+        """Return the event that ends here, and begin another; None: it has no data, and is none."""
+        event = (self._event, b"\n".join(self._data)) if self._data else None
+        self._data = []
+        self._event = b""
         return event
 
 
@@ -185,7 +189,8 @@ class CompletionStream:
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
-        """An event with choices that may hold a role alone, counts, or the end."""
+        """Yield an event with choices unless it shows no token; note the counts and the end that it
+        may hold."""
         body = _parsed(data)
         choices = body.get("choices")
         usage = body.get("usage")
@@ -207,19 +212,18 @@ class CompletionStream:
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _is_token(self, choice: dict[str, Any], *, has_counts: bool) -> bool:
-        """Whether a choice shows a token. Text may be empty: half a character is a token. What
+        """Return whether a choice shows a token. Text may be empty: half a character is a token. What
         begins a chat with its role is none, nor is what only ends an answer with its counts."""
+        only_ends = has_counts and choice.get("finish_reason") is not None
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             self._is_chat_without_content = False
-            return bool(choice.get("text")) or not (
-                has_counts and choice.get("finish_reason") is not None
-            )
+            return bool(choice.get("text")) or not only_ends
         has_content = any(delta.get(key) for key in CONTENT_KEYS)
         if self._is_chat_without_content and not has_content and "role" in delta:
             return False
         self._is_chat_without_content = False
-        return has_content or not (has_counts and choice.get("finish_reason") is not None)
+        return has_content or not only_ends
 
     def _counts(self) -> bytes:
         self._has_counts = True

@@ -16,7 +16,8 @@ MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$"
 )
-_ARGPARSE = re.compile(r"^\S+(?: \w+)*: error: (?P<text>.+)$")
+# The program's name may be `vllm serve`, `vllm (offline)` or, from Python 3.14 on, `python3 -m vllm...`.
+_ARGPARSE = re.compile(r"^\S+(?: [\w().-]+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
 _NOISE = re.compile(
@@ -95,14 +96,11 @@ def _usage(lines: list[_Line]) -> str:
 def _complaint(lines: list[_Line]) -> int | None:
     """Where argparse complains. It ends the program: with an exception behind it, it is another
     program's (a compiler's)."""
-    is_behind = False
     for at in reversed(range(len(lines))):
-        if (found := _ARGPARSE.match(lines[at].text)) is not None:
-            # No compiler says this; a program may end with an exception of its own after it.
-            if not is_behind or "unrecognized arguments" in found["text"]:
-                return at
-        elif _ERROR.match(lines[at].text):
-            is_behind = True
+        if _ARGPARSE.match(lines[at].text):
+            return at
+        if _ERROR.match(lines[at].text):
+            return None
     return None
 
 

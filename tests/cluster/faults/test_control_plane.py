@@ -21,6 +21,7 @@ from kit.faults import COMPLETED, Fault, Measured, of
 from kit.faulty_way import SILENCE, FaultyWay, expired, refusal
 from kit.kubectl import Namespace, Object
 from kit.played import STAGES, played_cluster
+from kit.polling import turns
 from kit.trials import Outcomes, Plays, Trial, checked, measured
 from runs_kit.cluster import PATHS
 from runs_kit.operator_process import OperatorProcess
@@ -286,11 +287,9 @@ async def watch_silent(trial: Trial) -> None:
 
 async def page_is_read(trial: Trial) -> None:
     """What has never answered is not missed when it does not."""
-    for _ in range(WATCHED_AGAIN_SECONDS):
+    async for _ in turns(f"metrics of {trial.run.name} are read", seconds=WATCHED_AGAIN_SECONDS):
         if trial.run.pages.readings[trial.run.address]:
             return
-        await asyncio.sleep(1)
-    raise AssertionError(f"nobody reads the metrics of {trial.run.name}")
 
 
 # ---- deletion
@@ -455,12 +454,10 @@ async def is_defined(trial: Trial, definition: AbstractContextManager[None]) -> 
     trial.at_the_end(partial(asyncio.to_thread, stack.close))
     await asyncio.to_thread(stack.enter_context, definition)
     path = PATHS["BenchmarkRun"].format(trial.played.namespace)
-    for _ in range(DEFINED_SECONDS):
-        await asyncio.sleep(1)
+    async for _ in turns("the kind that was defined anew is served", seconds=DEFINED_SECONDS):
         with suppress(RuntimeError):
             await trial.played.api.ask("GET", f"{path}?resourceVersion=0")
             return
-    raise AssertionError("the API server does not serve the kind that was defined anew")
 
 
 # ---- all of them

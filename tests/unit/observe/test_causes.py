@@ -45,6 +45,18 @@ def prefixed(prefix: str, text: str) -> str:
 @pytest.mark.parametrize(
     ("reason", "exit_code", "log"),
     [
+        *(
+            pytest.param(
+                "UsageError",
+                2,
+                f"{BENIGN}usage: {program} [-h]\n{program}: error: unrecognized arguments: --x=1\n",
+                id=f"a flag that {program} does not know",
+            )
+            for program in (
+                *("vllm", "vllm serve", "vllm (offline)", "api_server.py"),
+                *("benchrun_client.proxy", "python3 -m vllm.entrypoints.openai.api_server"),
+            )
+        ),
         pytest.param("InvalidArgument", 1, BENIGN + BFLOAT16, id="benign lines, a refused value"),
         pytest.param(None, 1, BENIGN + ECC + CORE_FAILED, id="benign lines, a broken GPU"),
         pytest.param(None, 139, BENIGN, id="benign lines, and ended by a signal"),

@@ -277,6 +277,13 @@ class _RequestRow(NamedTuple):
     ok: bool
     tpot_us: float | None
 
+    @property
+    def output_tokens(self) -> int | None:
+        """Tokens of the answer; None of a failed request, or where no server has counted them."""
+        tokens = self.requests.output_tokens[self.number]
+        is_known = self.ok and (tokens or self.requests.ended[self.number])
+        return tokens if is_known else None
+
 
 _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
     Column("run_uid", "text", lambda row: row.run_uid),
@@ -297,7 +304,7 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
     Column(
         "output_tokens",
         "integer",
-        lambda row: row.requests.output_tokens[row.number] if row.ok else None,
+        lambda row: row.output_tokens,
     ),
     Column("asked_tokens", "integer", lambda row: row.requests.asked_tokens[row.number]),
     Column("closed", "flag", lambda row: bool(row.requests.ended[row.number]) if row.ok else None),

@@ -15,7 +15,7 @@ from benchrun_client.contract import RandomData, StageRecord, is_bounded
 
 from benchrun.api import RoleFigures
 from benchrun.judge.result_row import gpus_of
-from benchrun.measure import Distribution, Pools, Samples, rounded, totals
+from benchrun.measure import Distribution, Pools, Samples, request_figures, rounded, totals
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.report.export import formats
 from benchrun.report.export.encoders import Files, Json, NotExportable, seconds, without_unknown
@@ -60,7 +60,9 @@ _THROUGHPUTS = {
 def requests(record: StageRecord) -> Json:
     """How many there were, and the lengths of those that were answered."""
     columns, ok = record.requests, record.requests.ok
-    tokens = {"input_length": columns.input_tokens, "output_length": columns.output_tokens}
+    tokens = {"input_length": columns.input_tokens}
+    if request_figures.counts_tokens(record):
+        tokens["output_length"] = columns.output_tokens
     pools = {name: Distribution.of(compress(values, ok)) for name, values in tokens.items()}
     # Every percentile is exact: these are all lengths, not a sample.
     answered = {

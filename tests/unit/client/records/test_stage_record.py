@@ -19,6 +19,7 @@ from benchrun_client.contract import (
     Sampling,
     ServerEdge,
     StageRecord,
+    Streams,
     WarmupOutcome,
     open_record,
     seal,
@@ -147,6 +148,45 @@ def test_connections_that_were_opened(
         record_of(replace(raw, instants=replace(raw.instants, connects=connects))).connections
         == noted
     )
+
+
+def streamed(**notes: Any) -> StageRecord:
+    """Two answers, both good, and what was noted of their streams."""
+    raw = raw_stage(ok=[True, True], ttfts=[0.2, 0.3], output_lens=[4, 5])
+    scalars: dict[str, float | int | None] = {
+        "output_throughput": 9.0,
+        "mean_tpot_ms": 1.0,
+        "mean_ttft_ms": 2.0,
+    }
+    return record_of(replace(raw, scalars=scalars, instants=replace(raw.instants, **notes)))
+
+
+def test_tokens_that_no_server_has_counted_are_not_known() -> None:
+    record = streamed(closed=[True, True], ended=[True, False], first_chunks=[0.0, 0.0])
+    assert record.requests.output_tokens == (4, 0)
+    assert set(record.scalars) == {"mean_ttft_ms"}
+    assert record.streams == Streams(closed=(1, 1), uncounted=1)
+
+
+def test_a_stream_that_broke_off_is_told_from_one_without_counts() -> None:
+    record = streamed(closed=[True, False], ended=[True, False], first_chunks=[0.0, 0.0])
+    assert record.streams == Streams(closed=(1, 0))
+
+
+def test_usual_streams_need_no_words() -> None:
+    usual: dict[str, Any] = {"closed": [True, True], "ended": [True, True]}
+    assert streamed(**usual, first_chunks=[0.0, 0.0]).streams is None
+    assert streamed().streams is None
+    resent = streamed(**usual, first_chunks=[0.0, 0.0], reconnected=1).streams
+    assert resent == Streams(closed=(1, 1), reconnected=1)
+
+
+def test_a_first_chunk_without_content_is_kept_beside_ttft() -> None:
+    raw = raw_stage()
+    early = [raw.instants.sent[0] + 0.01, 0.0]
+    record = streamed(closed=[True, True], ended=[True, True], first_chunks=early)
+    assert record.requests.ttft_us == (200_000, 300_000)
+    assert record.streams == Streams(closed=(1, 1), first_chunk_us=(10_000, 300_000))
 
 
 def test_a_record_says_how_tokens_were_chosen() -> None:

@@ -12,6 +12,7 @@ from benchrun_client.contract import (
     Distribution,
     Shards,
     StageRecord,
+    Streams,
     open_record,
     seal,
 )
@@ -336,3 +337,16 @@ def plain(record: StageRecord) -> bytes:
     import gzip
 
     return gzip.decompress(seal(record)[1])
+
+
+def test_what_was_noted_of_streams_is_put_together_in_order_of_sending() -> None:
+    """The second shard noted something; of the first, which noted nothing, all is as usual."""
+    first, second = parts()
+    count = len(second.requests.ok)
+    noted = Streams(closed=(1,) * count, first_chunk_us=(7,) * count, uncounted=1, reconnected=2)
+    whole = merged([first, second.model_copy(update={"streams": noted})], TOGETHER)
+    assert whole.streams is not None
+    assert (whole.streams.uncounted, whole.streams.reconnected) == (1, 2)
+    assert len(whole.streams.closed) == len(whole.requests.ok)
+    assert sorted(whole.streams.first_chunk_us) == sorted([*first.requests.ttft_us, *(7,) * count])
+    assert merged([first, second], TOGETHER).streams is None

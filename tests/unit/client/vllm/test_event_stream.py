@@ -71,6 +71,7 @@ def usage_of(payloads: Sequence[Any]) -> list[Any]:
         ([], b": ping\n\n\n\n"),
         ([(b"", b"a")], b"\xef\xbb\xbfdata: a\n\n"),
         ([], b"event: message\n\n"),
+        ([(b"", b"a")], b"event: error\n\ndata: a\n\n"),
     ],
 )
 def test_events_are_those_of_the_standard(events: list[tuple[bytes, bytes]], text: bytes) -> None:
