@@ -4,7 +4,8 @@ change.
 Most of what such runs do is wait, so they do it together.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -58,34 +59,49 @@ TOLD_WITHIN_SECONDS = 90
 ENOUGH_RESTARTS = 2
 
 
-@pytest.fixture(scope="module")
-def together(operator: Namespace) -> Iterator[Namespace]:
-    """A namespace in which each of these runs was started, at the same instant."""
-    with in_a_namespace() as namespace:
-        namespace.apply(*(simulated_run(name, **spec) for name, spec in UNABLE.items()))
-        yield namespace
+Watched = tuple[Namespace, Watch]
+
+
+@contextmanager
+def started(runs: Mapping[str, Mapping[str, Any]]) -> Iterator[Watched]:
+    """A namespace in which each of these runs was started, at the same instant, and what happens
+    there from before that on."""
+    with in_a_namespace() as namespace, Watch(namespace, *KINDS) as watch:
+        namespace.apply(*(simulated_run(name, **spec) for name, spec in runs.items()))
+        yield namespace, watch
 
 
 @pytest.fixture(scope="module")
-def watch(together: Namespace) -> Iterator[Watch]:
-    """What happens to them, from the beginning."""
-    with Watch(together, *KINDS) as watch:
-        yield watch
+def unable(operator: Namespace) -> Iterator[Watched]:
+    with started(UNABLE) as watched:
+        yield watched
 
 
 @pytest.fixture(scope="module")
-def later(operator: Namespace) -> Iterator[Namespace]:
-    """The same for those that come further. What they measure should not meet the others' start."""
-    with in_a_namespace() as namespace:
-        namespace.apply(*(simulated_run(name, **spec) for name, spec in LATE.items()))
-        yield namespace
+def unable_later(operator: Namespace) -> Iterator[Watched]:
+    """Those that come further. What they measure should not meet the others' start."""
+    with started(LATE) as watched:
+        yield watched
 
 
-@pytest.fixture(scope="module")
-def watch_later(later: Namespace) -> Iterator[Watch]:
-    """What happens to those."""
-    with Watch(later, *KINDS) as watch:
-        yield watch
+@pytest.fixture
+def together(unable: Watched) -> Namespace:
+    return unable[0]
+
+
+@pytest.fixture
+def watch(unable: Watched) -> Watch:
+    return unable[1]
+
+
+@pytest.fixture
+def later(unable_later: Watched) -> Namespace:
+    return unable_later[0]
+
+
+@pytest.fixture
+def watch_later(unable_later: Watched) -> Watch:
+    return unable_later[1]
 
 
 @pytest.mark.timeout(200)
