@@ -1,10 +1,12 @@
 """How a benchmark ends: progress on standard error, its figures as one JSON object on standard
 output, and its limits."""
 
+import asyncio
 import json
+import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Coroutine, Iterator, Mapping
 from dataclasses import Field, asdict
 from typing import Any, ClassVar, Protocol
 
@@ -18,6 +20,23 @@ class Figures(Protocol):
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that is not kept."""
+
+
+class NotAsExpected(AssertionError):
+    """Something that must hold at any speed did not."""
+
+
+def measured(measuring: Coroutine[Any, Any, Figures]) -> int:
+    """Measure, print, and compare with the limits. Return the exit status: 1 when a limit is not
+    kept, 2 when something went wrong."""
+    # What was begun is cleaned up when the process is told to end, too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        figures = asyncio.run(measuring)
+    except (NotAsExpected, RuntimeError, OSError) as error:
+        say(f"{type(error).__name__}: {error}")
+        return 2
+    return finish(figures)
 
 
 def say(what: str) -> None:

@@ -9,8 +9,6 @@ one JSON object (`chaos_kit.figures.Figures`). Exits 1 when a limit is not kept,
 went wrong."""
 
 import argparse
-import asyncio
-import signal
 import sys
 import tempfile
 import time
@@ -19,11 +17,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from _outcome import finish, say
+from _outcome import NotAsExpected, measured, say
 from chaos_kit.faults import Fault, drawn
 from chaos_kit.figures import FAULTS, Figures
 from chaos_kit.invariants import Violation
-from chaos_kit.rounds import Arena, NotAsExpected, Outcome
+from chaos_kit.rounds import Arena, Outcome
 from chaos_kit.shrinking import shrinking
 from runs_kit.operator_process import command
 
@@ -47,14 +45,7 @@ class Wishes:
 
 def main() -> int:
     """Play, print, and compare with the limits."""
-    wishes = _wishes()
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
-    try:
-        figures = asyncio.run(_play(wishes))
-    except (NotAsExpected, RuntimeError, OSError) as error:
-        say(f"{type(error).__name__}: {error}")
-        return 2
-    return finish(figures)
+    return measured(_play(_wishes()))
 
 
 def _wishes() -> Wishes:

@@ -6,16 +6,15 @@ goes to standard error; the last line on standard output is one JSON object
 (`runs_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong."""
 
 import argparse
-import asyncio
 import sys
 import tempfile
 import uuid
 from pathlib import Path
 
-from _outcome import finish, say
+from _outcome import measured, say
 from runs_kit.figures import Figures
 from runs_kit.operator_process import command
-from runs_kit.scenario import NotAsExpected, Scale, Scenario
+from runs_kit.scenario import Scale, Scenario
 
 
 def main() -> int:
@@ -32,12 +31,7 @@ def main() -> int:
     scale = Scale(
         runs=given.runs, scrape_seconds=60 * given.minutes, wait_seconds=given.wait_seconds
     )
-    try:
-        figures = asyncio.run(_measure(scale))
-    except (NotAsExpected, RuntimeError, OSError) as error:
-        say(f"{type(error).__name__}: {error}")
-        return 2
-    return finish(figures)
+    return measured(_measure(scale))
 
 
 async def _measure(scale: Scale) -> Figures:

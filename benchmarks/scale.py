@@ -6,16 +6,14 @@ goes to standard error; the last line on standard output is one JSON object
 (`scale_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong."""
 
 import argparse
-import asyncio
-import signal
 import sys
 import tempfile
 from pathlib import Path
 
-from _outcome import finish, say
+from _outcome import measured, say
 from runs_kit.operator_process import command
 from scale_kit.figures import Figures
-from scale_kit.scenario import NotAsExpected, Scale, Scenario
+from scale_kit.scenario import Scale, Scenario
 
 
 def main() -> int:
@@ -28,13 +26,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     scale = Scale(runs=given.runs, ended=given.ended, scrape_seconds=60 * given.minutes)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that nothing is left behind
-    try:
-        figures = asyncio.run(_measure(scale))
-    except (NotAsExpected, RuntimeError, OSError) as error:
-        say(f"{type(error).__name__}: {error}")
-        return 2
-    return finish(figures)
+    return measured(_measure(scale))
 
 
 async def _measure(scale: Scale) -> Figures:

@@ -30,10 +30,6 @@ LEAK_SECONDS, GONE_SECONDS = 25.0, 90.0
 Say = Callable[[str], None]
 
 
-class NotAsExpected(AssertionError):
-    """The benchmark itself does not work."""
-
-
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """What a round came to."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from _outcome import NotAsExpected
 from benchrun import names
 from benchrun_client.contract import PLAN_FILE, Plan
 
@@ -44,10 +45,6 @@ class Scale:
     scrape_seconds: float
     wait_seconds: float
     """How long all runs wait for a GPU."""
-
-
-class NotAsExpected(AssertionError):
-    """Something that must hold at any speed did not."""
 
 
 @dataclass(slots=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from _outcome import NotAsExpected
 from benchrun import names
 from chaos_kit.chronicle import polled
 from runs_kit.client import PlayedClient
@@ -55,10 +56,6 @@ class Scale:
     ended: int
     """Runs that have ended, when the operator starts once more."""
     scrape_seconds: float
-
-
-class NotAsExpected(AssertionError):
-    """Something that must hold at any speed did not."""
 
 
 class Scenario:
