@@ -22,7 +22,8 @@ def _is_made(played: PlayedCluster, run: PlayedRun) -> bool:
 async def test_a_run_made_anew_does_not_wait_for_garbage_collection(played: PlayedCluster) -> None:
     old = await played.apply("again")
     await played.client_starts(old)
-    await played.gets(old, "Deployment", "server")
+    # Its pod too: what stands still would not make it any more.
+    await played.gets(old, "Pod", "server")
     with standing_still():
         await played.delete("BenchmarkRun", "again")
         new, control = await played.apply("again"), await played.apply("another")
