@@ -48,6 +48,11 @@ class DatasetFields(Message):
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
 
+    @property
+    def sends_again(self) -> bool:
+        """Whether every stage sends the same, whatever the policy."""
+        return False
+
 
 # Generated: prompts of random words.
 
@@ -125,6 +130,11 @@ class RandomData(DatasetFields, LeavesOut):
         description="Tokens requested for every answer; 128 without outputLengths.",
     )
 
+    @property
+    def sends_again(self) -> bool:
+        """Whether the generator has a seed of its own."""
+        return self.seed is not None
+
     @field_validator("input_tokens", "output_tokens")
     @classmethod
     def _fixed(cls, tokens: int | None, info: ValidationInfo) -> int | None:
@@ -195,12 +205,13 @@ class AgentData(DatasetFields):
 # Read from files or the hub: each row is used once a run.
 
 
-class ShareGPTData(DatasetFields):
+class ShareGPTData(DatasetFields, LeavesOut):
     """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row
     is used once a run (under cachePolicy Share all stages of a workload send the same rows).
     Skipped and counted: prompts and answers below 4 tokens, what is longer than the limits or the
-    model takes, and prompts that came before."""
+    model takes, and prompts that came before (not under Share)."""
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
@@ -219,6 +230,16 @@ class ShareGPTData(DatasetFields):
             "what the model takes."
         ),
     )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
+        None,
+        description="As vLLM's benchmarks with this --seed: their rows in their order, equal ones "
+        "too; the same in every stage and workload with it.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Whether the rows are those of vLLM's sampler."""
+        return self.seed is not None
 
 
 class CustomData(DatasetFields):
@@ -238,12 +259,17 @@ class CustomData(DatasetFields):
     )
 
 
-class TextsData(DatasetFields):
+COPY = "{copy}"
+"""In an instruction of `texts`: stands for the number of the prompt's copy, from 0 on."""
+
+
+class TextsData(DatasetFields, LeavesOut):
     """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
     prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
     textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
     and prompts longer than the model takes."""
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"order"})
     rules_in_spec = (
         (
             "self.outputTokensPerText * self.textsPerPrompt <= 1000000",
@@ -263,7 +289,9 @@ class TextsData(DatasetFields):
         1, description="Texts in one prompt."
     )
     instruction: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Task for the model, behind the texts."
+        "",
+        description="Task for the model, behind the texts. {copy} in it is the copy's number, so "
+        "that each copy of a prompt ends with tokens of its own.",
     )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
@@ -271,6 +299,16 @@ class TextsData(DatasetFields):
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1, description="How often each prompt is sent in a row; these cache hits are expected."
     )
+    order: Literal["Drawn", "File"] | None = Field(
+        None,
+        description="Drawn (default): by the seed, each used once. File: the first texts as they "
+        "stand, equal ones too, the same in every stage and workload.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Whether the texts are the file's first ones."""
+        return self.order == "File"
 
 
 class HuggingFaceData(DatasetFields):

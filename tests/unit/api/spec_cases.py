@@ -593,6 +593,16 @@ REFUSED: dict[str, Refused] = {
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
         "set cachePolicy Share or Reset",
     ),
+    "rows of vLLM's sampler in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"shareGPT": {"file": FILE, "seed": 42}}},
+        "set cachePolicy Share or Reset",
+    ),
+    "the first texts of a file in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}}},
+        "set cachePolicy Share or Reset",
+    ),
     "a search with prompts that were sent before": Refused(
         "spec.measurement.cachePolicy",
         {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
@@ -602,6 +612,16 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads[0].testRequest",
         {"workloads.0.testRequest": True, "objectives": _P90, _LOAD: searching()},
         "testRequest leaves a prompt in the cache",
+    ),
+    "a search with the rows of vLLM's sampler": Refused(
+        "spec.measurement.cachePolicy",
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Reset"},
+            "objectives": _P90,
+            _LOAD: searching(),
+        },
+        "load.search confirms a load with new prompts",
     ),
     "a search with a seed of its own": Refused(
         "spec.measurement.cachePolicy",
@@ -849,6 +869,21 @@ ACCEPTED: dict[str, Spec] = {
             _FILE: {"random": {"generator": "VLLM", "seed": 0}},
             "measurement": {"cachePolicy": "Share"},
         }
+    ),
+    "rows of vLLM's sampler": minimal(
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Share"},
+        }
+    ),
+    "texts in the order of the file, for an empty cache": minimal(
+        {
+            _FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}},
+            "measurement": {"cachePolicy": "Reset"},
+        }
+    ),
+    "texts drawn, and said so": minimal(
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "Drawn"}}}
     ),
     "prompts of vLLM, sent again to an empty cache": minimal(
         {
