@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import import_module
 from itertools import islice, repeat
 from pathlib import Path
@@ -22,6 +21,7 @@ from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
     Fitting,
     Portion,
+    Row,
     Sample,
     is_reworded,
     read_pools,
@@ -75,7 +75,10 @@ class RunDatasets:
         pool, kind = self._pools[data], ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
-        fit = partial(kind.fit, data, fitting=fitting)
+
+        def fit(rows: Sequence[Row]) -> Sample | str:
+            return kind.fit(data, rows, fitting)
+
         order = kind.order(data, pool.rows)
         if is_reworded(portion, shared=self._shared):
             samples = pool.reworded(portion, fit)

@@ -57,12 +57,12 @@ _RUN_REQUESTS = (
     f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
 )
 
-_SENT_AGAIN = (
-    "((has(w.dataset.random) && has(w.dataset.random.seed)) || (has(w.dataset.shareGPT) && "
-    "has(w.dataset.shareGPT.seed)) || (has(w.dataset.texts) && has(w.dataset.texts.order) && "
-    "w.dataset.texts.order == 'File'))"
+_SENT_ONCE = (
+    "(!has(w.dataset.random) || !has(w.dataset.random.seed)) && "
+    "(!has(w.dataset.shareGPT) || !has(w.dataset.shareGPT.seed)) && "
+    "(!has(w.dataset.texts) || !has(w.dataset.texts.order) || w.dataset.texts.order != 'File')"
 )
-"""CEL: the dataset sends the same in every stage (`sends_again` of its model)."""
+"""CEL: no dataset sends the same in every stage (`sends_again` of their models)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 
 
@@ -128,7 +128,7 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, !{_SENT_AGAIN})",
+            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {_SENT_ONCE})",
             message=(
                 "dataset.random.seed, shareGPT.seed and texts.order File send prompts again: set "
                 "cachePolicy Share or Reset"
@@ -137,7 +137,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
-            f"!{_SENT_AGAIN}))",
+            f"{_SENT_ONCE}))",
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
                 "and no random.seed, shareGPT.seed or texts.order File"

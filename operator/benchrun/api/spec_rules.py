@@ -36,10 +36,6 @@ def _grid(it: Any) -> Any:
     return ((len(it[0].values) if len(it) > 0 else 1) * (len(it[1].values) if len(it) > 1 else 1)
         * (len(it[2].values) if len(it) > 2 else 1) * (len(it[3].values) if len(it) > 3 else 1) *
         (len(it[4].values) if len(it) > 4 else 1))
-def _sent_again(it: Any) -> Any:
-    return (it.random is not None and it.random.seed is not None or (it.share_gpt is not None and
-        it.share_gpt.seed is not None) or (it.texts is not None and it.texts.order is not None and
-        (it.texts.order == 'File')))
 def _place(it: Any, of: Any) -> Any:
     return ([it.name + '=' + v.name in of.split(',') for v in it.values].index(True) if True in
         [it.name + '=' + v.name in of.split(',') for v in it.values] else -1)
@@ -99,10 +95,15 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         (w.load.request_rates is not None and all(r == 'inf' for r in w.load.request_rates) and
         (w.load.max_concurrency is None) and (w.load.burstiness is None)) for w in
         self.workloads),
-    0x80bae2b4: lambda self: self.measurement.cache_policy != 'Isolate' or all(not
-        _sent_again(w.dataset) for w in self.workloads),
-    0xd5a14467: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
-        'Share' and (not _sent_again(w.dataset))) for w in self.workloads),
+    0x2c0cf39b: lambda self: self.measurement.cache_policy != 'Isolate' or all((w.dataset.random
+        is None or w.dataset.random.seed is None) and (w.dataset.share_gpt is None or
+        w.dataset.share_gpt.seed is None) and (w.dataset.texts is None or w.dataset.texts.order is
+        None or w.dataset.texts.order != 'File') for w in self.workloads),
+    0x47c60b7a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
+        'Share' and (w.dataset.random is None or w.dataset.random.seed is None) and
+        (w.dataset.share_gpt is None or w.dataset.share_gpt.seed is None) and (w.dataset.texts is
+        None or w.dataset.texts.order is None or w.dataset.texts.order != 'File')) for w in
+        self.workloads),
     0x37af77fb: lambda self: self.offline is None or all(not w.test_request for w in
         self.workloads),
     0x24c4b3fa: lambda self: self.measurement.cache_policy != 'Reset' or self.offline is None,

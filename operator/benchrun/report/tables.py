@@ -28,6 +28,7 @@ _QUESTIONS: Mapping[str, str] = {
     "TrueRun": "true run",
     "AnswerLength": "answers",
     "MaxModelLen": "max-model-len",
+    "StepTokens": "step tokens",
 }
 
 
@@ -217,6 +218,7 @@ def result_rows(
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
         Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
+        Column("in:out", _tokens_for_each, wide=True, optional=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
@@ -270,6 +272,14 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
     return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
+def _tokens_for_each(result: api.Result) -> str:
+    """Of a prompt, for each token of an answer."""
+    prompts, answers = (
+        result.metrics.get(f"total_{side}_tokens") or 0.0 for side in ("input", "output")
+    )
+    return figure(prompts / answers if prompts and answers else None)
+
+
 def _failed(result: api.Result) -> str:
     failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
     if failed is None or completed is None:
@@ -305,6 +315,7 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
         "texts/s": texts_a_second(texts_per_prompt),
+        "prompt tokens": _prompt_tokens_a_repeat,
         "verdict": lambda row: row.verdict,
     }
     rows = tuple(
@@ -317,6 +328,12 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         for name, cell in figures.items()
     )
     return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
+
+
+def _prompt_tokens_a_repeat(row: api.Result) -> str:
+    """Whole: packings with equal texts differ by their instructions alone."""
+    tokens = row.metrics.get("total_input_tokens")
+    return ABSENT if tokens is None else f"{tokens / row.repeats:.0f}"
 
 
 def _tokens_a_second(row: api.Result) -> float:

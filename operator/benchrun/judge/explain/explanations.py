@@ -48,6 +48,8 @@ _SENTENCES: Mapping[str, str] = {
     "MaxModelLen": "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest had {longestTokens}. It "
     "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV "
     "cache holds {kvCacheTokens}].",
+    "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
+    "and a step may have {stepTokens} (--max-num-batched-tokens).",
 }
 
 
@@ -93,13 +95,18 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """The rows, with what --max-model-len limits at the first that asks: it is the same at all."""
-    told, found = False, []
+    """The rows, with what a flag of the server limits at the first that asks: it is the same at
+    all."""
+    told: set[str] = set()
+    found = []
     for row in rows:
-        kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
+        kept = [each for each in row.explanations if each.question not in told]
         found.append(row.model_copy(update={"explanations": kept}))
-        told = told or any(each.question == "MaxModelLen" for each in kept)
+        told |= {each.question for each in kept} & _TOLD_ONCE
     return found
+
+
+_TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 
 
 def _true_run(
@@ -187,8 +194,9 @@ def _numbers(places: Sequence[int]) -> str:
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
-def length_explanations(cell: CellContext) -> list[Explanation]:
-    """Of a cell with a record: why its answers are short, and what --max-model-len limits."""
+def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
+    """Of a cell with a record: why its answers are short, what --max-model-len limits, and whether
+    steps of `step_tokens` split prompts (None: nobody has set them)."""
     columns = [stage.requests for stage in cell.stages]
     rows = (
         compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
@@ -197,8 +205,22 @@ def length_explanations(cell: CellContext) -> list[Explanation]:
     lengths = list(chain.from_iterable(rows))
     if not all(stage.counts_tokens for stage in cell.stages):
         return []  # how long answers were is not known
-    found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
+    if not lengths:
+        return []
+    found = (
+        _answer_length(cell, lengths),
+        _max_model_len(cell, lengths),
+        _step_tokens(step_tokens, longest=max(prompt for prompt, _, _ in lengths)),
+    )
     return [each for each in found if each is not None]
+
+
+def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
+    """Where no prompt is longer than a step. A longer one may still be split in other ways."""
+    if step_tokens is None or longest > step_tokens:
+        return None
+    evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
+    return _explanation("StepTokens", "NoneSplit", evidence)
 
 
 def _answer_length(
