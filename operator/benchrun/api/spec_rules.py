@@ -184,8 +184,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xce92eb5f: lambda self: not (_number(self.from_) and _number(self.to)) or float(self.from_) <
         float(self.to),
     0x73be9877: lambda self: not _number(self) or (float(self) >= 1.0 and float(self) <= 100.0),
-    0x136f3f3b: lambda self: not (self.top_p is not None or self.top_k is not None) or
-        re.search('[1-9]', self.temperature),
+    0x63bfce98: lambda self: not (self.top_p is not None or self.top_k is not None or self.min_p
+        is not None) or re.search('[1-9]', self.temperature),
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
     0x76f2c8c5: lambda self: not _number(self) or float(self) <= 100.0,
     0xeb2fc1d5: lambda self: 3 - [self.per_gpu_hour, self.per_hour,

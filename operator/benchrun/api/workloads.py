@@ -249,8 +249,9 @@ class Sampling(base.SpecModel):
 
     rules = (
         base.Rule(
-            cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
-            message="topP and topK need temperature above 0",
+            cel="!(has(self.topP) || has(self.topK) || has(self.minP)) || "
+            "self.temperature.matches('[1-9]')",
+            message="topP, topK and minP need temperature above 0",
         ),
     )
     temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
@@ -258,6 +259,12 @@ class Sampling(base.SpecModel):
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Likeliest tokens drawn from."
+    )
+    min_p: _Share | None = Field(
+        None, description="Least probability of a token, as a share of the likeliest one's."
+    )
+    logprobs: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        None, description="Asks for the log probabilities of so many likeliest tokens each."
     )
     repetition_penalty: (
         Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None

@@ -94,6 +94,16 @@ def _declared(body: raw.Object) -> dict[str, Any]:
     }
 
 
+def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
+    """The labels that are not the project's own, by name; the first ones of many."""
+    labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
+    own = sorted(name for name in labels if not name.startswith(f"{names.GROUP}/"))
+    return tuple((name, raw.text(labels[name])) for name in own[:MAX_LABELS])
+
+
+MAX_LABELS = 32
+
+
 def child_of(kind: str, body: raw.Object) -> Child:
     """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a
     BenchmarkRun that controls it and, of what was measured, would have given it this name: the rest

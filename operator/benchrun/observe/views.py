@@ -150,6 +150,7 @@ class Declared:
     version: str = field(
         default="", compare=False
     )  # resourceVersion: what is decided on it is written over it alone
+    labels: tuple[tuple[str, str], ...] = ()  # The user's own; read for reports alone.
 
 
 @dataclass(frozen=True, slots=True)

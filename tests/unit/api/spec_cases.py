@@ -380,6 +380,12 @@ REFUSED: dict[str, Refused] = {
     "greedy from a nucleus": Refused(
         f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"
     ),
+    "a least probability for greedy requests": Refused(
+        f"{_AT}.sampling", {_SAMPLING: {"minP": "0.1"}}, "need temperature above 0"
+    ),
+    "more log probabilities than vLLM gives": Refused(
+        f"{_AT}.sampling.logprobs", {_SAMPLING: {"logprobs": 21}}
+    ),
     "greedy from the likeliest": Refused(
         f"{_AT}.sampling",
         {_SAMPLING: {"temperature": "0.0", "topK": 5}},
@@ -822,6 +828,8 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "greedy until a text": minimal({_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}),
     "greedily": minimal({_SAMPLING: {}}),
+    "greedily, with log probabilities": minimal({_SAMPLING: {"logprobs": 5}}),
+    "tokens above a least probability": minimal({_SAMPLING: {"temperature": "1", "minP": "0.05"}}),
     "duration": minimal(_for(500, {"requestRates": ["100"]})),
     "conversations from a ConfigMap": minimal(
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}

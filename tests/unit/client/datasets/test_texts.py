@@ -88,7 +88,9 @@ class ReviewCounter(WordCounter):
 
     def _tokens(self, prompt: str) -> int:
         *lines, last = prompt.split("\n")
-        return sum(len(line.split()) for line in lines) + INSTRUCTION_TOKENS[last]
+        instruction = last.removeprefix("{copy} ").lstrip("0123456789 ")
+        texts = sum(len(line.split()) for line in lines)
+        return texts + (instruction != last) + INSTRUCTION_TOKENS[instruction]
 
 
 def lengths_of_reviews(count: int) -> list[int]:
@@ -126,6 +128,30 @@ def test_prompt_tokens_are_those_that_were_printed_by_hand(
     assert [sum(s.input_tokens for s in samples) for samples in found] == [packed, single]
     assert [sum(s.output_tokens for s in samples) for samples in found] == [n, n]
     assert [facts.rows_used for each in portions for facts in supply.facts([each])] == [n, n]
+
+
+@pytest.mark.parametrize(
+    ("n", "instruction", "tokens"),
+    [
+        pytest.param(400, PLURAL, 12_000_600, id="packed"),
+        pytest.param(400, f"{{copy}} {PLURAL}", 12_000_700, id="packed, a new instruction each"),
+        pytest.param(1, SINGULAR, 12_918_000, id="single"),
+    ],
+)
+def test_a_hundred_copies_have_a_hundred_times_the_tokens(
+    film_reviews: DataFile, n: int, instruction: str, tokens: int
+) -> None:
+    """The table by hand has 12,000,600 and 12,000,700 for packed ones; for single ones a token more
+    in each than the instruction of its first table has."""
+    data = texts(
+        film_reviews, order="File", texts_per_prompt=n, instruction=instruction, duplicate=100
+    )
+    whole = portion(data, requests=100 * 400 // n)
+    supply = RunDatasets([whole], counter=ReviewCounter(), context_tokens=131_072, shared=True)
+    samples = supply.draw(whole)
+    assert sum(s.input_tokens for s in samples) == tokens
+    assert sum(s.output_tokens for s in samples) == 40_000
+    assert sum(s.repeated_tokens == 0 for s in samples) == 400 // n
 
 
 def test_in_the_order_of_the_file_every_stage_sends_the_first_texts(tmp_path: Path) -> None:
