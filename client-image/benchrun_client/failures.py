@@ -103,7 +103,8 @@ def leave_termination_message(failure: Failure) -> None:
     path = Path(named) if named else DEFAULT_TERMINATION_LOG
     if not named and not path.exists():
         return
-    text, keep = failure.model_dump_json().encode(), len(failure.message)
+    text = failure.model_dump_json().encode()
+    keep = len(failure.message)
     while len(text) > MAX_TERMINATION_BYTES:
         keep = keep * 3 // 4
         text = (

@@ -45,8 +45,11 @@ class StageSender:
     def __init__(
         self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState
     ) -> None:
-        self._plan, self._plan_digest = plan, plan.digest()
-        self._engine, self._servers, self._state = engine, servers, state
+        self._plan = plan
+        self._plan_digest = plan.digest()
+        self._engine = engine
+        self._servers = servers
+        self._state = state
 
     async def send(
         self,
@@ -125,11 +128,16 @@ class Measuring(StageSender):
         shards: FirstShard | None,
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
-        self._traffic, self._prompts = traffic, prompts
-        self._edges, self._last_answer = found.edges, found.answered
-        self._session, self._hand_over, self._shards = session, hand_over, shards
+        self._traffic = traffic
+        self._prompts = prompts
+        self._edges = found.edges
+        self._last_answer = found.answered
+        self._session = session
+        self._hand_over = hand_over
+        self._shards = shards
         where = session, found.servers.metrics_urls
-        self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
+        self._take = partial(take, *where)
+        self._take_idle = partial(take_idle, *where)
         self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
         # Taken after the last stage: the next one begins with them.
@@ -208,7 +216,8 @@ class Measuring(StageSender):
         took = time.perf_counter() - start
         instants = self._engine.instants
         # A request that had not ended when time was up is neither answered nor failed.
-        ok, ended = instants.ok.count(True), sum(map(bool, instants.answered))
+        ok = instants.ok.count(True)
+        ended = sum(map(bool, instants.answered))
         self._note_answer_time(
             warmup.workload, answer_time(instants, users=warmup.concurrency, warmup=True)
         )
@@ -274,7 +283,8 @@ class Measuring(StageSender):
         if stage.test_request:
             await self._send_test_request(stage, prompts.samples[0])
         before = self._snapshots
-        shards, start = self._shards, self._user_start(stage)
+        shards = self._shards
+        start = self._user_start(stage)
         users = min(stage.load.max_concurrency or 0, stage.requests)
         gap = gap_of(start, users=users)
         divided = (

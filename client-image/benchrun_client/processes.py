@@ -45,7 +45,9 @@ class ChildProcess:
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -80,7 +82,8 @@ class ChildProcess:
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
     """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones
     do not yield to the load."""
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    source = sys.stdin.buffer
+    sink = sys.stdout.buffer
     answered = 0
     while length := source.read(_LENGTH.size):
         if answered == urgent:

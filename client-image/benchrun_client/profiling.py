@@ -46,7 +46,9 @@ class Profiling:
 
     async def record(self, plan: contract.Plan, *, sequence: int) -> contract.StageRecord:
         """Take the profile. Never raises."""
-        begun, summary, problem = time.time(), None, None
+        begun = time.time()
+        summary = None
+        problem = None
         try:
             async with asyncio.timeout(self.plan.max_seconds):
                 summary = await self._summary()
@@ -87,7 +89,8 @@ class Profiling:
         )
 
     async def _summary(self) -> contract.TraceSummary:
-        load, servers = self.plan.load, replace(self.servers, urls=self.servers.urls[:1])
+        load = self.plan.load
+        servers = replace(self.servers, urls=self.servers.urls[:1])
         point = contract.LoadPoint(max_concurrency=load.concurrency)
         what = Load(
             self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling
@@ -124,17 +127,16 @@ class Profiling:
     async def _wait(
         self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]
     ) -> None:
-        self._doing, end = "sending requests", time.monotonic() + seconds
+        self._doing = "sending requests"
+        end = time.monotonic() + seconds
         while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
         """Whether every request was sent and half of those at once are gone: what follows is not
         the load any more."""
-        sent, answered = (
-            len(self.engine.instants.sent),
-            sum(map(bool, self.engine.instants.answered)),
-        )
+        sent = len(self.engine.instants.sent)
+        answered = sum(map(bool, self.engine.instants.answered))
         return sent == len(self.samples) and 2 * (sent - answered) < min(
             self.plan.load.concurrency, sent
         )

@@ -22,7 +22,8 @@ def packed(raw: RawStage) -> bytes:
 
 
 class RecordProcess(ChildProcess):
-    module, name = "benchrun_client.record_process", "recorder"
+    module = "benchrun_client.record_process"
+    name = "recorder"
 
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None

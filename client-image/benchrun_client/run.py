@@ -94,9 +94,12 @@ class BaseRun(ABC):
     _record_process: RecordProcess
 
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
-        self._plan_path, self._setup = plan_path, setup
-        self._address, self._port = address, port
-        self._state, self._background = RunState(), BackgroundLoop()
+        self._plan_path = plan_path
+        self._setup = setup
+        self._address = address
+        self._port = port
+        self._state = RunState()
+        self._background = BackgroundLoop()
         self._server = RecordServer(self._state)
         self._recording: list[Future[None]] = []
 

@@ -32,7 +32,8 @@ class RunState:
     def begin(self, *, run_uid: str, token_digest: str | None) -> None:
         """The run. `token_digest` None: the plan can't be read."""
         with self._lock:
-            self._run_uid, self._token_digest = run_uid, token_digest
+            self._run_uid = run_uid
+            self._token_digest = token_digest
         self._notify()
 
     def enter(self, phase: contract.ClientPhase, *, stage: str | None = None) -> None:
@@ -118,10 +119,8 @@ class RunState:
         chosen = chosen or waiting[:1]
         if progress.failure is not None:
             self._notify()
-        records, bodies = (
-            tuple(envelope for envelope, _ in chosen),
-            tuple(body for _, body in chosen),
-        )
+        records = tuple(envelope for envelope, _ in chosen)
+        bodies = tuple(body for _, body in chosen)
         return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
 
     def acknowledge(self, through: int) -> bool:

@@ -132,7 +132,8 @@ def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:
 
 
 def record_of(raw: RawStage) -> contract.StageRecord:
-    instants, cost = raw.instants, asdict(raw.cost)
+    instants = raw.instants
+    cost = asdict(raw.cost)
     lags = sorted(cost.pop("lags"))
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)

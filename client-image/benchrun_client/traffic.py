@@ -97,7 +97,8 @@ def find_material(
     """Draw rows and collect words. `context_tokens`: longest request that the model takes, if
     known; longer rows are left out. Raises RunFailure: a dataset is missing, broken or too small,
     or the tokenizer cannot write random prompts."""
-    slots, sources = slots_of(plan), sources_of(plan)
+    slots = slots_of(plan)
+    sources = sources_of(plan)
     portions = {
         (i, portion.part): portion
         for i, slot in enumerate(slots)
@@ -147,12 +148,10 @@ def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter
     """All samples of the run, random ones written now, but for those that a search may never
     need."""
     prompts = WordWriter(words=material.words, counter=counter)
-    slots, sources, measured, fixed = (
-        slots_of(plan),
-        sources_of(plan),
-        _measured(plan),
-        len(plan.stages),
-    )
+    slots = slots_of(plan)
+    sources = sources_of(plan)
+    measured = _measured(plan)
+    fixed = len(plan.stages)
     searches = (every_stage(search) for search in plan.searches if is_written_late(plan, search))
     late_ids = {stage.id for _, *others in searches for stage in others}
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}

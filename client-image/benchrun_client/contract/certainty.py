@@ -398,7 +398,8 @@ class RequestSample(LatencySample):
         by the scatter of the batches' shares."""
         batches = list(chain.from_iterable(self._batches))
         shares = [sum(map(hit, part)) / len(part) for part in batches]
-        share, reach = fmean(shares), _half_width(shares, fmean(shares), error)
+        share = fmean(shares)
+        reach = _half_width(shares, fmean(shares), error)
         allowed = 1 - percent / 100
         stretch = _stretch(self._clusters_with(hit))
         # Few hits are few clusters, which says nothing against their being few.
@@ -469,7 +470,8 @@ class GapSample(LatencySample):
         value = self.percentile(percent)
         hits = _effective([round(share * 1e6) for share in shares])
         reach = 100 * _half_width(shares, fmean(shares), error) * _stretch(hits)
-        low, high = percent - reach, percent + reach
+        low = percent - reach
+        high = percent + reach
         lowest, greatest = self.range
         lower = self.percentile(low) if low > 0 else lowest
         # Above all that was seen: as far beyond the greatest gap as that is beyond the percentile.

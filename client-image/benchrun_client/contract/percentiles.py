@@ -15,7 +15,8 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower
-    low, high = at_rank(lower + 1), at_rank(min(lower + 2, count)) if share else 0.0
+    low = at_rank(lower + 1)
+    high = at_rank(min(lower + 2, count)) if share else 0.0
     if not share or math.isinf(high):
         return high if share else low
     # Counted from the nearer end, so that a share of 1 gives exactly `high`.

@@ -36,7 +36,8 @@ def _fraction(a: float, b: float, x: float) -> float:
     def off_zero(value: float) -> float:
         return value if abs(value) > _TINY else _TINY
 
-    numerator, denominator = 1.0, 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
+    numerator = 1.0
+    denominator = 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
@@ -56,7 +57,8 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
     """The probability of a value further from 0 than `t`, on either side."""
     if math.isinf(t):
         return 0.0
-    square, freedom = t * t, min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
+    square = t * t
+    freedom = min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
     if square < freedom:
         # From the nearer end: a share close to 1 has lost its digits.
         return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
@@ -67,7 +69,9 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
 def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
     """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95
     and 4."""
-    error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
+    error = 1.0 - confidence
+    t = 0.0
+    freedom = degrees_of_freedom
     log_peak = (
         math.lgamma((freedom + 1) / 2)
         - math.lgamma(freedom / 2)

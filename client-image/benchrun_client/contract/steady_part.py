@@ -77,7 +77,8 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     counts = accumulate([1 if edge & 1 else -1 for edge in edges])
     # Of equal instants the last count holds: in between, nothing lasted.
     steps = dict(zip([edge >> 1 for edge in edges], counts, strict=True))
-    instants, levels = list(steps), list(steps.values())
+    instants = list(steps)
+    levels = list(steps.values())
     lengths = map(sub, instants[1:], instants)
     return InFlight(
         instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else []
@@ -153,7 +154,8 @@ def find_plateau(
     """
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
-    first, last = min(requests.start_us), max(requests.start_us)
+    first = min(requests.start_us)
+    last = max(requests.start_us)
     answers = list(compress(requests.e2el_us, requests.ok))
     answer_us = sum(answers) / len(answers) if answers else 0.0
     kept = 1 - (MAX_LEFT_OUT_OF_RATE if math.isfinite(request_rate) else MAX_LEFT_OUT)
@@ -169,7 +171,8 @@ def find_plateau(
     end = last - math.ceil(DRAIN_ANSWER_TIMES * answer_us)
     is_steady = end - start >= kept * (last - first) and start < end
     if not is_steady:
-        start, end = start - math.ceil(answer_us), last
+        start = start - math.ceil(answer_us)
+        end = last
     if start >= end:
         return NoPlateau.ANSWERS_OUTLAST_SENDING
     # Columns are in order of sending but for requests of the same moment; the sort then costs

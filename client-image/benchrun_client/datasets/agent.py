@@ -28,7 +28,8 @@ from benchrun_client.datasets.row_pools import Portion, Sample, common_start, re
 from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
-FIRST_DAY, DAYS = date(2015, 1, 1), 3650
+FIRST_DAY = date(2015, 1, 1)
+DAYS = 3650
 """The first request of a stage carries a date from here on: one that is the same whenever the run
 is."""
 DAY_SECONDS = 86_400
@@ -68,7 +69,8 @@ def read_conversation(data: AgentData) -> Conversation:
     """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming
     the turn."""
     with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
-        content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
+        content = file.path.read_bytes()
+        name = file.name if data.file is not None else "built-in"
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
     if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
         problem = f"{name} does not end with an answer whose length could be requested"
@@ -120,7 +122,8 @@ def agent_samples(
     other stages."""
     api = portion.api
     rng = random.Random(portion.seed)
-    time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
+    time = _time_of_day(rng, times)
+    first = FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(
         portion.requests, turns=data.turns, variants=data.variants or portion.requests
     )
@@ -164,7 +167,8 @@ def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, in
     days: dict[tuple[int, int], int] = {}
     found = []
     for n in range(requests):
-        place, turn = n % places, n // places + n % places
+        place = n % places
+        turn = n // places + n % places
         day = days.setdefault((place, turn // turns), len(days))
         found.append((day % variants, turn % turns))
     return found

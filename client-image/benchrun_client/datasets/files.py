@@ -50,7 +50,9 @@ def shown_url(url: str) -> str:
 
 async def fetch(file: DataFile, *, max_bytes: int) -> Path:
     """Stream a file that is elsewhere into the temporary directory and return its path."""
-    name, url, headers = name_of(file), URL(file.url or ""), None
+    name = name_of(file)
+    url = URL(file.url or "")
+    headers = None
     if file.s3 is not None:
         # Encoded already: a signature holds for these characters alone.
         url = URL(object_url(file.s3), encoded=True)
@@ -78,7 +80,8 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
             f"{name}{led} answered with an HTML page, not with data: is it the link to the raw "
             "file?"
         )
-    size, too_large = 0, invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
+    size = 0
+    too_large = invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
     if (response.content_length or 0) > max_bytes:
         raise too_large
     with tempfile.NamedTemporaryFile(prefix="benchrun-data-", delete=False) as file:
@@ -279,7 +282,8 @@ def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
 
 
 CONVERSATION_KEYS = ("conversations", "conversation", "messages", "items")
-_ROLE_KEYS, _TEXT_KEYS = ("from", "role"), ("value", "content")
+_ROLE_KEYS = ("from", "role")
+_TEXT_KEYS = ("value", "content")
 
 
 def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
@@ -339,8 +343,10 @@ def json_type(value: object) -> str:
 def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
     """The failure for bytes that are not UTF-8, with line and byte. `first_line`: number of the
     first line of what was decoded."""
-    content, at = error.object, error.start
-    line, start = first_line + content.count(b"\n", 0, at), content.rfind(b"\n", 0, at) + 1
+    content = error.object
+    at = error.start
+    line = first_line + content.count(b"\n", 0, at)
+    start = content.rfind(b"\n", 0, at) + 1
     return invalid(
         f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not "
         "UTF-8. Save the file as UTF-8."

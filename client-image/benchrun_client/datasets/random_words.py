@@ -42,7 +42,8 @@ class WordWriter:
         self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()
     ) -> None:
         """`starts`: beginnings that are taken already."""
-        self._words, self.counter = words, counter
+        self._words = words
+        self.counter = counter
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 
@@ -121,10 +122,8 @@ def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> 
         return vllm_samples(writer.counter, slot, data)
     # random.Random and its integer arithmetic give the same prompts on every version of Python and
     # numpy.
-    rng, lengths = (
-        random.Random(slot.seed),
-        drawn_lengths(data, seed=slot.seed, requests=slot.requests),
-    )
+    rng = random.Random(slot.seed)
+    lengths = drawn_lengths(data, seed=slot.seed, requests=slot.requests)
     rooms = (
         writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths
     )
@@ -149,7 +148,8 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
     if lengths.min == lengths.max:
         return lengths.min
     normal = NormalDist(lengths.mean, lengths.stdev)
-    low, high = normal.cdf(lengths.min - 0.5), normal.cdf(lengths.max + 0.5)
+    low = normal.cdf(lengths.min - 0.5)
+    high = normal.cdf(lengths.max + 0.5)
     place = low + rng.random() * (high - low)
     # Strictly between 0 and 1, where the inverse is finite.
     tokens = round(normal.inv_cdf(min(max(place, 1e-15), 1 - 1e-15)))

@@ -244,11 +244,9 @@ class RowPool:
     ) -> tuple[Sample, ...]:
         """Different prompts of a portion. `fit`: the request of rows, or why they are left out.
         Raises RunFailure."""
-        rng, prompts, needed = (
-            random.Random(portion.seed),
-            different_prompts(portion),
-            rows_a_prompt(portion.data),
-        )
+        rng = random.Random(portion.seed)
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:

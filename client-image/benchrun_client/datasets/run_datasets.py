@@ -39,7 +39,8 @@ class RunDatasets:
     ) -> None:
         """Read all that these portions name. `context_tokens`: longest request of the model, if
         known. Raises RunFailure."""
-        self._counter, self._context_tokens = counter, context_tokens
+        self._counter = counter
+        self._context_tokens = context_tokens
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {
@@ -61,7 +62,8 @@ class RunDatasets:
             return agent_samples(
                 conversation, portion, data, counter=self._counter, times=self._times
             )
-        pool, kind = self._pools[data], ROW_KINDS[type(data)]
+        pool = self._pools[data]
+        kind = ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
         samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
@@ -87,7 +89,8 @@ class RunDatasets:
             if isinstance(data, AgentData):
                 found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
-                trace, before = self.traces[data], found[0].rows_used if 0 in found else 0
+                trace = self.traces[data]
+                before = found[0].rows_used if 0 in found else 0
                 found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)

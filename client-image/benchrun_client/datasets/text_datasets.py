@@ -146,7 +146,8 @@ def _is_instruction(turn: object) -> bool:
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
     """Every row's text; rows without one are dropped."""
-    name, digest = called(data), hashlib.sha256()
+    name = called(data)
+    digest = hashlib.sha256()
 
     def rows() -> Iterator[Row | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):

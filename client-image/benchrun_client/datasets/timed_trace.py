@@ -56,7 +56,8 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
     """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming
     line and field."""
     entries: list[Entry] = []
-    too_long, last = 0, 0.0
+    too_long = 0
+    last = 0.0
     with opened(data.file) as file:
         for where, line in json_lines(file):
             entry = _entry(line, data, where=where)
@@ -83,7 +84,8 @@ def write_trace(
 ) -> tuple[Sample, ...]:
     """The samples of a portion: a function of its seed and the entries. Raises RunFailure
     `InvalidPlan`."""
-    rng, rest = random.Random(portion.seed), random.Random(f"{portion.seed}/rest")
+    rng = random.Random(portion.seed)
+    rest = random.Random(f"{portion.seed}/rest")
     # The words of each block, drawn when it first comes up.
     words_of = cache(
         lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens)
@@ -114,7 +116,8 @@ def write_trace(
 def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
     """How many leading blocks an earlier request of the stage began with; from now on these are in
     the tree, too."""
-    node, known = 0, 0
+    node = 0
+    known = 0
     for block in blocks:
         new = len(tree) + 1
         node = tree.setdefault((node, block), new)

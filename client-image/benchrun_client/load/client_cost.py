@@ -78,7 +78,9 @@ class LoopWatch:
         note: Callable[[float], None],
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        self._loop, self._note, self._seconds = loop, note, tick_seconds
+        self._loop = loop
+        self._note = note
+        self._seconds = tick_seconds
         self._due = loop.time() + tick_seconds
         self._handle = loop.call_at(self._due, self._tick)
 
@@ -99,7 +101,8 @@ class LagProbe:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS
     ) -> None:
-        self._start, self._seconds = loop.time(), tick_seconds
+        self._start = loop.time()
+        self._seconds = tick_seconds
         self._lags = array("d")
         self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
 
@@ -139,11 +142,10 @@ class CostWatch:
 
     def cost(self) -> ClientCost:
         """The account, once the engine has returned: every request has been sent and has ended."""
-        (first_wall, first_cpu, first, first_node), (last_wall, last_cpu, last, last_node) = (
-            self._first,
-            self._last,
-        )
-        node, stolen = None, None
+        (first_wall, first_cpu, first, first_node) = self._first
+        (last_wall, last_cpu, last, last_node) = self._last
+        node = None
+        stolen = None
         if first_node is not None and last_node is not None:
             # Of a CPU that was taken offline the kernel may count less than before.
             node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))

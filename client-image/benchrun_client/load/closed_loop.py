@@ -51,7 +51,8 @@ class UserRamp:
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`gap_seconds`: from one user to the next; None: as short as it can be."""
-        self._own, self._clock = range(users) if own is None else own, clock
+        self._own = range(users) if own is None else own
+        self._clock = clock
         self._gap = smallest_gap_seconds(users) if gap_seconds is None else gap_seconds
         self._begun = 0
         self._first: float | None = None
@@ -148,7 +149,8 @@ def user_start(
     if not point.is_closed or point.max_concurrency is None:
         return None
     users = min(point.max_concurrency, requests)
-    gap, found = smallest_gap_seconds(users), nearest(known, users=users)
+    gap = smallest_gap_seconds(users)
+    found = nearest(known, users=users)
     together = contract.UserStart(mode="Together", seconds=gap * (users - 1))
     if point.start != "Spread" or found is None:
         return together

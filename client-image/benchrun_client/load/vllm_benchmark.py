@@ -114,7 +114,8 @@ class VllmEngine:
         self._serve = vllm_benchmark()
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
-        self._model, self._percentiles = model, percentiles
+        self._model = model
+        self._percentiles = percentiles
         self.instants = Instants()
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(
@@ -123,13 +124,16 @@ class VllmEngine:
         self._exchange_globals(tokenizer)
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
-        self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
+        self.instants = Instants(connects=[])
+        self._load = load
+        self._body = load.sampling.body()
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [
             url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])
         ]
-        point, trace_speed = load.point, float(load.point.trace_speed or 1)
+        point = load.point
+        trace_speed = float(load.point.trace_speed or 1)
         is_trace = point.trace_speed is not None
         self._due_after = (
             [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
@@ -233,13 +237,15 @@ class VllmEngine:
         self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
         """Yield our requests, each when it is due among those of all shards."""
-        requests, divided = len(self._load.samples), self._load.divided
+        requests = len(self._load.samples)
+        divided = self._load.divided
         instants, beside = await arrivals_of(
             self._serve, get_request, *args, requests=requests, **kwargs
         )
         instants = self._due_after or instants
         if divided is None:
-            start, positions = time.perf_counter(), list(range(requests))
+            start = time.perf_counter()
+            positions = list(range(requests))
         else:
             start, gap_seconds = await divided.begin()
             self._ramp.agree(start, requests=requests, gap_seconds=gap_seconds)
@@ -250,7 +256,8 @@ class VllmEngine:
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
-            instants, thinking = self.instants, self._thinking
+            instants = self.instants
+            thinking = self._thinking
             # Requests come in order: vLLM's semaphore lets whoever came first in first.
             number = len(instants.sent)
             instants.sent.append(0.0)

@@ -59,7 +59,9 @@ class Sessions:
     session is left open."""
 
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
-        self._module, self._tls, self._trust_env = module, tls, trust_env
+        self._module = module
+        self._tls = tls
+        self._trust_env = trust_env
         self._opened: list[Any] = []
         self._ssl: Any = True
 

@@ -49,7 +49,9 @@ class OfflineEngine:
         for _ in range(requests):
             load.on_answer()
         if answer.times is None or len(answer.times.sent) != requests:
-            sent, ends, ok = [start] * requests, [answered] * requests, False
+            sent = [start] * requests
+            ends = [answered] * requests
+            ok = False
             result = _failed(
                 load, answer.error or "the engine gave the times of another number of requests"
             )
@@ -58,7 +60,8 @@ class OfflineEngine:
             begun = answered - answer.times.took_seconds
             sent = [begun + offset for offset in answer.times.sent]
             ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
-            ok, result = True, _result(load, answer.times)
+            ok = True
+            result = _result(load, answer.times)
         self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
         return result
 

@@ -81,12 +81,10 @@ class EngineServer:
     def __init__(
         self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]
     ) -> None:
-        self._version, self._model, self._context_tokens, self._metrics = (
-            version,
-            model,
-            context_tokens,
-            metrics,
-        )
+        self._version = version
+        self._model = model
+        self._context_tokens = context_tokens
+        self._metrics = metrics
         self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
 
     async def start(self, *, address: str, port: int) -> int:
@@ -156,7 +154,8 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
     sampling = importlib.import_module("vllm").SamplingParams
     params = [sampling(**fixed, max_tokens=tokens) for tokens in load.output_tokens[first:end]]
     prompts = load.prompts[first:end]
-    start, wall = time.perf_counter(), time.time()
+    start = time.perf_counter()
+    wall = time.time()
     if load.api == "Chat":
         messages = [[{"role": "user", "content": prompt}] for prompt in prompts]
         outputs = llm.chat(messages, params, use_tqdm=False, chat_template=load.chat_template)
@@ -188,10 +187,12 @@ def times_of(
     first_tokens = [max(each.first_token_latency, 0.0) for each in stats]
     decodes = [max(each.last_token_ts - each.first_token_ts, 0.0) for each in stats]
     if as_batch:
-        sent, e2el = [called_at] * len(stats), [took] * len(stats)
+        sent = [called_at] * len(stats)
+        e2el = [took] * len(stats)
         ttft = [min(wait + first, took) for wait, first in zip(arrivals, first_tokens, strict=True)]
     else:
-        sent, ttft = [called_at + wait for wait in arrivals], first_tokens
+        sent = [called_at + wait for wait in arrivals]
+        ttft = first_tokens
         e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
     return OfflineTimes(
         sent=tuple(sent),

@@ -75,8 +75,11 @@ class Forwarder:
         places: upstream.Places,
         metrics: ProxyMetrics,
     ) -> None:
-        self._prefill, self._decode = prefill, decode
-        self._session, self._places, self._metrics = session, places, metrics
+        self._prefill = prefill
+        self._decode = decode
+        self._session = session
+        self._places = places
+        self._metrics = metrics
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         outcome: Outcome = "refused"

@@ -31,7 +31,9 @@ class Histogram:
     """Observations in seconds; `bounds` are upper limits, inclusive, without +Inf."""
 
     def __init__(self, name: str, about: str, bounds: Sequence[float]) -> None:
-        self._name, self._about, self._bounds = PREFIX + name, about, bounds
+        self._name = PREFIX + name
+        self._about = about
+        self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 

@@ -35,7 +35,8 @@ class Readiness:
     """Whether requests go through, and if not, why."""
 
     def __init__(self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession) -> None:
-        self._prefill, self._decode = prefill, decode
+        self._prefill = prefill
+        self._decode = decode
         self._session = session
         self.problem: str | None = "no server has been checked yet"  # None: ready.
 
@@ -86,7 +87,8 @@ class Readiness:
     async def _prove(self) -> None:
         model, context_tokens = await self._model()
         words = max(min(PROOF_WORDS, (context_tokens - PROOF_TOKENS) // MOST_TOKENS_A_WORD), 1)
-        prefills, decodes = self._prefill.servers, self._decode.servers
+        prefills = self._prefill.servers
+        decodes = self._decode.servers
         for turn in range(max(len(prefills), len(decodes))):
             fields = {
                 "model": model,

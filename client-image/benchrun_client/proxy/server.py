@@ -103,7 +103,8 @@ class Proxy:
             "prefill", arguments.prefill, replicas=arguments.prefill_replicas
         )
         self._decode = upstream.Role("decode", arguments.decode, replicas=arguments.decode_replicas)
-        self._load, self._own = load, own
+        self._load = load
+        self._own = own
         self._places = upstream.Places(
             most=arguments.max_in_flight, most_queued=arguments.max_in_flight
         )
@@ -136,7 +137,8 @@ class Proxy:
         if not self._decode.servers:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
         url = self._decode.servers[0] + request.path_qs
-        body, headers = await request.read(), upstream.passed_on(request.headers)
+        body = await request.read()
+        headers = upstream.passed_on(request.headers)
         opened = upstream.open_answer(
             self._load, "decode", url, body=body, headers=headers, method=request.method
         )

@@ -34,7 +34,8 @@ class Unreachable(Exception):
 class Role:
     def __init__(self, name: RoleName, url: str, *, replicas: int | None) -> None:
         self.name: RoleName = name
-        self._url, self._host = url, urlsplit(url).hostname
+        self._url = url
+        self._host = urlsplit(url).hostname
         self._replicas = replicas
         self._turns = count()
         self.servers: tuple[str, ...] = ()

@@ -115,7 +115,8 @@ def outcome_of(
     error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
     outcomes = set[contract.Outcome]()
     for limit in search.objectives:
-        sample, percent = _sample(limit.metric, results), float(limit.percentile)
+        sample = _sample(limit.metric, results)
+        percent = float(limit.percentile)
         limit_us = 1000.0 * limit.max_milliseconds
         found = (
             contract.decided(sample, percent, limit_us, error=error, one_stretch=False).outcome

@@ -28,7 +28,8 @@ requests."""
 class PromptWriter(ChildProcess):
     """Our end of the pipe. Every method raises `RunFailure` where the other process died."""
 
-    module, name = "benchrun_client.search.prompt_writer", "prompt writer"
+    module = "benchrun_client.search.prompt_writer"
+    name = "prompt writer"
 
     async def read_tokenizer(self, target: Target) -> None:
         """Load the tokenizer, which takes seconds: the first question. Raises `RunFailure` where it
@@ -101,7 +102,8 @@ class SearchPrompts:
     while measuring."""
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
-        self._drawn, self._write = drawn, write
+        self._drawn = drawn
+        self._write = write
         self._writing: dict[str, Future[bytes]] = {}
 
     def write_ahead(self, search: Search, here: Position) -> None:

@@ -30,7 +30,8 @@ async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> C
     """Have every server empty its prefix cache; retried, for at most `RESET_SECONDS`, on those that
     did not."""
     end = time.monotonic() + RESET_SECONDS
-    left, count = list(urls), 0
+    left = list(urls)
+    count = 0
     while True:
         count += 1
         attempts = await asyncio.gather(*(_reset(session, url) for url in left))

@@ -94,7 +94,9 @@ async def complete(
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> Completion:
-    stream, tokens, left = CompletionStream(StreamNotes()), 0, MAX_ANSWER_BYTES
+    stream = CompletionStream(StreamNotes())
+    tokens = 0
+    left = MAX_ANSWER_BYTES
     try:
         async for chunk in response.content.iter_any():
             tokens += sum(map(_is_token, stream.feed(chunk)))
@@ -160,7 +162,8 @@ def canary_failure(
 
 
 def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
-    words, status = words_of(answer), answer.status
+    words = words_of(answer)
+    status = answer.status
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
         return RunFailure("EndpointNotFound", f"{page}: no server of this API is there")

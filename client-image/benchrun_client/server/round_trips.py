@@ -20,14 +20,10 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
-ROUND_TRIPS, PAUSE_SECONDS = (
-    20,
-    0.05,
-)  # Together longer than a core is slow, or a process waits for one.
-MAX_SECONDS, MAX_SERVERS = (
-    3.0,
-    4,
-)  # The servers idle meanwhile; a path that takes longer shows after a few.
+ROUND_TRIPS = 20
+PAUSE_SECONDS = 0.05  # Together longer than a core is slow, or a process waits for one.
+MAX_SECONDS = 3.0
+MAX_SERVERS = 4  # The servers idle meanwhile; a path that takes longer shows after a few.
 
 
 async def measure_round_trips(

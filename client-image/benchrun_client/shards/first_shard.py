@@ -85,7 +85,8 @@ class FirstShard:
     """The measuring thread's side of the gate."""
 
     def __init__(self, gate: GateServer, background: BackgroundLoop, *, shards: int) -> None:
-        self._gate, self._background = gate, background
+        self._gate = gate
+        self._background = background
         self._shard = Shard(0, shards)
         self._late = 0.0
         self._sharded: dict[int, ShardedStage] = {}

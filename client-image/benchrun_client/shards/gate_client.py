@@ -24,7 +24,10 @@ class GateClient:
     def __init__(
         self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]
     ) -> None:
-        self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
+        self._plan = plan
+        self._shard = shard
+        self._address = address
+        self._answered = answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()

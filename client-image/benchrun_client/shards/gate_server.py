@@ -40,7 +40,8 @@ class GateServer:
     seen answered."""
 
     def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
-        self._plan, self._digest = plan, plan.digest()
+        self._plan = plan
+        self._digest = plan.digest()
         self._others = range(1, shards)
         self._on_answers = on_answers
         # One offset for the whole run: a wall clock that is set in between would tear a stage

@@ -57,12 +57,10 @@ def _samples(
     columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]
 ) -> dict[str, contract.Distribution]:
     """By latency, in milliseconds."""
-    ttft, e2el, queue, out = (
-        columns.ttft_us,
-        columns.e2el_us,
-        columns.queue_us,
-        columns.output_tokens,
-    )
+    ttft = columns.ttft_us
+    e2el = columns.e2el_us
+    queue = columns.queue_us
+    out = columns.output_tokens
     micros: dict[str, Iterable[float]] = {
         "ttft": (ttft[i] for i in ok),
         "tpot": ((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
@@ -136,7 +134,8 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
     ended = max(part.last_receive_unix_us for part in parts)
     places = _in_order(parts)
     columns = _columns(places, began)
-    counts, errors = Counter[int](), Counter[str]()
+    counts = Counter[int]()
+    errors = Counter[str]()
     for part in parts:
         counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
         errors.update(part.errors)

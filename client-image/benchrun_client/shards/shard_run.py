@@ -96,7 +96,9 @@ class ShardRun(BaseRun):
         """Our requests, None where there are none; shard 0 adds what concerns servers and the
         run."""
         share = share_of(stage.load, requests=len(prompts.samples), shard=self._setup.shard)
-        raw, succeeded, answered_at = None, 0, None
+        raw = None
+        succeeded = 0
+        answered_at = None
         if share.requests:
             divided = Divided(self._setup.shard, share, begin=lambda: self._begin(gate, sequence))
             raw = await sender.send(sequence, stage, prompts, divided=divided)

@@ -51,7 +51,8 @@ KEYS: Mapping[ComparedMetric, str] = {
 }
 """vLLM's own names, under which results hold them."""
 THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
-OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
+OUTPUT_COST = "cost_per_million_output_tokens"
+TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
 TOKENS_PER_JOULE = "output_tokens_per_joule"  # There only where the power of GPUs is known.

@@ -24,8 +24,11 @@ MUTABLE_FIELDS = (
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
-_RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load.search"
-_SPEEDS, _BATCHES = "w.load.traceSpeeds", "w.load.batchSizes"
+_RATES = "w.load.requestRates"
+_USERS = "w.load.concurrencies"
+_SEARCH = "w.load.search"
+_SPEEDS = "w.load.traceSpeeds"
+_BATCHES = "w.load.batchSizes"
 _POINTS = (
     f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
     f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : "

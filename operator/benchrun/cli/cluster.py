@@ -110,7 +110,8 @@ class Kubectl:
             decoder = io.IncrementalNewlineDecoder(
                 codecs.getincrementaldecoder("utf-8")("replace"), translate=True
             )
-            rest, data = "", b"more"
+            rest = ""
+            data = b"more"
             while data:
                 data = await process.stdout.read(CHUNK_BYTES)
                 *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")

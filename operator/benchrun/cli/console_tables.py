@@ -46,7 +46,8 @@ def show_result(
 ) -> None:
     """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens
     and intervals."""
-    verdict, word = status.verdict or "Unknown", run_list.outcome_word(status)
+    verdict = status.verdict or "Unknown"
+    word = run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
@@ -114,7 +115,8 @@ def show_figures(
     """A table whose figures stay in one piece. Where it is too narrow for all of them, several come
     below each other, each with the `names`; a wide table is never cut."""
     table = as_table(cells, folded=())
-    before, whole = console.width, _full_width(console, table)
+    before = console.width
+    whole = _full_width(console, table)
     if wide or whole <= before:
         console.width = max(before, whole)
         console.print(table)
@@ -141,7 +143,8 @@ def parts_that_fit(
             continue
         if chosen and widths[place] > left:
             yield _columns(cells, sorted((*named, *chosen)))
-            chosen, left = [], room
+            chosen = []
+            left = room
         chosen.append(place)
         left -= widths[place] + GUTTER
     yield _columns(cells, sorted((*named, *chosen)))
@@ -175,7 +178,8 @@ def empty_table(
     `numbers` end on the right."""
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
     for header in headers:
-        right, whole = header in numbers, folded is not None and header not in folded
+        right = header in numbers
+        whole = folded is not None and header not in folded
         table.add_column(
             header, justify="right" if right else "left", overflow="fold", no_wrap=whole
         )

@@ -143,7 +143,8 @@ def _forbidden(found: re.Match[str]) -> str:
 
 
 def _unknown_kind(found: re.Match[str]) -> str:
-    kind, version = found["kind"], found["version"]
+    kind = found["kind"]
+    version = found["version"]
     if version.startswith(f"{GROUP}/"):
         return _NOT_INSTALLED.format(kind)
     return f"this cluster does not know the kind {kind} of {version}"

@@ -215,13 +215,12 @@ def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
 def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console) -> int:
     """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises
     CommandError."""
-    name, status = sweep.name, status_of(sweep)
+    name = sweep.name
+    status = status_of(sweep)
     needed = status.truncated or options.html is not None
     runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
-    status, texts = (
-        whole_table(sweep, status, runs),
-        tables.texts_per_prompt(run_list.template(sweep)),
-    )
+    status = whole_table(sweep, status, runs)
+    texts = tables.texts_per_prompt(run_list.template(sweep))
     code = exit_codes.sweep_exit_code(status)
     if options.html is not None:
         if code is None:

@@ -71,7 +71,8 @@ async def follow(
         raise errors.CommandError(
             f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}"
         )
-    following, time = Following(targets, reporter), asyncio.get_running_loop().time
+    following = Following(targets, reporter)
+    time = asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
     tasks = [
         asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets
@@ -93,7 +94,8 @@ class Following:
     """Runs and sweeps by name, what is known of each, and how those ended that have."""
 
     def __init__(self, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
-        self._targets, self._reporter = targets, reporter
+        self._targets = targets
+        self._reporter = reporter
         self.known: dict[str, watch_state.Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
@@ -144,7 +146,8 @@ class Following:
             await self.follow(name)
 
     async def _follow_run(self, name: str) -> None:
-        stages, run = _FinishedStages(self._targets[name].kubectl, name), None
+        stages = _FinishedStages(self._targets[name].kubectl, name)
+        run = None
         async with aclosing(self._changes(name, cluster.RUN)) as changes:
             async for body, _ in changes:
                 run = watch_state.updated_run(run, body, await stages.since_last(body))
@@ -201,10 +204,12 @@ class Following:
         that is begun anew. Raises KubectlError for trouble that does not pass, for any before the
         first event, and where the object is deleted."""
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
-        ever_heard, pause = of_sweep, 0.0
+        ever_heard = of_sweep
+        pause = 0.0
         while True:
             await asyncio.sleep(pause)
-            heard, error = False, None
+            heard = False
+            error = None
             try:
                 events_of = self._targets[name].kubectl.lines(
                     "get", resource, watched, "--watch", "--output-watch-events", "--output=json"
@@ -236,14 +241,18 @@ class _FinishedStages:
     records."""
 
     def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
-        self._kubectl, self._name = kubectl, name
-        self._known, self._under_way, self._may_read_records = -1, "", True
+        self._kubectl = kubectl
+        self._name = name
+        self._known = -1
+        self._under_way = ""
+        self._may_read_records = True
 
     async def since_last(self, body: cluster.Body) -> list[watch_state.StageLine]:
         """Of a run that is seen for the first time the latest; of one that has ended none."""
         status = raw.mapping(body.get("status"))
         progress = raw.mapping(status.get("progress"))
-        done, known = raw.number(progress.get("stagesDone")), self._known
+        done = raw.number(progress.get("stagesDone"))
+        known = self._known
         if known < 0:
             known = done if is_finished(status) else max(0, done - LATEST_STAGES)
         known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
@@ -251,10 +260,8 @@ class _FinishedStages:
             await self._line(body, sequence, is_last=sequence == done - 1)
             for sequence in range(known, done)
         ]
-        self._known, self._under_way = (
-            max(known, done),
-            raw.text(progress.get("stage")) or self._under_way,
-        )
+        self._known = max(known, done)
+        self._under_way = raw.text(progress.get("stage")) or self._under_way
         return finished
 
     async def _line(

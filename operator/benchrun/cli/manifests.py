@@ -128,7 +128,8 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     body = raw.mapping(document)
     metadata = raw.mapping(body.get("metadata"))
     kind = raw.text(body.get("kind"))
-    name, generated = raw.text(metadata.get("name")), raw.text(metadata.get("generateName"))
+    name = raw.text(metadata.get("name"))
+    generated = raw.text(metadata.get("generateName"))
     problem = None
     if not kind or not raw.text(body.get("apiVersion")):
         problem = (
@@ -183,7 +184,8 @@ def _title(path: str) -> str:
 
 
 def _where(error: yaml.YAMLError) -> str:
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None)
     if mark is None or problem is None:
         return str(error).splitlines()[0]
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
@@ -247,5 +249,6 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
 
 def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
-    name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
+    name = raw.text(metadata.get("name"))
+    namespace = raw.text(metadata.get("namespace"))
     return Applied(raw.text(body.get("kind")), namespace, name, was_there)

@@ -46,7 +46,8 @@ def shape_at(path: Path) -> ModelShape:
 def weights_beside(path: Path) -> int | None:
     """Bytes of the weights in the folder of a config.json; None where none are there. Raises
     CommandError."""
-    index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
+    index = path.with_name(INDEX)
+    files = sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
             return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))

@@ -30,7 +30,8 @@ class LogReporter:
     """A line where something changed. Where several are followed, lines begin with a name."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
-        self._console, self._several = console, several
+        self._console = console
+        self._several = several
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
@@ -57,7 +58,8 @@ class ScreenReporter:
     which hides the cursor."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
-        self._console, self._several = console, several
+        self._console = console
+        self._several = several
         self._followed: Sequence[Followed] | None = None
         self.live = Live(
             console=console, get_renderable=self._drawn, auto_refresh=False, transient=True
@@ -70,7 +72,8 @@ class ScreenReporter:
     def ended(self, followed: Followed) -> None:
         if self._several:
             word = run_list.outcome_word(followed.status)
-            title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
+            title = (f"{followed.name}: ", "bold")
+            style = console_tables.COLOURS.get(word, "bold")
             self._console.print(
                 Text.assemble(title, (word, style), f" - {followed.status.message}")
             )
@@ -85,7 +88,9 @@ class ScreenReporter:
                 "waiting for the cluster's first answer ..." if self._followed is None else "",
                 style="dim",
             )
-        width, height, now = self._console.width, self._console.height, datetime.now(UTC)
+        width = self._console.width
+        height = self._console.height
+        now = datetime.now(UTC)
         views = [live_view.live_view(each, now=now) for each in self._followed]
         return (
             several(views, height=height)
@@ -138,7 +143,8 @@ def _one_line(view: live_view.LiveView) -> Text:
 
 
 def _cut(line: Text) -> Text:
-    line.no_wrap, line.overflow = True, "ellipsis"
+    line.no_wrap = True
+    line.overflow = "ellipsis"
     return line
 
 

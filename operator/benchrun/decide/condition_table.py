@@ -37,7 +37,8 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
         return _waiting_for_server(state, server)
     if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
         return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
-    done, total = len(state.known), state.stages_in_words
+    done = len(state.known)
+    total = state.stages_in_words
     if state.all_known:
         message = f"all {total} stages measured; storing the records"
         return Step("Collecting", api.Reason.COLLECTING, message, True, True)
@@ -52,7 +53,8 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
 
 
 def progress(state: RunState) -> api.Progress:
-    known, done = state.total_stages, len(state.known)
+    known = state.total_stages
+    done = len(state.known)
     total, bound = (state.most_stages, "<=") if known is None else (known, "")
     return api.Progress(
         stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}"
@@ -61,7 +63,8 @@ def progress(state: RunState) -> api.Progress:
 
 def _stage(state: RunState) -> str | None:
     # It is shown with the record of the one before, which comes a moment later: both in one write.
-    progress, shown = state.collected.client.progress, state.status.progress
+    progress = state.collected.client.progress
+    shown = state.status.progress
     if progress is None or progress.stage is None:
         return None
     is_ahead = progress.stage in state.planned[len(state.known) + 1 :]
@@ -138,7 +141,8 @@ def standing(
 
 def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]:
     """Of a run that has not ended. `gate`: what its comparison with a baseline can find."""
-    reason, message = step.reason, step.message
+    reason = step.reason
+    message = step.message
     rows: list[Row] = [
         _ACCEPTED,
         ("ClientReady", "True", "Ready", "")
@@ -176,7 +180,8 @@ def measured(
         api.Reason.INVALID_CELLS: "False",
         api.Reason.NOT_JUDGED: "Unknown",
     }
-    valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
+    valid = unusable.get(valid_reason, "True")
+    good = valid_reason not in unusable
     rows: list[Row] = [
         _ACCEPTED,
         *_LEFT,

@@ -39,7 +39,8 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
 def release_client(state: Possessions) -> tuple[Ref, ...]:
     """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be
     wanted."""
-    job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
+    job = state.child("Job", names.ROLE_CLIENT)
+    pods = state.client_pods
     if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
         return ()
     return (ref_to(state.facts, job),)
@@ -76,8 +77,10 @@ def ref_to(facts: Facts, child: Child) -> Ref:
 def _client(state: RunState) -> list[Manifest]:
     """The plan and what reads it. A Job is made for the plan that stands, whoever made that; a plan
     for a Job that stands only where it is the same once more."""
-    owner, spec = state.owner, state.spec
-    job, stands = state.child("Job", names.ROLE_CLIENT), state.plan
+    owner = state.owner
+    spec = state.spec
+    job = state.child("Job", names.ROLE_CLIENT)
+    stands = state.plan
     meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
     if stands is not None and (job is not None or stands.deleting):
         return meeting  # to write a plan of many stages takes its time
@@ -89,7 +92,8 @@ def _client(state: RunState) -> list[Manifest]:
         token_digest=digest_of_token(state.token),
         endpoint_addresses=endpoint_addresses(state),
     )
-    config_map, digest = plan.plan_config_map(owner, given, spec.chat_template), given.digest()
+    config_map = plan.plan_config_map(owner, given, spec.chat_template)
+    digest = given.digest()
     if job is None:
         return [config_map, *meeting, _job(state, digest)]
     return [config_map, *meeting] if job.plan_digest in (None, digest) else meeting
@@ -111,11 +115,10 @@ def _server(state: RunState) -> list[Manifest]:
     """The Service comes with the client, which looks up its name; the Deployment only when the
     client is ready for it, and has been heard: a client that only this operator does not know yet
     may have measured already."""
-    owner, context = state.owner, state.facts.context
-    image, policy = (
-        state.spec.client.image or context.client_image,
-        context.client_image_pull_policy,
-    )
+    owner = state.owner
+    context = state.facts.context
+    image = state.spec.client.image or context.client_image
+    policy = context.client_image_pull_policy
     limit = context.max_hold_seconds
     started = plan.server_roles(
         owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit
@@ -130,11 +133,13 @@ def _fence(state: RunState) -> list[Manifest]:
     """Before the pods, and left to the garbage collector: what goes with the Deployment would fall
     before them. An operator that reaches pods through the API server would be shut out itself;
     servers in development mode are fenced nevertheless."""
-    spec, context = state.spec, state.facts.context
+    spec = state.spec
+    context = state.facts.context
     for_all = context.network_policies and context.pod_road == "Direct"
     if not for_all and not plan.in_development_mode(spec):
         return []
-    namespace, peers = context.operator_namespace, context.network_policy_peers
+    namespace = context.operator_namespace
+    peers = context.network_policy_peers
     return plan.network_policy_manifests(
         state.owner, spec, operator_namespace=namespace, extra_peers=peers, servers_only=not for_all
     )
@@ -167,7 +172,8 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
 
 def _next_chunk(state: RunState) -> int:
     """After all that are there; one that somebody deleted leaves a gap."""
-    run, uid = state.owner.name, state.owner.uid
+    run = state.owner.name
+    uid = state.owner.uid
     there = (names.timeline_chunk(run, uid, child.name) for child in state.children.objects)
     return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
@@ -217,17 +223,13 @@ def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int 
 
 def _packed(state: RunState) -> plan.TimelinePart:
     """What was sampled since the last chunk, coarser the longer the run has been."""
-    samples, ready, before = (
-        state.collected.samples.unstored,
-        instant(state.status.server_ready_time),
-        0,
-    )
+    samples = state.collected.samples.unstored
+    ready = instant(state.status.server_ready_time)
+    before = 0
     if ready is not None:
         # By the run's age: a restarted operator has not counted the samples before these.
-        seconds, servers = (
-            max(0.0, samples[0].at - ready.timestamp()),
-            len({(s.role, s.pod) for s in samples}),
-        )
+        seconds = max(0.0, samples[0].at - ready.timestamp())
+        servers = len({(s.role, s.pod) for s in samples})
         before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
     return plan.TimelinePart(
         encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples)

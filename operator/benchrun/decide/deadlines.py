@@ -22,7 +22,9 @@ _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no 
 def noticed(state: RunState) -> RunState:
     """The state with the instants that have come to pass; each is noted once and kept. The client's
     clock is believed only between what is known and now: it must not move a deadline."""
-    status, heard, now = state.status, state.collected.client.progress, state.now
+    status = state.status
+    heard = state.collected.client.progress
+    now = state.now
     instants = [pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None]
     wanted_pods = sum(role_replicas(state.spec).values()) * nodes(state.spec)
     scheduled = max(instants) if len(instants) == wanted_pods > 0 else None
@@ -92,7 +94,9 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
         )
         of_client = (_client_pending(state), _client_start(state))
         return tuple(d for d in (*of_client, *of_server) if d is not None)
-    seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
+    seconds = state.spec.run_deadline_seconds
+    done = len(state.known)
+    total = state.stages_in_words
     measured = f"{done} of {total} stages were measured"
     message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
     run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
@@ -106,7 +110,8 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_pending(state: RunState) -> Deadline | None:
-    pod, seconds = state.client_pod, state.spec.pending_deadline_seconds
+    pod = state.client_pod
+    seconds = state.spec.pending_deadline_seconds
     if pod is None or pod.node is not None or pod.scheduled_at is not None:
         return None
     message = (
@@ -117,7 +122,8 @@ def _client_pending(state: RunState) -> Deadline | None:
 
 
 def _client_start(state: RunState) -> Deadline | None:
-    pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
+    pod = state.client_pod
+    seconds = state.spec.startup_deadline_seconds
     if state.client_ready and (state.server_exists or state.client_heard):
         return None
     if pod is None:
@@ -132,7 +138,8 @@ def _client_start(state: RunState) -> Deadline | None:
 def _client_creation(state: RunState) -> Deadline | None:
     """From acceptance until there is a pod. A Service's pods are looked for first; that has its own
     deadline."""
-    refused, planned = refusal(state), state.plan is not None
+    refused = refusal(state)
+    planned = state.plan is not None
     if state.spec.endpoint is not None and refused is None and not planned:
         return None
     seconds = state.spec.startup_deadline_seconds
@@ -143,17 +150,17 @@ def _client_creation(state: RunState) -> Deadline | None:
 
 
 def _endpoint(state: RunState) -> Deadline | None:
-    seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
+    seconds = state.spec.startup_deadline_seconds
+    pod = state.client_pod
     message = (
         f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it "
         "runs and answers /health"
     )
-    since, ready = (
-        pod.created_at if pod is not None else instant(state.status.accepted_time),
-        _client_ready(state),
-    )
+    since = pod.created_at if pod is not None else instant(state.status.accepted_time)
+    ready = _client_ready(state)
     if ready is not None:
-        since, seconds = _since(state, ready), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
+        since = _since(state, ready)
+        seconds = seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -179,7 +186,8 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
     if not state.client_ready or ready is None:
         return None
     workload = state.workload(role)
-    refused, seconds = refusal(state), state.spec.pending_deadline_seconds
+    refused = refusal(state)
+    seconds = state.spec.pending_deadline_seconds
     why = _why(
         refused.message if refused is not None else None,
         workload.failure if workload is not None else None,
@@ -198,7 +206,8 @@ def _since(state: RunState, condition: Condition) -> datetime | None:
 def _startup(state: RunState) -> Deadline | None:
     """From the last pod being scheduled; until then from the first with GPUs, since that one holds
     them while it waits for the others."""
-    pods, seconds = state.serving, state.spec.startup_deadline_seconds
+    pods = state.serving
+    seconds = state.spec.startup_deadline_seconds
     if not pods:
         return None
     without_node = next((pod for pod in pods if pod.scheduled_at is None), None)

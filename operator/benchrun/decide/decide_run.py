@@ -93,11 +93,13 @@ def decide(facts: Facts) -> Decision:
     if spec.suspend and not spec.cancel and going_nowhere:
         step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
         # The clock of the deadlines stands still: it starts anew with the run.
-        seen, gone = _with_step(state, step), create_and_release.release_client(state)
+        seen = _with_step(state, step)
+        gone = create_and_release.release_client(state)
         seen = seen.model_copy(update={"accepted_time": None, "blocked": None})
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
     state = early_endings.with_blocked(state)
-    server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
+    server = early_endings.server_diagnosis(state)
+    client = early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
     if (
         end is not None
@@ -172,7 +174,8 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         return let_go
     judged = None
     if state.known:
-        pod, servers = state.client_pod, tuple(server_status.server_statuses(state))
+        pod = state.client_pod
+        servers = tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
         question = Judging(
@@ -212,7 +215,8 @@ def _seconds_to_store(state: RunState) -> float:
 def _given_up(state: RunState) -> Answer[api.Judgement] | None:
     """A judge that takes too much memory may end its operator with it. Whoever comes after that
     would judge the run again, without end."""
-    attempts, collected = state.status.judge_attempts or 0, state.collected
+    attempts = state.status.judge_attempts or 0
+    collected = state.collected
     may_try = not collected.is_adopted or collected.is_judging_counted
     if may_try or attempts < MAX_JUDGE_ATTEMPTS:
         return None
@@ -297,8 +301,10 @@ def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
 
 
 def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
-    spec, message = state.spec, sentence(step.message)
-    step, gate = replace(step, message=message), None
+    spec = state.spec
+    message = sentence(step.message)
+    step = replace(step, message=message)
+    gate = None
     if spec.baseline is not None:
         means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
         gate = power_sentence(spec.repeats, len(cells(spec)) * len(means), unit="repeats")
@@ -346,7 +352,9 @@ def _final_status(
         end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
     if end is not None:
         return _ended_early(state, end, found, why_not)
-    message, valid_reason, regressed = found.message, found.valid_reason, None
+    message = found.message
+    valid_reason = found.valid_reason
+    regressed = None
     if why_not is not None:
         valid_reason = Reason.NOT_JUDGED
         message = (
@@ -355,7 +363,8 @@ def _final_status(
         )
     if found.not_regressed is not None and found.comparison is not None:
         regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
-    message, met = sentence(message), found.objectives_met if state.spec.objectives else None
+    message = sentence(message)
+    met = found.objectives_met if state.spec.objectives else None
     rows = condition_table.measured(
         valid_reason,
         message,
@@ -369,7 +378,8 @@ def _final_status(
 
 def _with_lost_records(state: RunState, status: BenchmarkRunStatus) -> BenchmarkRunStatus:
     """The last status; where records could not be stored it says which and why."""
-    stages, refused = create_and_release.unstored_stages(state), refusal(state)
+    stages = create_and_release.unstored_stages(state)
+    refused = refusal(state)
     if not stages or refused is None:
         return status
     named = ", ".join(api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS))
@@ -379,7 +389,8 @@ def _with_lost_records(state: RunState, status: BenchmarkRunStatus) -> Benchmark
     )
     message = sentence(f"{lost}. {refused.message}")
     row: condition_table.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
-    phase, whole = str(status.phase), sentence(f"{status.message}; {lost}")
+    phase = str(status.phase)
+    whole = sentence(f"{status.message}; {lost}")
     return condition_table.standing(status, (row,), phase, whole, of=state.facts.run, now=state.now)
 
 
@@ -445,7 +456,8 @@ def _after_finish(state: Possessions) -> Decision:
     generation that was seen. Of its spec nothing else is read: memory keeps no more of it."""
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()
-    client, ttl = create_and_release.release_client(state), _ttl_seconds(state.facts.run.spec)
+    client = create_and_release.release_client(state)
+    ttl = _ttl_seconds(state.facts.run.spec)
     leaves_by_itself = (
         api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
     )

@@ -69,7 +69,8 @@ def _causes(
     state: RunState, server: Diagnosis | None, client: Diagnosis | None
 ) -> Iterator[Ending | None]:
     """In the order in which they count."""
-    mismatch, progress = state.collected.client.mismatch, state.collected.client.progress
+    mismatch = state.collected.client.mismatch
+    progress = state.collected.client.progress
     yield _terminal(refusal(state))
     if server is not None and server.reason == Reason.EVICTED:
         yield _terminal(server)  # that another pod took its place is only a consequence
@@ -236,7 +237,8 @@ def _restarted_as(state: RunState, role: str) -> Pod | None:
     # By instants as well: the operator may have been away when the restart could be counted. A pod
     # made when the servers were ready takes the place of another; in a StatefulSet it has the
     # other's name.
-    began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
+    began = instant(state.status.start_time)
+    ready = instant(state.status.server_ready_time)
     within = [
         pod
         for pod in pods
@@ -257,7 +259,8 @@ def _records_missing(state: RunState) -> Ending | None:
     """A record that nobody has any more: waiting for it would hold the server until the run's
     deadline."""
     here = f"{len(state.known)} of {state.stages_in_words} records are here"
-    lost, pod = state.collected.client.lost_record, state.client_pod
+    lost = state.collected.client.lost_record
+    pod = state.client_pod
     if lost is not None and lost not in state.known:
         message = (
             f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a "
@@ -297,7 +300,8 @@ def _vanished(state: RunState) -> Ending | None:
 def _client_has_measured(state: RunState) -> bool:
     """Whether the client holds all records, and only has to hand them over: an operator that had
     seen them may have let go of the server, and ended before they were stored."""
-    progress, wanted = state.collected.client.progress, state.total_stages
+    progress = state.collected.client.progress
+    wanted = state.total_stages
     if progress is None or wanted is None or not state.client_runs:
         return False
     return progress.records >= wanted

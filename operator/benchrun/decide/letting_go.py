@@ -21,7 +21,8 @@ def unneeded_servers(facts: Facts) -> tuple[Ref, ...]:
 
 
 def _is_late(facts: Facts, status: BenchmarkRunStatus) -> bool:
-    ready, scheduled = instant(status.server_ready_time), instant(status.scheduled_time)
+    ready = instant(status.server_ready_time)
+    scheduled = instant(status.scheduled_time)
     if _passed(scheduled, facts.context.max_hold_seconds, facts.now):
         return True
     try:

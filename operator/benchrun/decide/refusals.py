@@ -33,7 +33,8 @@ _NOT_INSTALLED = (
 
 def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
     """Why it was refused, in the API server's words, and what to do."""
-    place, words = Place(refused.role, server_field), bounded(refused.message).rstrip(". ")
+    place = Place(refused.role, server_field)
+    words = bounded(refused.message).rstrip(". ")
     if refused.is_transient:
         message = f"{refused.kind} {refused.name} could not be created yet: {words}. It is retried."
         return Diagnosis(Reason.CHILD_REFUSED, message, False, Patience.RETRIED)
@@ -145,7 +146,8 @@ def with_refusal(state: RunState, step: Step) -> Step:
     if (found := refusal(state)) is not None:
         phase = "Pending" if step.phase == "WaitingForNode" else step.phase
         return replace(step, phase=phase, reason=found.reason, message=found.message)
-    since, is_known = no_pod_at(state), step.reason != Reason.PREPARING_CLIENT
+    since = no_pod_at(state)
+    is_known = step.reason != Reason.PREPARING_CLIENT
     if since is not None and state.now >= since and not is_known:
         return replace(step, reason=Reason.NO_POD, message=no_pod(state))
     return step

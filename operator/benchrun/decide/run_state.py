@@ -80,7 +80,8 @@ class Possessions:
     @cached_property
     def children(self) -> Children:
         """Only what is ours by uid: a label alone proves nothing."""
-        uid, labelled = self.facts.run.uid, self.facts.children
+        uid = self.facts.run.uid
+        labelled = self.facts.children
         objects = tuple(c for c in labelled.objects if c.owner_uid == uid)
         return Children(objects, tuple(p for p in labelled.pods if p.run_uid == uid))
 

@@ -27,7 +27,8 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
         return ()
     interval = state.spec.measurement.scrape_interval_seconds
     if state.spec.endpoint is not None:
-        addresses, path = endpoint_addresses(state), ENGINE.metrics_path
+        addresses = endpoint_addresses(state)
+        path = ENGINE.metrics_path
         return tuple(
             decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval)
             for a in addresses
@@ -163,7 +164,8 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
     """The log to look for compilations in, once all is measured and the server goes; never an
     endpoint's. Of several servers none is read: what one of them compiled is in no other's log, and
     one alone would vouch for all."""
-    ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
+    ready = state.status.server_ready_time
+    one = role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
     server = next(iter(state.status.servers), None)
@@ -223,7 +225,8 @@ def _of_pods(
     pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
-    status, started = state.status, state.spec.started
+    status = state.status
+    started = state.spec.started
     selected = (started.pod.node_selector if started is not None else None) or {}
     # Those seen before are kept: pods go one after the other once a run has ended, before it is
     # judged.

@@ -133,7 +133,8 @@ def _client_status(
     measured."""
     if not records:
         return None
-    first, shards = records[0], records[0].shards
+    first = records[0]
+    shards = records[0].shards
     known = {
         "engine": first.engine.name,
         "engine_version": first.engine.version,
@@ -200,7 +201,8 @@ def _objectives_answer(found: Judged) -> str:
 
 
 def _sentence(found: Judged) -> str:
-    verdict, total = found.verdict, len(found.whole)
+    verdict = found.verdict
+    total = len(found.whole)
     if found.searches:
         sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
         worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
@@ -237,7 +239,8 @@ def rejudge(
     was never measured does, as it did the first time."""
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
-    planned, missing = [], {}
+    planned = []
+    missing = {}
     known = (*cells(spec), *probed_cells(spec, records))
     for cell in known:
         absent = [stage for stage in cell.stage_ids if stage not in here]

@@ -67,7 +67,8 @@ def objective_results(
 def _result(
     objective: Objective, sample: LatencySample | None, error: float, *, one_stretch: bool
 ) -> ObjectiveResult:
-    limit_ms, percentile = objective.max_milliseconds, objective.percentile
+    limit_ms = objective.max_milliseconds
+    percentile = objective.percentile
     result = ObjectiveResult(
         metric=objective.metric,
         percentile=percentile,

@@ -97,7 +97,8 @@ def measured_row(
 ) -> api.Result:
     """Of a cell as it was measured, by what its own rules found; one without any record has figures
     of nothing."""
-    cell, records = context.cell, context.records
+    cell = context.cell
+    records = context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
@@ -182,10 +183,8 @@ def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
     server."""
     if (found := measure.counters.proxy_figures(records)) is None:
         return []
-    added_ms, cores = (
-        measure.request_figures.rounded(found.added_mean_ms),
-        measure.request_figures.rounded(found.cores),
-    )
+    added_ms = measure.request_figures.rounded(found.added_mean_ms)
+    cores = measure.request_figures.rounded(found.cores)
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
@@ -306,18 +305,19 @@ def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[s
     prices = cost.per_million_tokens if cost is not None else None
     if prices is None:
         return {}
-    prompts, cached, outputs = 0.0, 0.0, 0.0
+    prompts = 0.0
+    cached = 0.0
+    outputs = 0.0
     for record in records:
-        columns, lookups = (
-            record.requests,
-            measure.counters.prefix_lookups(measure.counters.prefilling(record.servers)),
-        )
+        columns = record.requests
+        lookups = measure.counters.prefix_lookups(measure.counters.prefilling(record.servers))
         if lookups is None:
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups
         share = min(1.0, max(0.0, measure.request_figures.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
-        prompts, cached = prompts + tokens, cached + share * tokens
+        prompts = prompts + tokens
+        cached = cached + share * tokens
         if not measure.request_figures.counts_tokens(record):
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         outputs += sum(compress(columns.output_tokens, columns.ok))

@@ -73,9 +73,11 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     best, ttft = min(
         alike, key=lambda each: (_or_infinite(each[1].milliseconds), -_throughput(each[0]))
     )
-    throughput, text = shown(best.figure("output_throughput")), ttft.text
+    throughput = shown(best.figure("output_throughput"))
+    text = ttft.text
     if best.verdict == "Suspect":
-        throughput, text = _marked(throughput), _marked(text)
+        throughput = _marked(throughput)
+        text = _marked(text)
     return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=text)
 
 
@@ -192,7 +194,8 @@ def results(
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
         return Judged([], [], "Unknown", None, [], [], [])
-    limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
+    limits = thresholds or thresholds_of(spec)
+    severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
     def judged(cell: api.Cell) -> JudgedCell:
@@ -226,7 +229,8 @@ def results(
     bare_rows = (
         row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
     )
-    cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
+    cost = cost_status(spec.cost, servers)
+    gpus = gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
     rows = with_limit_told_once(with_true_runs(priced, servers, limits))
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)

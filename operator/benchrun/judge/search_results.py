@@ -85,11 +85,13 @@ def _result(
         if lower is None or upper is None
         else 100 * (float(upper.value) / float(lower.value) - 1)
     )
-    outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
+    outcome = "Incomplete"
+    why = "; the search did not end, or a record of it is missing"
     has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
     # With every record of it here, probes and repeats are numbered without a gap.
     places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
-    numbers, planned = {probe for _, probe, _ in places}, sum(len(cell.stage_ids) for cell in cells)
+    numbers = {probe for _, probe, _ in places}
+    planned = sum(len(cell.stage_ids) for cell in cells)
     if has_ended and numbers == set(range(1, len(numbers) + 1)) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"

@@ -205,7 +205,8 @@ class StageFacts:
     def expected_in_flight(self) -> float | None:
         """Requests that users keep in flight on average: all users, but for those that think (by
         Little's law). Of an open loop its cap; None: no bound."""
-        users, think_seconds = self.expected.concurrency, self.expected.think_seconds
+        users = self.expected.concurrency
+        think_seconds = self.expected.think_seconds
         if users is None or not think_seconds or not self.e2el_us:
             return users
         e2el_seconds = max(1.0, sum(self.e2el_us) / len(self.e2el_us)) / 1e6
@@ -280,7 +281,8 @@ class StageFacts:
             measure.counters.rise(self.edges, each)
             for each in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
         )
-        answered, first_ms = len(self.answered), self.server_ttft_ms
+        answered = len(self.answered)
+        first_ms = self.server_ttft_ms
         is_unknown = first_ms is None or queued is None or not count or self.seconds <= 0
         if is_unknown or measure.counters.proxy_edges(self.record):
             return None
@@ -293,7 +295,8 @@ class StageFacts:
     @property
     def ttft_gap_ms(self) -> float | None:
         """Mean TTFT at the client minus the servers' own; None where either is unknown."""
-        at_client, at_server = self.mean_ttft_ms, self.server_ttft_ms
+        at_client = self.mean_ttft_ms
+        at_server = self.server_ttft_ms
         return None if at_client is None or at_server is None else at_client - at_server
 
     @cached_property

@@ -83,7 +83,8 @@ def _arriving(stage: StageFacts) -> Plateau | None:
     for any other load."""
     if not stage.due_us:
         return None
-    first, last = min(stage.due_us), max(stage.due_us)
+    first = min(stage.due_us)
+    last = max(stage.due_us)
     if stage.expected.follows_trace:
         part = Plateau(first + math.ceil(SKIPPED_SHARE * (last - first)), last, ())
     elif stage.expected.rate is not None and isinstance(stage.plateau, Plateau):

@@ -58,7 +58,8 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
         )
     if search.axis == "concurrency" and value != int(value):
         return f"stage {record.stage_id}: {value} is not a whole number of users"
-    expected, sent = search.requests_at(value), len(record.requests.ok)
+    expected = search.requests_at(value)
+    sent = len(record.requests.ok)
     return (
         None
         if expected == sent

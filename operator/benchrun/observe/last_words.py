@@ -11,7 +11,8 @@ from benchrun.api import plain_text
 
 MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024  # of the end of a log
-MAX_LINES, MAX_LINE_CHARS = 1024, 2048  # of that end
+MAX_LINES = 1024
+MAX_LINE_CHARS = 2048  # of that end
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$"
@@ -129,7 +130,8 @@ def _chain(lines: list[_Line]) -> Iterator[int]:
     if at is None:
         return
     yield at
-    process, chained = lines[at].process, False
+    process = lines[at].process
+    chained = False
     for before in reversed(range(at)):
         line = lines[before]
         if line.process != process:

@@ -154,7 +154,8 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
     """The node or the scheduler ended the pod, or the node is gone."""
     if evidence.pod.pod_reason not in _TAKEN:
         return None
-    pod, resources = evidence.place.pod, evidence.place.resources
+    pod = evidence.place.pod
+    resources = evidence.place.resources
     remedy = (
         f"Start a new run with requests equal to limits in {resources}, and a priority class in "
         f"{pod}."
@@ -205,7 +206,8 @@ def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
     message = f"{what.rstrip('. ')}. {found.remedy}"
     if found.means == Means.QUOTA:
         return Diagnosis(Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False)
-    is_ruling, patience = found.means == Means.RULING, _PATIENCE.get(found.means, Patience.REFUSED)
+    is_ruling = found.means == Means.RULING
+    patience = _PATIENCE.get(found.means, Patience.REFUSED)
     return Diagnosis(reason, message, is_ruling, patience, node_helps=False)
 
 
@@ -320,7 +322,8 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
     """The scheduler found no node."""
     if (message := evidence.pod.unschedulable) is None or evidence.pod.node is not None:
         return None
-    words, place = bounded(_TAIL.sub("", message)), evidence.place
+    words = bounded(_TAIL.sub("", message))
+    place = evidence.place
     if is_structural(message):
         fields = f"nodeSelector, affinity and tolerations in {place.pod}"
         mend = f"Lower {place.resources}" if _INSUFFICIENT in words else f"Correct {fields}"
@@ -379,7 +382,8 @@ def is_structural(message: str) -> bool:
         if reason is not None and never_mends(reason["why"])
     ]
     # A node that lacks two resources counts twice.
-    nodes, told = int(head["nodes"]), sum(lasting)
+    nodes = int(head["nodes"])
+    told = sum(lasting)
     return len(lasting) == len(reasons) and 0 < nodes <= told and (too_small or nodes == told)
 
 

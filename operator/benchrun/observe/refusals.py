@@ -120,7 +120,8 @@ def _judged(text: str, place: Place) -> tuple[Means, str]:
     if _NOT_ASKED.match(text):
         return Means.RETRY, _RETRIED
     if (denied := _DENIED.search(text)) is not None:
-        head, tail = text[: denied.start()], text[denied.end() :]
+        head = text[: denied.start()]
+        tail = text[denied.end() :]
         if _OWN_TROUBLE.match(head) or (tail.startswith(": failed to") and _NOT_READY.search(tail)):
             return Means.RETRY, _RETRIED
         return Means.RULING, _of_a_policy(denied[0].removesuffix("request") + tail, place)
@@ -155,7 +156,8 @@ def _beyond(text: str) -> list[str]:
     """Resources of which a quota's refusal says that more is requested than it has in all."""
     if (found := _AMOUNTS.search(text)) is None:
         return []
-    requested, limited = _amounts(found["requested"]), _amounts(found["limited"])
+    requested = _amounts(found["requested"])
+    limited = _amounts(found["limited"])
     return [
         resource
         for resource, amount in requested.items()
@@ -180,7 +182,8 @@ def quantity(text: str) -> Decimal | None:
     """A Kubernetes quantity (`500m`, `64Gi`, `1e3`) as a number; None where it is none."""
     if (found := _QUANTITY.fullmatch(text)) is None:
         return None
-    number, unit = Decimal(found["number"]), found["unit"] or ""
+    number = Decimal(found["number"])
+    unit = found["unit"] or ""
     if unit in _BINARY:
         return number * Decimal(1024) ** (_BINARY.index(unit) + 1)
     if unit in _DECIMAL:

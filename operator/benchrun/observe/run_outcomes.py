@@ -131,13 +131,15 @@ def swept_runs(runs: Iterable[Run]) -> dict[str, SweptRun]:
 
 
 def _swept(run: Run) -> SweptRun:
-    complete, failed = raw.condition(run.status, "Complete"), raw.condition(run.status, "Failed")
+    complete = raw.condition(run.status, "Complete")
+    failed = raw.condition(run.status, "Failed")
     state: State = "Running"
     if failed.get("status") == "True":
         state = "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
     elif complete.get("status") == "True":
         state = "Completed"
-    early, status = state in ("Failed", "Cancelled"), run.status
+    early = state in ("Failed", "Cancelled")
+    status = run.status
     since = raw.instant(status.get("scheduledTime"))
     until = raw.instant(status.get("serverReleasedTime")) or raw.instant(
         status.get("completionTime")

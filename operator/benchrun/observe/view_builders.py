@@ -27,7 +27,8 @@ from benchrun.observe.views import (
     sweep_that_made,
 )
 
-MAX_ARGS, MAX_ARGS_CHARS = 140, 4000  # what a status shows of them
+MAX_ARGS = 140
+MAX_ARGS_CHARS = 4000  # what a status shows of them
 MAX_VALUES = 20_000  # of a spec: a sweep of 32 long variants has some 6,000
 NO_SPEC = f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
 MAX_IMAGE_CHARS = 1024
@@ -80,7 +81,8 @@ def sweep_of(body: raw.Object) -> Sweep:
 
 
 def _declared(body: raw.Object) -> dict[str, Any]:
-    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
+    metadata = raw.mapping(body.get("metadata"))
+    spec = raw.mapping(body.get("spec"))
     return {
         "namespace": raw.text(metadata.get("namespace")),
         "name": raw.text(metadata.get("name")),
@@ -99,12 +101,11 @@ def child_of(kind: str, body: raw.Object) -> Child:
     BenchmarkRun that controls it and, of what was measured, would have given it this name: the rest
     is looked for by its name."""
     metadata = raw.mapping(body.get("metadata"))
-    labels, annotations = (
-        raw.mapping(metadata.get("labels")),
-        raw.mapping(metadata.get("annotations")),
-    )
+    labels = raw.mapping(metadata.get("labels"))
+    annotations = raw.mapping(metadata.get("annotations"))
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
-    name, role = raw.text(metadata.get("name")), raw.text(labels.get(names.LABEL_ROLE))
+    name = raw.text(metadata.get("name"))
+    role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
     is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
     return Child(
@@ -143,7 +144,8 @@ def pod_of(body: raw.Object) -> Pod:
     role = raw.text(labels.get(names.LABEL_ROLE))
     container = _main_container(spec.get("containers"), role)
     reported = _main_container(status.get("containerStatuses"), role)
-    state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
+    state = raw.mapping(reported.get("state"))
+    last = raw.mapping(reported.get("lastState"))
     # What an init container waits for comes first: the status of the main container has only
     # PodInitializing.
     of_init = (
@@ -163,10 +165,8 @@ def pod_of(body: raw.Object) -> Pod:
     gates = (raw.text(gate.get("name")) for gate in raw.mappings(spec.get("schedulingGates")))
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
-    limits, args = (
-        raw.mapping(raw.mapping(container.get("resources")).get("limits")),
-        container.get("args"),
-    )
+    limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
+    args = container.get("args")
     texts = (
         [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
     )
@@ -237,8 +237,10 @@ def _by_the_scheduler(
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
     """By the name of its controller: who may create any Job could otherwise make a client that is
     given the run's token."""
-    run, uid = raw.text(labels.get(names.LABEL_RUN)), raw.text(labels.get(names.LABEL_RUN_UID))
-    owner, child = raw.controller(metadata), names.child_name(run, uid, role)
+    run = raw.text(labels.get(names.LABEL_RUN))
+    uid = raw.text(labels.get(names.LABEL_RUN_UID))
+    owner = raw.controller(metadata)
+    child = names.child_name(run, uid, role)
     if role == names.ROLE_CLIENT:
         return (owner.get("kind"), owner.get("name")) == ("Job", child)
     made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(
@@ -255,10 +257,8 @@ def _failure(kind: str, status: raw.Object) -> str | None:
     found = next((each for each in conditions if each.get("status") == "True"), None)
     if found is None:
         return None
-    reason, message = (
-        raw.text(found.get("reason")),
-        raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS),
-    )
+    reason = raw.text(found.get("reason"))
+    message = raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS)
     return f"{reason}: {message}" if message else reason or None
 
 
@@ -272,7 +272,8 @@ def _main_container(containers: object, role: str) -> raw.Object:
 
 def _termination(value: object) -> Termination | None:
     ended = raw.mapping(value)
-    code, reason = raw.number(ended.get("exitCode"), default=-1), raw.text(ended.get("reason"))
+    code = raw.number(ended.get("exitCode"), default=-1)
+    reason = raw.text(ended.get("reason"))
     return Termination(code, reason, message=raw.end_of(ended.get("message"))) if ended else None
 
 

@@ -231,7 +231,8 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
     """None where nobody controls it, or an object of another kind or API group. Anybody may write
     such a reference: it is believed only where this kind gives such names."""
     owner = raw.controller(metadata)
-    name, uid = raw.text(owner.get("name")), raw.text(owner.get("uid"))
+    name = raw.text(owner.get("name"))
+    uid = raw.text(owner.get("uid"))
     is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
         f"{names.GROUP}/"
     )
@@ -248,5 +249,6 @@ def sweep_that_made(metadata: raw.Object) -> Controller | None:
 def sweep_of_run(body: raw.Object) -> Key | None:
     """The sweep that made this run, in the run's own namespace; None: none did."""
     meta = raw.mapping(body.get("metadata"))
-    owner, namespace = sweep_that_made(meta), raw.text(meta.get("namespace"))
+    owner = sweep_that_made(meta)
+    namespace = raw.text(meta.get("namespace"))
     return sweep_key(namespace, owner.name) if owner is not None and namespace else None

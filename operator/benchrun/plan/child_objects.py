@@ -170,7 +170,8 @@ def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) 
     """How long a server may be held once its first pod is scheduled: written at its creation, and
     never changed. `starts`: 2 where there are several pods, since the last may be scheduled when
     the deadline of the first is nearly over."""
-    startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
+    startup = spec.startup_deadline_seconds
+    run = spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
     return min(starts * startup + run + MARGIN_SECONDS, max_hold_seconds)

@@ -115,7 +115,8 @@ def client_job(
 ) -> Manifest:
     """One attempt, one completion a pod: a second client would measure a warmed server.
     `plan_digest`: of the plan that it mounts; None where that does not say."""
-    meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
+    meta = metadata(owner, role=names.ROLE_CLIENT)
+    pods_wanted = division_of(spec).pods
     noted = {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
     # before it has reported which was lost: each has an attempt of its own.
@@ -150,11 +151,9 @@ def client_service(owner: Owner) -> Manifest:
 def _pod_spec(
     owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str
 ) -> dict[str, Any]:
-    division, model, endpoint = (
-        division_of(spec),
-        model_files(spec.model),
-        endpoint_files(spec.endpoint),
-    )
+    division = division_of(spec)
+    model = model_files(spec.model)
+    endpoint = endpoint_files(spec.endpoint)
     data = data_files(spec.workloads)
     plan = mounted_at(
         PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}}

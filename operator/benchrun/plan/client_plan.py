@@ -164,7 +164,8 @@ def _target(
         "chat_template": TEMPLATE_FILE if spec.chat_template is not None else None,
     }
     if spec.endpoint is None:
-        front, counts = front_role(spec), role_replicas(spec)
+        front = front_role(spec)
+        counts = role_replicas(spec)
         return contract.Target(
             base_url=role_url(owner, front),
             servers=counts[front],

@@ -13,10 +13,12 @@ from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"  # The same place in server and client.
-TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
+TEMPLATE_DIRECTORY = "/etc/benchrun-template"
+TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
 TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
-CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
+CA_DIRECTORY = "/etc/benchrun-ca"
+_CA_KEY = "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 
@@ -72,7 +74,8 @@ def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
 def _data_of(workload: str, file: DatasetFile) -> Mounted:
     """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't
     start does not."""
-    name, directory = f"data-{workload}", _data_directory(workload, file)
+    name = f"data-{workload}"
+    directory = _data_directory(workload, file)
     if file.config_map is not None:
         return mounted_at(
             directory, name, {"configMap": {"name": file.config_map.name, "optional": True}}
@@ -81,7 +84,8 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
         return mounted_at(directory, name, _claim(file.pvc.claim_name))
     if file.s3 is None or file.s3.credentials_secret_ref is None:
         return Mounted()
-    secret, prefix = file.s3.credentials_secret_ref.name, _s3_variables(workload)
+    secret = file.s3.credentials_secret_ref.name
+    prefix = _s3_variables(workload)
     keys = {f"{prefix}_{name}": f"AWS_{name}" for name in _CREDENTIALS}
     return Mounted(
         env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items())

@@ -180,10 +180,8 @@ def _pod_spec(
         env.append({"name": ENGINE.development_mode, "value": "1"})
     if address is not None and all(each.name != address for each in server.env):
         env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    args, resources = (
-        started_args(spec, role),
-        (split.of_role(role) if split is not None else server).resources,
-    )
+    args = started_args(spec, role)
+    resources = (split.of_role(role) if split is not None else server).resources
     pod = server_pod.engine_pod(owner, spec, server, args=args, resources=resources, own_env=env)
     return server_pod.with_profiler(owner, spec, pod)
 
@@ -227,7 +225,8 @@ _A_YEAR_SECONDS = 31_536_000
 def workload(owner: Owner, role: Role) -> Manifest:
     """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group
     of pods over several nodes."""
-    labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
+    labels = names.labels(run=owner.name, uid=owner.uid, role=role.name)
+    name = None
     pod = {"labels": labels, "annotations": child_objects.STAY}
     if role.nodes == 1:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}

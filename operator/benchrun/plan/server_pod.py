@@ -31,10 +31,8 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
     """The model as its pods are given it. An engine without API server gets the chat template with
     each load."""
-    model, template = (
-        spec.model,
-        TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None,
-    )
+    model = spec.model
+    template = TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
     return ServedFiles(
         model_path(model), served_name(model), model.revision, model.tokenizer, template
     )
@@ -57,7 +55,8 @@ def engine_pod(
 ) -> dict[str, Any]:
     """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server,
     or of its role."""
-    model, command = model_files(spec.model), started_command(spec)
+    model = model_files(spec.model)
+    command = started_command(spec)
     template = template_files(owner, spec.chat_template if spec.offline is None else None)
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
     shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
@@ -76,7 +75,8 @@ def engine_pod(
         "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    mounted, grace = (shared, child_objects.TMP, model, template), TERMINATION_GRACE_SECONDS
+    mounted = (shared, child_objects.TMP, model, template)
+    grace = TERMINATION_GRACE_SECONDS
     return child_objects.pod_spec(
         container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace
     )
@@ -135,7 +135,8 @@ def reader_source() -> str:
 
 def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> dict[str, Any]:
     """The pod of a server, made ready to be profiled where the spec asks for it."""
-    profile, server = spec.measurement.profile, spec.server
+    profile = spec.measurement.profile
+    server = spec.server
     if profile is None or server is None:
         return pod
     directory = f"{TRACE_DIRECTORY}/{names.child_name(owner.name, owner.uid, names.ROLE_SERVER)}"

@@ -133,10 +133,8 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
 def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
     """All stages in order. Repeats are outermost: a drift over the run then shows between repeats,
     not between load points."""
-    workloads, in_order = (
-        {workload.name: workload for workload in spec.workloads},
-        list(cells(spec)),
-    )
+    workloads = {workload.name: workload for workload in spec.workloads}
+    in_order = list(cells(spec))
     base = spec.measurement.seed
     planned: list[PlannedStage] = []
     for repeat in range(1, spec.repeats + 1):

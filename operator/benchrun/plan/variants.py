@@ -97,10 +97,8 @@ def _started(started: Started, settings: Settings) -> Started:
         # Those of the template are of another server: the roles have their own.
         update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
     elif (own := settings.resources) is not None:
-        limits, requests = (
-            started.resources.limits | own.limits,
-            started.resources.requests | own.requests,
-        )
+        limits = started.resources.limits | own.limits
+        requests = started.resources.requests | own.requests
         update["resources"] = Resources(limits=limits, requests=requests)
     return started.model_copy(update=update)
 
@@ -168,7 +166,8 @@ def planned_runs(
 ) -> tuple[PlannedRun, ...]:
     """All runs in the order in which they are started. Equal specs give equal orders, whatever the
     sweep is called."""
-    seed, in_order = spec.template.measurement.seed, list(variants)
+    seed = spec.template.measurement.seed
+    in_order = list(variants)
     planned: list[PlannedRun] = []
     for replication in range(1, spec.replications + 1):
         if spec.order == "RandomisedBlocks":

@@ -39,7 +39,8 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
         remedy = "add GPUs, quantize the weights, or raise --gpu-memory-utilization"
         return [*remarks, error(ARGS, f"{text}; {remedy}")]
     held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
-    size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)
+    size = memory(fit.blocks * sizing.pool.block_bytes)
+    a_token = memory(sizing.token_bytes_per_gpu)
     remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
     if longest is not None and (most := fit.longest(longest)) < longest:
         text = (

@@ -89,7 +89,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         )
         return [not_checked("spec.endpoint", words), *endpoint_remarks(spec)]
     remarks = _flags(spec, known)
-    args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
+    args = sizing.ServeArgs.of(answering_args(spec))
+    shape = known.shape
     try:
         longest = sizing.max_model_tokens(args)
         remarks += gpu_remarks(spec)
@@ -117,7 +118,8 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
     """About each word of command and arguments, those of roles included."""
     server = spec.started
     assert server is not None, "an endpoint has no flags"
-    version, image = known.vllm_version, server.image
+    version = known.vllm_version
+    image = server.image
     command = spec.server.command if spec.server is not None else []
     remarks = entry_point_remarks(image, command, version=version) if spec.server else []
     remarks += command_remarks(command, image=image, version=version)
@@ -184,7 +186,8 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 
 
 def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) -> list[Remark]:
-    shape, args = known.shape, sizing.ServeArgs.of(role.words)
+    shape = known.shape
+    args = sizing.ServeArgs.of(role.words)
     if shape is None:
         return cache_remarks(spec, None, unknown=unknown)
     if sizing.refusals(shape, args):
@@ -249,7 +252,8 @@ def check_sweep(body: Object, known: Known) -> Checked:
         remarks.append(
             note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS))
         )
-    budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
+    budget = spec.gpu_seconds_budget
+    least = whole.gpu_seconds
     if budget is not None and least is not None and least > budget:
         text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"
         remarks.append(warning("spec.gpuSecondsBudget", text))

@@ -72,7 +72,8 @@ def gpu_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
 
 
 def _of_shape(shape: Shape, env: tuple[str, ...]) -> Iterator[Remark]:
-    args, path = ServeArgs.of(shape.words), f"{shape.path}.args"
+    args = ServeArgs.of(shape.words)
+    path = f"{shape.path}.args"
     if (unknown := _unknown(args, env)) is not None:
         yield not_checked(path, f"whether the parallel processes fill the GPUs: {unknown}")
         return

@@ -19,5 +19,7 @@ class Remark:
     text: str
 
 
-error, warning = partial(Remark, "Error"), partial(Remark, "Warning")
-note, not_checked = partial(Remark, "Note"), partial(Remark, "NotChecked")
+error = partial(Remark, "Error")
+warning = partial(Remark, "Warning")
+note = partial(Remark, "Note")
+not_checked = partial(Remark, "NotChecked")

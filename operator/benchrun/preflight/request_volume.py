@@ -74,11 +74,9 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
 
 def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     """Whether the run can end before its own deadline."""
-    deadline, least, field = (
-        spec.run_deadline_seconds,
-        volume.least_seconds,
-        "spec.runDeadlineSeconds",
-    )
+    deadline = spec.run_deadline_seconds
+    least = volume.least_seconds
+    field = "spec.runDeadlineSeconds"
     if deadline == 0 or least == 0:
         return []
     if least > deadline:
@@ -219,7 +217,8 @@ _ONE_SERVER = (
 
 def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     """What the comparison with the baseline can find, and whether its gate is finer than that."""
-    baseline, points = spec.baseline, len(cells(spec))
+    baseline = spec.baseline
+    points = len(cells(spec))
     if baseline is None or not points:
         return []
     percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
@@ -235,10 +234,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks
-    told, limit = (
-        power_sentence(spec.repeats, questions, unit="repeats"),
-        float(baseline.max_regression_percent),
-    )
+    told = power_sentence(spec.repeats, questions, unit="repeats")
+    limit = float(baseline.max_regression_percent)
     if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
     text = (
@@ -284,7 +281,8 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
         limits.setdefault(objective.percentile, []).append(
             f"{objective.metric} p{objective.percentile}"
         )
-    fewest, wanted = min(counts.values()), {*spec.measurement.percentiles, *limits}
+    fewest = min(counts.values())
+    wanted = {*spec.measurement.percentiles, *limits}
     short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
     if not short:
         return remarks

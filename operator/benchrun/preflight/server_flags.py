@@ -185,7 +185,8 @@ def table_remarks(
     args: Sequence[str], table: FlagTable, *, path: str, first: int = 0
 ) -> list[Remark]:
     """About what the flags of this version do not take, from the first word that may be one."""
-    walk, place = _Walk(table, args, path), first
+    walk = _Walk(table, args, path)
+    place = first
     while place < len(args):
         place = walk.word(place)
     return walk.found

@@ -41,7 +41,8 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
-    low, high = usable[first].load, usable[last].load
+    low = usable[first].load
+    high = usable[last].load
     if first == 0:
         return Knee(f"The knee is at or below {low:g} {unit}, the lowest load measured.")
     if last == len(usable) - 1:

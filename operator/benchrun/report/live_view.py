@@ -87,7 +87,8 @@ def _progress(followed: Followed) -> tuple[int, int]:
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
         return (progress.stages_done, progress.stages_total) if progress is not None else (0, 0)
-    runs, estimate = followed.status.runs, followed.status.estimate
+    runs = followed.status.runs
+    estimate = followed.status.estimate
     total = estimate.runs if estimate is not None else 0
     return (
         (runs.completed + runs.failed + runs.cancelled + runs.skipped, total)
@@ -121,15 +122,14 @@ def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | 
     """As if stages or runs took equally long, those under way half done; None before one has ended,
     or while suspended."""
     if isinstance(followed, FollowedRun):
-        begun, under_way = followed.status.start_time, 1
+        begun = followed.status.start_time
+        under_way = 1
         names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
         word = "at most" if any(SEARCH in (name or "") for name in names) else "about"
     else:
         begun = followed.status.accepted_time if followed.status.phase == "Running" else None
-        under_way, word = (
-            followed.status.runs.running if followed.status.runs is not None else 0,
-            "about",
-        )
+        under_way = followed.status.runs.running if followed.status.runs is not None else 0
+        word = "about"
     if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
     passed = done + under_way / 2
@@ -209,7 +209,8 @@ class Log:
             progress = progress_line(followed.status.model_copy(update=unseen))
         else:
             lines = [_end(run) for run in followed.ended[self._ended :]]
-            self._ended, runs = len(followed.ended), followed.status.runs
+            self._ended = len(followed.ended)
+            runs = followed.status.runs
             for name, run in followed.under_way.items():
                 log = self._runs.setdefault(name, Log())
                 lines += [f"{run.title}: {line}" for line in log._new_lines(run, now)]
@@ -226,7 +227,8 @@ class Log:
         )
         if state != self._state or (not quiet and not lines):
             lines.append(trouble or progress)
-        self._state, self._printed_at = state, now if lines else self._printed_at
+        self._state = state
+        self._printed_at = now if lines else self._printed_at
         return lines
 
 

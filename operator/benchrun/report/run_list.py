@@ -30,7 +30,8 @@ def run_list_rows(
     answers = [answer_of(status.conditions) for _, status in listed]
     found: list[_Listed] = []
     for (run, status), answer in zip(listed, answers, strict=True):
-        best, server = status.headline, {"server": run.spec.get("server")}
+        best = status.headline
+        server = {"server": run.spec.get("server")}
         figures = {
             **({"answer": answer} if any(answers) else {}),
             "stages": status.progress.summary if status.progress else None,
@@ -40,7 +41,8 @@ def run_list_rows(
             "limit": limit(status),
             "findings": finding_codes(status),
         }
-        server_there, gpus = answering(status.servers), gpus_of(status.servers)
+        server_there = answering(status.servers)
+        gpus = gpus_of(status.servers)
         setup = {
             "model": model(run.spec),
             "vLLM": server_there.version if server_there else None,
@@ -117,7 +119,8 @@ def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
 
 def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
     """From acceptance to the end; until now where it has not ended."""
-    begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)
+    begun = raw.instant(status.accepted_time)
+    ended = raw.instant(status.completion_time)
     return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
 
 

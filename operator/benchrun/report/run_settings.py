@@ -50,10 +50,8 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
     """As given; else as the server reports it of itself."""
-    given, side = (
-        ServeArgs.of(server.args),
-        "server" if server.role == "server" else f"server ({server.role})",
-    )
+    given = ServeArgs.of(server.args)
+    side = "server" if server.role == "server" else f"server ({server.role})"
     for flag in _OF_SERVERS:
         switch = (
             str(given.switched(flag, default=True)).lower()

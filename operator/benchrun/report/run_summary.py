@@ -157,7 +157,8 @@ def _summary(
 def _spec(run: Run) -> _Facts:
     spec = run.spec
     yield "model", run_list.model(spec)
-    offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
+    offline = raw.mapping(spec.get("offline"))
+    endpoint = raw.mapping(spec.get("endpoint"))
     yield "mode", "offline: the engine without its API server" if offline else ""
     if server := raw.mapping(spec.get("server")) or offline:
         yield "image", run_list.image(spec)

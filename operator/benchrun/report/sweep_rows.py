@@ -267,7 +267,8 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
     """Why variants failed, what was lost, why rows are not comparable, and what limits; each
     once."""
-    rows, variants = status.results, status.variants
+    rows = status.results
+    variants = status.variants
     found = [
         *(
             f"{variant.name}: {failure(variant)}"

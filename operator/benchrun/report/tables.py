@@ -169,10 +169,8 @@ def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
     """The cell of a column."""
 
     def cell(row: api.Result | Row) -> str:
-        requests, each = (
-            _figure_of(row, "request_throughput"),
-            texts.get(row.cell.partition("/")[0]),
-        )
+        requests = _figure_of(row, "request_throughput")
+        each = texts.get(row.cell.partition("/")[0])
         return figure(requests * each if requests is not None and each is not None else None)
 
     return cell
@@ -271,7 +269,8 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
 
 
 def _failed(result: api.Result) -> str:
-    failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
+    failed = result.metrics.get("failed")
+    completed = result.metrics.get("completed")
     if failed is None or completed is None:
         return ABSENT
     answered = result.metrics.get(ANSWERED_PERCENT)
@@ -346,7 +345,8 @@ def steady_part(result: api.Result | Row) -> str:
     """Return the steady part that the figures are of: `52 s, 640 of 800`."""
     if not isinstance(result, api.Result) or not result.has_plateau:
         return ABSENT
-    seconds, requests = result.steady.get("duration"), result.steady.get("sent")
+    seconds = result.steady.get("duration")
+    requests = result.steady.get("sent")
     sent = (result.metrics.get("completed") or 0) + (result.metrics.get("failed") or 0)
     if seconds is None or requests is None:
         return ABSENT

@@ -97,7 +97,8 @@ def updated_run(
         texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
         variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
     )
-    samples, live = known.samples, status.live
+    samples = known.samples
+    live = status.live
     if live is not None and not (
         samples and samples[-1].at == live.at
     ):  # the status repeats the last one
@@ -113,7 +114,8 @@ def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> F
     status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
     if before is not None:
         return replace(before, status=status, trouble=None)
-    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
+    metadata = raw.mapping(body.get("metadata"))
+    spec = raw.mapping(body.get("spec"))
     return FollowedSweep(
         name=raw.text(metadata.get("name")),
         status=status,

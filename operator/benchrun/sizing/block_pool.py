@@ -69,7 +69,9 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
             layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items()
         )
         return Pool((Group(kinds.total(), size, windows.pop()),), token_bytes * size, in_flight)
-    largest, fewest, most = max(each for each, _ in kinds), min(kinds.values()), max(kinds.values())
+    largest = max(each for each, _ in kinds)
+    fewest = min(kinds.values())
+    most = max(kinds.values())
     at_most = most if most < fewest * _NEARLY_EQUAL else fewest
     groups: list[Group] = []
     for (token_bytes, window), count in kinds.items():

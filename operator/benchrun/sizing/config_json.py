@@ -227,7 +227,8 @@ _LATENT = (
 """Models whose latent vectors vLLM caches as they are (MLA)."""
 _LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
-_INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
+_INDEX_BLOCK = 128
+_INDEX_SCALE_BYTES = 4
 
 
 def model_shape(config: Config) -> ModelShape:

@@ -107,7 +107,8 @@ def _of_context_parallelism(shape: ModelShape, args: ServeArgs) -> Iterator[str]
 
 
 def _of_batches(args: ServeArgs) -> Iterator[str]:
-    tokens, sequences = args.whole("max-num-batched-tokens"), args.whole("max-num-seqs")
+    tokens = args.whole("max-num-batched-tokens")
+    sequences = args.whole("max-num-seqs")
     if tokens is not None and sequences is not None and tokens < sequences:
         yield (
             f"--max-num-batched-tokens={tokens} is below --max-num-seqs={sequences}: a step has a "

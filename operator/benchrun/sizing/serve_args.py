@@ -10,7 +10,10 @@ from benchrun_client.engines import ENGINE
 
 from benchrun.sizing.cache_layers import ModelShape
 
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+KIB = 2**10
+MIB = 2**20
+GIB = 2**30
+TIB = 2**40
 _Value = TypeVar("_Value", int, float)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -292,7 +295,8 @@ def beyond_context(
     """Of a --max-model-len above the model's own limit: whether vLLM accepts it, by its variable or
     because the model's configuration is overridden, and a sentence. None: within the limit, or not
     known. `is_allowed`: whether ALLOW_LONGER is set. Raises UnreadableValue."""
-    longest, made_for = max_model_tokens(args), shape.context_tokens
+    longest = max_model_tokens(args)
+    made_for = shape.context_tokens
     if longest is None or made_for is None or longest <= made_for:
         return None
     limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"

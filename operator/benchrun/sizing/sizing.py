@@ -73,7 +73,8 @@ def sizing_of(
 ) -> Sizing:
     """Size a model. What fits is known with `memory` or an argument for the cache's size. Raises
     UnknownCacheType."""
-    pool, longest = pool_of(shape, engine), engine.max_tokens
+    pool = pool_of(shape, engine)
+    longest = engine.max_tokens
     cache_bytes = (
         engine.cache_bytes
         if engine.cache_bytes is not None
@@ -110,7 +111,8 @@ def sizing_of(
 def changes(sizing: Sizing) -> tuple[str, ...]:
     """A sentence for each thing that makes the cache other than plain attention would, and for each
     that is not counted."""
-    shape, dtype = sizing.shape, sizing.engine.cache_dtype
+    shape = sizing.shape
+    dtype = sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
     quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
@@ -163,7 +165,8 @@ def _latent(sizing: Sizing) -> Iterator[str]:
 def _windows(sizing: Sizing) -> Iterator[str]:
     if not (sliding := [row for row in sizing.rows if row.layer.kind == "Sliding"]):
         return
-    layers, all_layers = sum(row.count for row in sliding), sum(row.count for row in sizing.rows)
+    layers = sum(row.count for row in sliding)
+    all_layers = sum(row.count for row in sizing.rows)
     windows = ", ".join(f"{row.layer.window_tokens:,}" for row in sliding)
     if sizing.drops:
         yield (

@@ -120,7 +120,8 @@ class Api:
         exchange.respond(200, compact({"server_load": 0}))
 
     def _models(self, exchange: Exchange) -> None:
-        settings, created = self._settings, int(time.time())
+        settings = self._settings
+        created = int(time.time())
         cards: list[dict[str, object]] = [
             {
                 "id": name,
@@ -170,7 +171,8 @@ class Api:
         exchange.respond(200, compact({"prompt": self._tokenizer.decode(asked.get("tokens", []))}))
 
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
-        lies, fails = self._settings.faults.reset_lies, self._plan.next_reset_fails()
+        lies = self._settings.faults.reset_lies
+        fails = self._plan.next_reset_fails()
         success = not fails and (lies or self._engine.reset_prefix_cache())
         exchange.respond(200, compact({"success": success}))
 

@@ -26,7 +26,8 @@ class ColdStart:
 
     def held_up_seconds(self, number: int, *, now: float) -> float:
         """Note request `number`, counted from 1; return what it waits for on top of its prefill."""
-        cold, last = self._cold, self._last_arrival
+        cold = self._cold
+        last = self._last_arrival
         self._last_arrival = now
         slept = (
             cold.idle_seconds is not None and last is not None and now - last >= cold.idle_seconds

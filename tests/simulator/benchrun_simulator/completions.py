@@ -90,7 +90,8 @@ class Completions:
         self._engine.check_admission()
 
     def _elsewhere(self, generation: Generation) -> int:
-        transfer, block_size = self._settings.kv_transfer, self._settings.block_size
+        transfer = self._settings.kv_transfer
+        block_size = self._settings.block_size
         if transfer is None:
             return 0
         return transfer.prefilled_elsewhere(

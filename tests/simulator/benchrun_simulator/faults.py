@@ -35,7 +35,8 @@ class FaultPlan:
     def next_request_refused(self) -> HTTPStatus | None:
         """Count one completion that came in; the status it gets instead of an answer, or None."""
         self._asked += 1
-        fails, rejected = self._errors.next_is_due(), self._rejections.next_is_due()
+        fails = self._errors.next_is_due()
+        rejected = self._rejections.next_is_due()
         if self._asked <= self._faults.canary_fails or fails:
             return HTTPStatus.INTERNAL_SERVER_ERROR
         return HTTPStatus.TOO_MANY_REQUESTS if rejected else None

@@ -126,7 +126,9 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        exchange, self._current, self._transport = self._current, None, None
+        exchange = self._current
+        self._current = None
+        self._transport = None
         if exchange is not None:
             exchange.disconnected = True
             if exchange.on_disconnect is not None:

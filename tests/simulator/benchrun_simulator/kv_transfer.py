@@ -144,7 +144,8 @@ def config(text: str) -> dict[str, Any]:
         )
     for name in found.keys() - FIELDS:
         raise _invalid(f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]")
-    role, connector = found.get("kv_role"), found.get("kv_connector")
+    role = found.get("kv_role")
+    connector = found.get("kv_connector")
     if role is not None and role not in ROLES:
         raise _invalid(
             "kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer' "

@@ -134,7 +134,8 @@ class KvCache:
                 del self._held[name]
                 self._idle[name] = None
         self._private -= lease.private
-        lease.shared, lease.private = [], 0
+        lease.shared = []
+        lease.private = 0
 
     def reset(self) -> bool:
         """Forget all hashed blocks. False, and nothing forgotten, while any block is held, as in

@@ -118,7 +118,8 @@ class Reply:
 
     def _usage(self, sequence: Sequence) -> dict[str, object]:
         factor = self.settings.faults.usage_percent / 100
-        prompt, generated = round(len(sequence.prompt) * factor), round(sequence.generated * factor)
+        prompt = round(len(sequence.prompt) * factor)
+        generated = round(sequence.generated * factor)
         usage: dict[str, object] = {
             "prompt_tokens": prompt,
             "total_tokens": prompt + generated,

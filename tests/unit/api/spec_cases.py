@@ -74,7 +74,8 @@ class Refused:
     """Part of what both say, where the words are ours; None: each says it in its own words."""
 
 
-_LOAD, _AT = "workloads.0.load", "spec.workloads[0]"
+_LOAD = "workloads.0.load"
+_AT = "spec.workloads[0]"
 _ENDPOINT: Spec = {"server": absent(), "endpoint": {"url": "http://llm"}}
 
 

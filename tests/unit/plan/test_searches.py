@@ -76,13 +76,11 @@ def test_listed_load_points_are_measured_first() -> None:
 
 def test_seeds_differ_per_run_when_the_cache_outlives_it() -> None:
     body = {"workloads": [workload(load=searching(), requests=40)], "objectives": OBJECTIVES}
-    here, there = (
-        plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST),
-        plan_of_client(
-            OWNER,
-            spec(**endpoint_body({"url": "http://x"}, **body), server=None),
-            token_digest=TOKEN_DIGEST,
-        ),
+    here = plan_of_client(OWNER, spec(**body), token_digest=TOKEN_DIGEST)
+    there = plan_of_client(
+        OWNER,
+        spec(**endpoint_body({"url": "http://x"}, **body), server=None),
+        token_digest=TOKEN_DIGEST,
     )
     assert here.searches[0].seeds != there.searches[0].seeds
     plain = plan_of_client(

@@ -131,10 +131,8 @@ def owned_flag(
             ),
             None,
         )
-        given, allowed = (
-            value if equals else next(iter(words[place + 1 :]), ""),
-            (placeholders or {}).get(flag or ""),
-        )
+        given = value if equals else next(iter(words[place + 1 :]), "")
+        allowed = (placeholders or {}).get(flag or "")
         if flag is not None and (name != flag or given != allowed):
             which = flag if name == flag else f"{name}, short for {flag},"
             hint = f" (its only value here: {allowed})" if allowed else ""

@@ -21,10 +21,16 @@ CAUSE_IS_ABOVE = (
 """Of vLLM 0.32 and 0.33."""
 
 # Where each phrase was seen. The libraries are those of the images of vLLM 0.32 and 0.33.
-_VLLM, _OLD_VLLM = "vLLM 0.32", "vLLM 0.8"
-_HUB, _OLD_HUB = "huggingface_hub 2.4", "huggingface_hub 0.36"
-_TRANSFORMERS, _URLLIB3, _HTTPX = "transformers 5.19", "urllib3 2.8", "httpx 0.28"
-_TORCH, _PYDANTIC, _PYTHON = "torch 2.13", "pydantic 2", "Python 3.12"
+_VLLM = "vLLM 0.32"
+_OLD_VLLM = "vLLM 0.8"
+_HUB = "huggingface_hub 2.4"
+_OLD_HUB = "huggingface_hub 0.36"
+_TRANSFORMERS = "transformers 5.19"
+_URLLIB3 = "urllib3 2.8"
+_HTTPX = "httpx 0.28"
+_TORCH = "torch 2.13"
+_PYDANTIC = "pydantic 2"
+_PYTHON = "Python 3.12"
 
 _GATED_CAUSE = (
     "ModelGated",
@@ -184,7 +190,8 @@ _MAX_LINE_CHARS = 2048
 
 def startup_phases(log: str) -> StartupPhases:
     found = _slowest(log)
-    download, engine = found.get("download"), found.get("engine")
+    download = found.get("download")
+    engine = found.get("engine")
     compiled = found.get("engine_compile", found.get("compile"))
     return StartupPhases(
         download=download,

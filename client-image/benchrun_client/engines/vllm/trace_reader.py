@@ -23,9 +23,12 @@ from typing import Any, TypeGuard
 CHUNK_BYTES = 1024 * 1024
 MAX_BYTES = 1024 * 1024 * 1024  # Of a trace, unpacked: half a minute of reading.
 MAX_EVENTS = 2_000_000  # Kept of it, in some 400 MB.
-MAX_NAMES, MAX_NAME_CHARACTERS, MAX_KERNELS = 20_000, 160, 12
+MAX_NAMES = 20_000
+MAX_NAME_CHARACTERS = 160
+MAX_KERNELS = 12
 MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
-_BEGIN, _BETWEEN = re.compile(r'"traceEvents"\s*:\s*\['), re.compile(r"[\s,]*")
+_BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
 _STEP = re.compile(
     r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)_generation_\d{1,9}\((?:sq)?(\d{1,9})"
 )  # vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32).
@@ -49,9 +52,13 @@ def unpacked(path: Path) -> Iterator[str]:
 
 def events(pieces: Iterable[str]) -> Iterator[Any]:
     """The entries of `traceEvents`, one by one. ValueError: it is not a trace, or does not end."""
-    decode, text, at, begun = json.JSONDecoder().raw_decode, "", 0, False
+    decode = json.JSONDecoder().raw_decode
+    text = ""
+    at = 0
+    begun = False
     for piece in pieces:
-        text, at = text[at:] + piece, 0
+        text = text[at:] + piece
+        at = 0
         if not begun:
             found = _BEGIN.search(text)
             at, begun = (found.end(), True) if found else (max(0, len(text) - 100), False)
@@ -87,12 +94,10 @@ class Trace:
         """Keep what is of use. ValueError: there is more than can be kept."""
         if not isinstance(event, dict):
             return
-        kind, name, start, length = (
-            event.get("cat"),
-            event.get("name"),
-            event.get("ts"),
-            event.get("dur"),
-        )
+        kind = event.get("cat")
+        name = event.get("name")
+        start = event.get("ts")
+        length = event.get("dur")
         if not (
             isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)
         ):
@@ -112,7 +117,8 @@ class Trace:
         """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without
         those that it calls."""
         lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
-        counts, times = Counter[str](), defaultdict[str, float](float)
+        counts = Counter[str]()
+        times = defaultdict[str, float](float)
         for spans in map(sorted, lists):
             open_: list[tuple[float, str]] = []
             for start, length, name in spans:

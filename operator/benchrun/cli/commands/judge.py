@@ -94,7 +94,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
     ended = finished_results.finished_run(options)
-    judged, stored = ended.declared.name, ended.status
+    judged = ended.declared.name
+    stored = ended.status
     limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
     spec = judged_run.with_severities(ended.spec, wanted)
     rejudged = judged_run.rejudge(spec, stored, ended.records, ended.samples, thresholds=limits)

@@ -79,7 +79,8 @@ def _go_on(
     # The table anew only where one more run has ended.
     counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
     phase, reason, message = _step(state, end, starting)
-    rows, facts = condition_table.sweep_going_on(reason, message, power=_power(state)), state.facts
+    rows = condition_table.sweep_going_on(reason, message, power=_power(state))
+    facts = state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
     is_news = state.status.phase != phase
     return SweepDecision(
@@ -119,7 +120,8 @@ def _step(
 
 def _power(state: SweepState) -> str:
     """What its comparisons can find, before anything is measured."""
-    spec, others = state.spec, len(state.variants) - 1
+    spec = state.spec
+    others = len(state.variants) - 1
     questions = others * len(cells(spec.template)) * len(swept_metrics(spec.replications))
     if spec.replications == 1:
         return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
@@ -191,16 +193,15 @@ def table_made(state: SweepState) -> TableMade | None:
 def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
     """The status with the table of all runs that have ended; with the one before where that could
     not be made."""
-    counted, table, cost = (
-        counted_anew(state, tabled=len(state.ended)),
-        made.table,
-        state.spec.template.cost,
-    )
+    counted = counted_anew(state, tabled=len(state.ended))
+    table = made.table
+    cost = state.spec.template.cost
     if table is None:
         return counted
     variants = []
     for variant in counted.variants:
-        outcome, verdict = table.outcomes.get(variant.name), table.verdicts.get(variant.name)
+        outcome = table.outcomes.get(variant.name)
+        verdict = table.verdicts.get(variant.name)
         update = {
             "outcome": outcome,
             "verdict": verdict,
@@ -248,21 +249,18 @@ def variant_statuses(state: SweepState) -> list[VariantStatus]:
 
 
 def _estimate(state: SweepState) -> api.SweepEstimate:
-    each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
-    stages, requests = (
-        times * sum(one.stages for one in each),
-        times * sum(one.requests for one in each),
-    )
+    each = [estimate(variant.spec) for variant in state.variants]
+    times = state.spec.replications
+    stages = times * sum(one.stages for one in each)
+    requests = times * sum(one.requests for one in each)
     return api.SweepEstimate(
         variants=len(each), runs=len(state.planned), stages=stages, requests=requests
     )
 
 
 def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
-    runs, before = (
-        state.of_variant(variant),
-        before or VariantStatus(name=variant.name, number=variant.number),
-    )
+    runs = state.of_variant(variant)
+    before = before or VariantStatus(name=variant.name, number=variant.number)
     early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
     return VariantStatus(
         name=variant.name,
@@ -283,7 +281,8 @@ def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) 
 def ending(state: SweepState) -> Ending | None:
     """Why no run is started any more and those that go on are cancelled; None while there is no
     reason to."""
-    collected, limit = state.facts.collected, state.spec.max_failed
+    collected = state.facts.collected
+    limit = state.spec.max_failed
     if state.spec.cancel:
         return CANCELLED
     if collected.conflict is not None:
@@ -322,7 +321,9 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         reason, message = _outcome(state, status, made)
         rows = condition_table.sweep_measured(reason, message)
     else:
-        phase, reason, message = early.phase, early.reason, sentence(early.message)
+        phase = early.phase
+        reason = early.reason
+        message = sentence(early.message)
         rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
@@ -363,7 +364,8 @@ def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -
 
 
 def _measured(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
-    total, missing = len(state.variants), [v for v in status.variants if not v.completed]
+    total = len(state.variants)
+    missing = [v for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
     early = sum(run.state != "Completed" for run in state.ended)
     if early:

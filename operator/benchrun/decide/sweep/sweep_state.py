@@ -178,7 +178,8 @@ class SweepState:
         tried = self.tried[planned.name]
         if not tried or planned.variant.number in self.hopeless:
             return None
-        last, most = tried[-1], 1 + self.spec.max_retries
+        last = tried[-1]
+        most = 1 + self.spec.max_retries
         if not _is_lost(last, self.facts.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))

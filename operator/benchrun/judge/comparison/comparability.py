@@ -45,10 +45,8 @@ class MeasuredRun:
 def measured_run(run: Run) -> MeasuredRun:
     """A run as the cluster holds it. Raises ValueError where its spec or status is not of this
     version."""
-    spec, status = (
-        api.BenchmarkRunSpec.model_validate(run.spec),
-        api.BenchmarkRunStatus.model_validate(run.status),
-    )
+    spec = api.BenchmarkRunSpec.model_validate(run.spec)
+    status = api.BenchmarkRunStatus.model_validate(run.status)
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
@@ -118,7 +116,8 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
     """Why this cell may not be compared; None: it may."""
-    runs, workload = (*baseline, *candidate), cell.partition("/")[0]
+    runs = (*baseline, *candidate)
+    workload = cell.partition("/")[0]
     for run in runs:
         row = run.row(cell)
         if row is None:
@@ -171,7 +170,8 @@ MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
     """In what servers chose; in clocks and failed requests, at the load point with most of it."""
-    sides, names = (baseline, candidate), (baseline[0].name, candidate[0].name)
+    sides = (baseline, candidate)
+    names = (baseline[0].name, candidate[0].name)
     for key in CHOSEN:
         chosen = [
             {s.reported[key] for run in side for s in run.status.servers if key in s.reported}
@@ -225,10 +225,12 @@ def _requests(side: Side, cell: str) -> tuple[float, float]:
 def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error: float) -> bool:
     """Whether so few of all failed requests are those of one side by chance at most that often (J.
     Przyborowski and H. Wilenski, Biometrika 31, 1940)."""
-    (few, of_one), (many, of_other) = one, other
+    (few, of_one) = one
+    (many, of_other) = other
     if not (of_one and of_other and few + many):
         return False
-    failed, share = few + many, of_one / (of_one + of_other)
+    failed = few + many
+    share = of_one / (of_one + of_other)
     return any(
         contract.is_rare(x / failed, failed, of, error)
         for x, of in ((few, share), (many, 1 - share))

@@ -76,7 +76,8 @@ def compare(
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, caveats = detectable(asked), comparability.caveats(baseline, candidate)
+    least = detectable(asked)
+    caveats = comparability.caveats(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, caveats=caveats, detectable_percent=least)
     found = Compared(
         scope if outcome != "NotComparable" else None, outcome, None, message, cells, least
@@ -136,7 +137,8 @@ def questions_at(
     cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
 ) -> list[Question]:
     """Of these figures at a load point."""
-    one, other = rows_at(cell, before), rows_at(cell, after)
+    one = rows_at(cell, before)
+    other = rows_at(cell, after)
     return [
         Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
         for m in metrics
@@ -147,7 +149,8 @@ def compared_cells(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedCell]:
     """One for each, in the order given; all their questions are answered together."""
-    changes, cells = iter(answers(_all(asked), equivalence_percent=equivalence_percent)), []
+    changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
+    cells = []
     for cell, before, after, questions in asked:
         if isinstance(questions, str):
             cells.append(api.ComparedCell(cell=cell, reason=questions))
@@ -203,7 +206,8 @@ def limits(
 ) -> dict[str, api.Bottleneck]:
     """By load point, of those that are comparable: a limit that the two sides together show. Most
     show none."""
-    both, found = (*baseline, *candidate), {}
+    both = (*baseline, *candidate)
+    found = {}
     for each in (cell for cell in at if cell.reason is None):
         points = [
             _point(name, each.cell, side, both)
@@ -251,10 +255,8 @@ def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.Ope
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
-    running, throughput = (
-        fmean(point.running for point in points),
-        fmean(point.throughput for point in points),
-    )
+    running = fmean(point.running for point in points)
+    throughput = fmean(point.throughput for point in points)
     return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
@@ -265,7 +267,8 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
-    completed, preemptions = row.metrics.get("completed") or 0, server.preemptions or 0
+    completed = row.metrics.get("completed") or 0
+    preemptions = server.preemptions or 0
     works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
     is_starved = (
         api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
@@ -318,7 +321,8 @@ def against_baseline(
     comparison = api.Comparison(baseline=before, **kept)
     condition, reason = _CONDITION[comparison.gate]
     if comparison.gate == "NotRegressedHere" and baseline.one_server_is_enough:
-        condition, reason = "True", api.Reason.NOT_REGRESSED_HERE
+        condition = "True"
+        reason = api.Reason.NOT_REGRESSED_HERE
     update = {
         "comparison": comparison,
         "not_regressed": condition,
@@ -337,7 +341,8 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
         return not_comparable(
             f"{baseline.name} was written by another version of benchrun", gated=True
         )
-    allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
+    allowed = float(baseline.max_regression_percent)
+    least = float(baseline.equivalence_percent)
     metrics = baseline.metrics
     try:
         return compare(

@@ -96,7 +96,8 @@ def _figure_of(
             math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {}
         )
     row = rows[0]
-    value, cv = compared_figure(row, key, among=among), row.repeat_cv_percent.get(key)
+    value = compared_figure(row, key, among=among)
+    cv = row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
         return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats

@@ -117,7 +117,8 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
 
 def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss | None:
     """None where the noise is not known."""
-    contrast, share = question.contrast(), max_regression_percent / 100
+    contrast = question.contrast()
+    share = max_regression_percent / 100
     if contrast is None:
         return None
     if question.metric not in HIGHER_IS_BETTER:

@@ -51,7 +51,9 @@ class Question:
     def detectable(self, *, error: float) -> float | None:
         """The least true change, in logarithms, that a test at `error` finds with 80 %, if the
         noise is as measured."""
-        contrast, before, after = self.contrast(), self.baseline.log_mean, self.candidate.log_mean
+        contrast = self.contrast()
+        before = self.baseline.log_mean
+        after = self.candidate.log_mean
         if contrast is None or before is None or after is None:
             return None
         first, second = (round(side.degrees_of_freedom) + 1 for side in (before, after))
@@ -83,7 +85,8 @@ def answers(
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
     levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
     changed = iter([p <= level for p, level in zip(p_values, levels, strict=True)])
-    error, margin = family_error(questions), math.log1p(equivalence_percent / 100)
+    error = family_error(questions)
+    margin = math.log1p(equivalence_percent / 100)
     return [
         _unanswered(question)
         if contrast is None
@@ -100,8 +103,10 @@ def _answer(
     error: float,
     margin: float,
 ) -> Change:
-    estimate, reach = contrast.estimate, contrast.reach(1 - error)
-    low, high = estimate - reach, estimate + reach
+    estimate = contrast.estimate
+    reach = contrast.reach(1 - error)
+    low = estimate - reach
+    high = estimate + reach
     word: Word = "NoDetectableDifference"
     if is_changed:
         low, high = (max(low, 0.0), high) if estimate > 0 else (low, min(high, 0.0))
@@ -120,7 +125,8 @@ def _answer(
 def _unanswered(question: Question) -> Change:
     """A figure is missing, the arrivals set both, or the noise is not known: then the change is a
     number without an interval."""
-    before, after = question.baseline, question.candidate
+    before = question.baseline
+    after = question.candidate
     change = None
     if before.value is not None and after.value is not None and not question.of_arrivals:
         change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")

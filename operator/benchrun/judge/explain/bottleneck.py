@@ -32,7 +32,9 @@ def client_limits(finding: StageFinding) -> Bottleneck:
 def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottleneck:
     """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4". `span`: the
     change's interval, where it has one."""
-    low, high, usage = pair.low, pair.high, ""
+    low = pair.low
+    high = pair.high
+    usage = ""
     if low.kv_percent is not None and high.kv_percent is not None:
         usage = f" and KV cache usage from {percent(low.kv_percent)} to {percent(high.kv_percent)}"
     sentence = (
@@ -94,16 +96,16 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     ran."""
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
-    running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
+    running = number(pressure.queued_running)
+    usage = percent(pressure.kv_max_percent)
     if pressure.hold is Hold.SEQUENCES:
-        limit, sentence = (
-            "SequenceLimit",
-            f"The limit on running requests: {held_at(pressure)}, {waited}.",
-        )
+        limit = "SequenceLimit"
+        sentence = f"The limit on running requests: {held_at(pressure)}, {waited}."
     elif pressure.hold is Hold.KV_CACHE:
         preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
         fill = f"{running} running requests fill it (up to {usage} in use{preempted})"
-        limit, sentence = "KVMemory", f"KV memory is the limit: {fill}, {waited}."
+        limit = "KVMemory"
+        sentence = f"KV memory is the limit: {fill}, {waited}."
     else:
         sentence = (
             f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most "
@@ -213,7 +215,8 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     )
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
-    stretches, busy = observed.stretches, observed.always_busy
+    stretches = observed.stretches
+    busy = observed.always_busy
     # Premise of a comparison within: samples differ because the load did.
     is_phase = observed.works_twice or not observed.gauge_holds
     inside = None if is_phase else response_to_load.within(stretches, always_busy=busy)

@@ -84,8 +84,10 @@ def _observed(
     cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits
 ) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
-    lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
-    under, by_counters = measure.pressure(of_role, limits, lengths), running_by_counters(cell)
+    lengths = _lengths(cell, role)
+    overload = overload_of(cell.stages, found)
+    under = measure.pressure(of_role, limits, lengths)
+    by_counters = running_by_counters(cell)
     gauge_holds = under is None or gauge_is_mean(under.running_mean, by_counters)
     if under is not None and by_counters is not None and not gauge_holds:
         queued_running = None if under.queued_running is None else by_counters
@@ -161,7 +163,8 @@ def _point(
     """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where
     every stage has one."""
     found = throughputs(cell.stages)
-    output, total = found["output_throughput"] or 0.0, found["total_token_throughput"] or 0.0
+    output = found["output_throughput"] or 0.0
+    total = found["total_token_throughput"] or 0.0
     tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (
         output if role in ANSWERING_ROLES else 0.0
     )

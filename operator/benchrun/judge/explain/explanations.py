@@ -63,7 +63,9 @@ def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
 
 
 def _figures(stage: StageFacts) -> dict[str, float | None]:
-    answered, hits, compiled = len(stage.answered), prefix_hits(stage), compiled_during(stage)
+    answered = len(stage.answered)
+    hits = prefix_hits(stage)
+    compiled = compiled_during(stage)
     tokens = sum(map(stage.requests.input_tokens.__getitem__, stage.answered))
     return {
         "sequence": stage.record.sequence,
@@ -94,7 +96,8 @@ def with_true_runs(
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
     """The rows, with what --max-model-len limits at the first that asks: it is the same at all."""
-    told, found = False, []
+    told = False
+    found = []
     for row in rows:
         kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
         found.append(row.model_copy(update={"explanations": kept}))
@@ -107,7 +110,8 @@ def _true_run(
 ) -> Explanation | None:
     """`seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
     prompt tokens beyond which a repeat counts as found in the cache."""
-    every, compiled = range(row.repeats), row.by_repeat.get("compilations", [])
+    every = range(row.repeats)
+    compiled = row.by_repeat.get("compilations", [])
     warm = [
         place
         for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
@@ -205,7 +209,8 @@ def _answer_length(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
     """Where answers are shorter than expected, by vLLM's reasons why requests finished."""
-    expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
+    expected = sum(length[2] for length in lengths)
+    output = sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]

@@ -65,7 +65,8 @@ def host_percent(summary: TraceSummary) -> float:
 
 
 def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
-    host, tokens = host_percent(summary), summary.step_tokens
+    host = host_percent(summary)
+    tokens = summary.step_tokens
     what = "kernel" if summary.device == "GPU" else "operator"
     idle = f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
     if host >= PROFILE_HOST_PERCENT:

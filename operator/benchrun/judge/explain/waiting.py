@@ -117,7 +117,8 @@ def held_at(pressure: Pressure) -> str:
             if pressure.sequence_limit_is_set
             else "as high as it ever went"
         )
-        limit, mean = number(pressure.sequence_limit), pressure.queued_running
+        limit = number(pressure.sequence_limit)
+        mean = pressure.queued_running
         if (
             mean is not None
             and pressure.sequence_limit is not None

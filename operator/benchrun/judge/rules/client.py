@@ -54,7 +54,8 @@ class Sign(NamedTuple):
 def client_saturated(stage: StageFacts) -> Found:
     """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these
     account for it. Offline the engine's own process takes the times."""
-    client, crossed = stage.record.client, crossed_signs(stage)
+    client = stage.record.client
+    crossed = crossed_signs(stage)
     if not crossed:
         known = client.lag_p99_us is not None or stage.expected.offline
         return [] if known else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
@@ -108,8 +109,10 @@ def crossed_signs(stage: StageFacts) -> list[Sign]:
 def _made_gap(stage: StageFacts) -> bool:
     """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes,
     each as late as at p99."""
-    thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
-    cores, gap_ms = _cores(stage) or 0.0, unexplained_gap_ms(stage) or 0.0
+    thresholds = stage.thresholds
+    lag_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
+    cores = _cores(stage) or 0.0
+    gap_ms = unexplained_gap_ms(stage) or 0.0
     if cores > thresholds.client_cores_suspect:
         return True
     is_busy = cores > thresholds.client_cores_with_gap or lag_ms > _lag_threshold_ms(stage)
@@ -119,9 +122,13 @@ def _made_gap(stage: StageFacts) -> bool:
 def _signs(stage: StageFacts) -> list[Sign]:
     if stage.expected.offline:
         return []
-    thresholds, client, signs = stage.thresholds, stage.record.client, []
-    factor, max_lag_ms = thresholds.client_invalid_factor, _lag_threshold_ms(stage)
-    gap_ms, cores = unexplained_gap_ms(stage), _cores(stage)
+    thresholds = stage.thresholds
+    client = stage.record.client
+    signs = []
+    factor = thresholds.client_invalid_factor
+    max_lag_ms = _lag_threshold_ms(stage)
+    gap_ms = unexplained_gap_ms(stage)
+    cores = _cores(stage)
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
     if stage.expected.has_due_instants:
@@ -172,7 +179,9 @@ def round_trip_ms(stage: StageFacts) -> float | None:
 def unexplained_gap_ms(stage: StageFacts) -> float | None:
     """TTFT at the client beyond the servers' own, without the set-up of connections and as many
     round trips as it may hold; None where it is unknown."""
-    gap_ms, made, trip_ms = stage.ttft_gap_ms, stage.record.connections, round_trip_ms(stage) or 0.0
+    gap_ms = stage.ttft_gap_ms
+    made = stage.record.connections
+    trip_ms = round_trip_ms(stage) or 0.0
     connect_ms = trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
     return (
         None
@@ -195,7 +204,8 @@ def stolen_percent(stage: StageFacts) -> float | None:
 def shards_out_of_step(stage: StageFacts) -> Found:
     """How far apart they may have begun: by the gate's clock, and by how much they may have been
     wrong about it."""
-    shards, threshold = stage.record.shards, stage.thresholds.skew_suspect_ms
+    shards = stage.record.shards
+    threshold = stage.thresholds.skew_suspect_ms
     if shards is None:
         return []
     apart = (shards.start_skew_us + shards.clock_error_us) / 1000
@@ -217,14 +227,13 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 def path_slow(stage: StageFacts) -> Found:
     """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost
     packets."""
-    trips, lost_segments, ttft_ms = (
-        stage.record.round_trips,
-        stage.record.client.lost_segments,
-        stage.mean_ttft_ms,
-    )
+    trips = stage.record.round_trips
+    lost_segments = stage.record.client.lost_segments
+    ttft_ms = stage.mean_ttft_ms
     if stage.expected.offline or ttft_ms is None:
         return []
-    thresholds, evidence = stage.thresholds, dict[str, float | str | None]()
+    thresholds = stage.thresholds
+    evidence = dict[str, float | str | None]()
     by_share = thresholds.lost_segments_suspect_percent / 100 * len(stage.answered)
     lost = Sign("lostSegments", lost_segments or 0, max(thresholds.lost_segments_suspect, by_share))
     limit_ms = _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms)
@@ -264,7 +273,8 @@ def gap_beyond_client(stage: StageFacts) -> Found:
         return []
     # Behind a proxy the API servers answer the proxy, whose own rule looks at it.
     codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
-    gap_ms, threshold = unexplained_gap_ms(stage), gap_threshold_ms(stage)
+    gap_ms = unexplained_gap_ms(stage)
+    threshold = gap_threshold_ms(stage)
     if gap_ms is None:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
     if gap_ms <= threshold:

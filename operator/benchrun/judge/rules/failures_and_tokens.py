@@ -21,11 +21,9 @@ MAX_ERROR_CHARS = 300
 
 def requests_failed(stage: StageFacts) -> Found:
     """All failed, or more than the threshold."""
-    requests, failed, errors = (
-        len(stage.requests.ok),
-        failed_requests(stage.record),
-        stage.record.errors,
-    )
+    requests = len(stage.requests.ok)
+    failed = failed_requests(stage.record)
+    errors = stage.record.errors
     # The server's own answer where the client kept it, else the most frequent error.
     error = stage.record.diagnostic or max(errors, key=errors.__getitem__, default="")
     counts: Evidence = {"requests": requests, "failed": failed}
@@ -36,7 +34,8 @@ def requests_failed(stage: StageFacts) -> Found:
                 Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests
             )
         ]
-    percent, limit = 100 * failed / requests, stage.thresholds.max_failed_percent
+    percent = 100 * failed / requests
+    limit = stage.thresholds.max_failed_percent
     if percent <= limit:
         return []
     evidence: Evidence = {
@@ -107,7 +106,8 @@ class _Answers(NamedTuple):
 def output_too_short(stage: StageFacts) -> Found:
     """The mean output of the answered requests, against the expected mean; and answers that stopped
     where none should."""
-    answers, thresholds = _answers(stage), stage.thresholds
+    answers = _answers(stage)
+    thresholds = stage.thresholds
     stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
     stopped_percent = 100 * stopped / max(1, answers.answered) if stage.expected.ignore_eos else 0.0
     is_short = answers.percent < thresholds.output_suspect_percent
@@ -135,7 +135,8 @@ def output_too_short(stage: StageFacts) -> Found:
 def stream_truncated(stage: StageFacts) -> Found:
     """Answers without an end: neither the server's count of tokens came, nor another word that
     closes the stream."""
-    answers, thresholds = _answers(stage), stage.thresholds
+    answers = _answers(stage)
+    thresholds = stage.thresholds
     if answers.answered == 0:
         return []
     if stage.record.streams is None and answers.unended == answers.answered:
@@ -214,7 +215,8 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
     if tokens == 0 or stage.expected.offline:
         return []
     chunks = sum(stage.record.gaps.count) + sum(stage.requests.ok)
-    each, limit = chunks / tokens, stage.thresholds.chunks_a_token_note
+    each = chunks / tokens
+    limit = stage.thresholds.chunks_a_token_note
     if each >= limit:
         return []
     evidence = {
@@ -234,11 +236,10 @@ def requests_aborted(stage: StageFacts) -> Found:
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
     if broken is None:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
-    requests, failed = len(stage.requests.ok), failed_requests(stage.record)
-    percent, threshold = (
-        100 * (broken - failed) / requests,
-        stage.thresholds.aborted_suspect_percent,
-    )
+    requests = len(stage.requests.ok)
+    failed = failed_requests(stage.record)
+    percent = 100 * (broken - failed) / requests
+    threshold = stage.thresholds.aborted_suspect_percent
     if percent <= 0:
         return []
     severity: Severity = "Suspect" if percent > threshold else "Note"
@@ -257,7 +258,8 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
     on average. A constant difference is a special token or a chat template that one side adds and
     the other does not (a second token that begins the sequence is 1); another tokenizer's mean is
     no whole number."""
-    columns, expected = stage.requests, stage.record.expected_input_tokens
+    columns = stage.requests
+    expected = stage.record.expected_input_tokens
     counted = [i for i in stage.answered if columns.ended[i]]
     if stage.expected.offline or not counted:
         return []
@@ -269,7 +271,8 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
             )
         ]
     served = sum(map(columns.input_tokens.__getitem__, counted))
-    off, percent = served - expected, 100 * abs(served - expected) / max(1, expected)
+    off = served - expected
+    percent = 100 * abs(served - expected) / max(1, expected)
     threshold = stage.thresholds.prompt_tokens_suspect_percent
     if off == 0 or (percent <= threshold and off % len(counted)):
         return []

@@ -36,7 +36,8 @@ MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 def gpu_slowed(stage: StageFacts) -> Found:
     """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of
     the stage than in the first."""
-    thresholds, by_pod = stage.thresholds, renewed(stage.samples)
+    thresholds = stage.thresholds
+    by_pod = renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
     slowed, capped = (
         100 * fmean(found) if (found := known(getattr(sample, name) for sample in read)) else None
@@ -59,7 +60,8 @@ def gpu_slowed(stage: StageFacts) -> Found:
     elif fallen[0] > thresholds.gpu_clock_suspect_percent:
         cause = "the clock fell during the stage"
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
-        cause, severity = "the power limit", "Note"
+        cause = "the power limit"
+        severity = "Note"
     else:
         missing = (
             []
@@ -92,7 +94,8 @@ where that may be noise."""
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
-    means, chance = [fmean(group) for group in groups], groups_p_value(groups)
+    means = [fmean(group) for group in groups]
+    chance = groups_p_value(groups)
     if chance is None or chance >= thresholds.gpu_clock_chance or max(means) <= 0:
         return 0.0, 0.0, 0.0
     return 100 * (1 - min(means) / max(means)), max(means), min(means)
@@ -160,7 +163,8 @@ def gpu_errors(run: RunContext) -> Found:
     level: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
         for (pod, figure), values in stage.gpus.items():
-            before, (error, severity) = level.setdefault((pod, figure), values[0]), _ERRORS[figure]
+            before = level.setdefault((pod, figure), values[0])
+            (error, severity) = _ERRORS[figure]
             # The number of an XID says which error it is; 0 is a driver that was loaded anew.
             is_new = (lambda value, old: value not in (0, old)) if figure == XID else operator.gt
             if after := [value for value in values if is_new(value, before)]:
@@ -185,7 +189,8 @@ def gpu_shared(stage: StageFacts) -> Found:
                 "unknown: free memory of the GPUs, or how much of it the servers take",
             )
         ]
-    thresholds, share = stage.thresholds, max(known(shares), default=1.0)
+    thresholds = stage.thresholds
+    share = max(known(shares), default=1.0)
     margin = max(
         thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total
     )
@@ -219,7 +224,8 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
 def server_throttled(stage: StageFacts) -> Found:
     """The server that was stopped most, or waited most. One without a CPU limit has no periods; one
     with a limit has some, which may be unread."""
-    throttled, waiting = throttled_percent(stage.samples), waiting_for_cpu_percent(stage.samples)
+    throttled = throttled_percent(stage.samples)
+    waiting = waiting_for_cpu_percent(stage.samples)
     kinds = (
         ("throttledPercent", throttled, stage.thresholds.throttled_suspect_percent),
         ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),

@@ -51,7 +51,8 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
 
 def prefix_cache(stage: StageFacts) -> Found:
     """Hits among the tokens looked up. No look-ups: the cache is off, or nothing arrived."""
-    found, thresholds = prefix_hits(stage), stage.thresholds
+    found = prefix_hits(stage)
+    thresholds = stage.thresholds
     if found is None:
         why = "a server's prefix-cache counters were not read at both ends"
         return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
@@ -94,15 +95,14 @@ def cache_reset(stage: StageFacts) -> Found:
 
 def preempted(stage: StageFacts) -> Found:
     """Any preemption is worth a Note; more than a few determine the tail."""
-    preemptions, requests = (
-        counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS),
-        len(stage.requests.ok),
-    )
+    preemptions = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS)
+    requests = len(stage.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:
         return []
-    percent, threshold = 100 * preemptions / requests, stage.thresholds.preempted_suspect_percent
+    percent = 100 * preemptions / requests
+    threshold = stage.thresholds.preempted_suspect_percent
     severity: Severity = "Suspect" if percent > threshold else "Note"
     counts = {"preemptions": preemptions, "requests": requests}
     evidence = {**counts, "percent": rounded(percent), "suspectPercent": threshold}
@@ -114,10 +114,8 @@ def kv_recomputed(stage: StageFacts) -> Found:
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = (
-        counters.rise(servers, counters.PROMPT_TOKENS),
-        counters.rise(servers, counters.EXTERNAL_HITS),
-    )
+    prompts = counters.rise(servers, counters.PROMPT_TOKENS)
+    fetched = counters.rise(servers, counters.EXTERNAL_HITS)
     if prompts is None or fetched is None:
         return [
             NotChecked(
@@ -126,7 +124,8 @@ def kv_recomputed(stage: StageFacts) -> Found:
         ]
     cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
     computed = max(prompts - fetched - cached, 0.0)
-    percent, thresholds = 100 * computed / prompts if prompts > 0 else 0.0, stage.thresholds
+    percent = 100 * computed / prompts if prompts > 0 else 0.0
+    thresholds = stage.thresholds
     if percent <= thresholds.recomputed_suspect_percent:
         return []
     severity = graded(percent, thresholds.recomputed_invalid_percent)

@@ -25,7 +25,8 @@ def rate_not_achieved(stage: StageFacts) -> Found:
     """Time taken to send, against requests / rate or the trace. A cap that holds requests back is
     another rule's matter. The engine sends the first request after a gap of its own and the last at
     requests / rate, so a client that keeps up never takes longer, whatever the gaps are."""
-    thresholds, starts = stage.thresholds, stage.requests.start_us
+    thresholds = stage.thresholds
+    starts = stage.requests.start_us
     if not stage.expected.has_due_instants:
         return []
     if len(starts) < 2:
@@ -58,14 +59,17 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     sent. Of users that think, only those that do not are in flight; think times that happen to be
     long make them fewer, by a relative error of 1 / the root of their number (of exponential ones,
     the widest that there are)."""
-    users, thresholds = stage.expected_in_flight, stage.thresholds
-    failed, requests = failed_requests(stage.record), len(stage.requests.ok)
+    users = stage.expected_in_flight
+    thresholds = stage.thresholds
+    failed = failed_requests(stage.record)
+    requests = len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
         why = "requests failed; for how long they were in flight is unknown"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
-    most, last = stage.flight.maximum(), max(stage.requests.start_us)
+    most = stage.flight.maximum()
+    last = max(stage.requests.start_us)
     thinking = 1 - users / (stage.expected.concurrency or users)
     limit = thresholds.concurrency_suspect_percent
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
@@ -97,7 +101,8 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
     if latency is None:
         return []
     waits = Distribution.of(stage.requests.queue_us)
-    mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
+    mean = milliseconds(waits.mean()) or 0.0
+    p99 = milliseconds(waits.percentile(99)) or 0.0
     threshold = max(
         thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency
     )
@@ -154,7 +159,8 @@ def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> 
         return None
     demand = stage.demand
     # Under a cap the last sending is late: demand has fallen by then.
-    first, last = min(stage.due_us), max(stage.due_us)
+    first = min(stage.due_us)
+    last = max(stage.due_us)
     middle = (first + last) // 2
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)
 
@@ -169,7 +175,9 @@ def users_in_step(stage: StageFacts) -> Found:
     other. Both must hold on the plateau: requests begin within a small share of a round (a round is
     the mean E2EL and think time), and TTFT differs among them by a factor, as it does between the first and the
     last prompt of a burst."""
-    where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
+    where = stage.plateau
+    users = stage.expected.concurrency or 0
+    thresholds = stage.thresholds
     if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
         return []
     columns = stage.requests
@@ -178,8 +186,10 @@ def users_in_step(stage: StageFacts) -> Found:
     if share is None:
         return [NotChecked(Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users")]
     ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
-    early, late = ttft_ms[len(ttft_ms) // 10], ttft_ms[-1 - len(ttft_ms) // 10]
-    share_limit, factor = thresholds.in_step_note_percent, thresholds.in_step_ttft_factor
+    early = ttft_ms[len(ttft_ms) // 10]
+    late = ttft_ms[-1 - len(ttft_ms) // 10]
+    share_limit = thresholds.in_step_note_percent
+    factor = thresholds.in_step_ttft_factor
     if 100 * share >= share_limit or late <= factor * early:
         return []
     evidence: Evidence = {

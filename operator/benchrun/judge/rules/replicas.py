@@ -40,7 +40,8 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
     }
     different = sum(len(values) > 1 for values in reported.values())
     # Answers that no known server counted; 0 where that is not known.
-    unknown_percent, answered = 0.0, sum(stage.requests.ok)
+    unknown_percent = 0.0
+    answered = sum(stage.requests.ok)
     finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
     if stage.expected.through_service and answered and finished is not None:
         unknown_percent = 100 * max(answered - finished, 0) / answered
@@ -97,7 +98,8 @@ def load_uneven(stage: StageFacts) -> Found:
 
 
 def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
-    thresholds, finished = stage.thresholds, counters.rise(servers, counters.REQUESTS_FINISHED)
+    thresholds = stage.thresholds
+    finished = counters.rise(servers, counters.REQUESTS_FINISHED)
     if len(servers) == 1 or finished == 0:
         return []
     if finished is None:
@@ -129,7 +131,8 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
     """At most how likely any server is that far off when each request picks one at random.
     Chernoff's bound for a binomial, which holds for any number of requests; twice for both
     directions, once a server."""
-    share, equal = answered / requests, 1 / servers
+    share = answered / requests
+    equal = 1 / servers
     parts = ((share, equal), (1 - share, 1 - equal))
     divergence = math.fsum(part * math.log(part / fair) for part, fair in parts if part > 0)
     return min(1.0, 2 * servers * math.exp(-requests * divergence))
@@ -137,7 +140,8 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 
 def role_idle(stage: StageFacts) -> Found:
     """The idlest role beside the one with the most queued samples."""
-    idle_percents, queued_percents = {}, {}
+    idle_percents = {}
+    queued_percents = {}
     for window in stage.windows:
         if samples := window.samples:
             idle_percents[window.role] = (
@@ -151,7 +155,8 @@ def role_idle(stage: StageFacts) -> Found:
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
     idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
-    idle_percent, queued_percent = idle_percents[idle], queued_percents[queued]
+    idle_percent = idle_percents[idle]
+    queued_percent = queued_percents[queued]
     if min(idle_percent, queued_percent) <= threshold:
         return []
     evidence: Evidence = {
@@ -172,7 +177,8 @@ def proxy_saturated(stage: StageFacts) -> Found:
         return []
     if found.added_mean_ms is None or found.cores is None:
         return [NotChecked(Code.PROXY_SATURATED, "the proxy does not report what it adds")]
-    thresholds, ttft_ms = stage.thresholds, stage.mean_ttft_ms
+    thresholds = stage.thresholds
+    ttft_ms = stage.mean_ttft_ms
     limit_ms = max(
         thresholds.proxy_added_suspect_ms,
         thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0),

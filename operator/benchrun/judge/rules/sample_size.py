@@ -62,13 +62,13 @@ def repeats_disagree(cell: CellContext) -> Found:
         return []
     if len(cell.stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    stages, thresholds, apart = [stage.batches for stage in cell.stages], cell.thresholds, {}
+    stages = [stage.batches for stage in cell.stages]
+    thresholds = cell.thresholds
+    apart = {}
     for figure in stages[0]:
         repeats = [stage[figure] for stage in stages if stage[figure]]
-        cv, chance = (
-            significance.cv_percent(list(map(fmean, repeats))),
-            significance.groups_p_value(repeats),
-        )
+        cv = significance.cv_percent(list(map(fmean, repeats)))
+        chance = significance.groups_p_value(repeats)
         if cv is None or chance is None:
             continue
         if cv > thresholds.repeats_cv_percent and chance < thresholds.chance_of_alarm:

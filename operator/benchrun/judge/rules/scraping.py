@@ -23,10 +23,8 @@ from benchrun.names import ROLE_PREFILL
 def scrape_coverage(stage: StageFacts) -> Found:
     """Samples there are, of those the interval should give. One a server may fall on either side of
     the stage's edge."""
-    interval, threshold = (
-        stage.expected.scrape_interval_seconds,
-        stage.thresholds.scrape_coverage_note_percent,
-    )
+    interval = stage.expected.scrape_interval_seconds
+    threshold = stage.thresholds.scrape_coverage_note_percent
     samples = sorted(stage.samples, key=lambda sample: sample.at)
     if not samples:
         return [
@@ -95,7 +93,8 @@ def littles_law(stage: StageFacts) -> Found:
             )
         ]
     seen = [stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us) for at, _ in held]
-    client, server = math.fsum(seen) / len(seen), math.fsum(count for _, count in held) / len(held)
+    client = math.fsum(seen) / len(seen)
+    server = math.fsum(count for _, count in held) / len(held)
     gap = abs(client - server)
     throughput = len(stage.answered) / stage.seconds if stage.seconds > 0 else 0.0
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0

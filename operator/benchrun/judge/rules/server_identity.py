@@ -27,10 +27,8 @@ def wrong_server(stage: StageFacts) -> Found:
     endpoint has none."""
     if not stage.expected.servers:
         return []
-    own, started = (
-        {server.role: server.addresses for server in stage.servers},
-        stage.expected.servers,
-    )
+    own = {server.role: server.addresses for server in stage.servers}
+    started = stage.expected.servers
     known = [
         (edge, _is_own(edge, own.get(edge.role, ()), started.get(edge.role)))
         for edge in stage.edges
@@ -59,10 +57,8 @@ def wrong_server(stage: StageFacts) -> Found:
 def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool | None:
     """Whether a pod of the role has the address; None: not the addresses of all of them are
     known."""
-    measured, pods = (
-        _ip(edge.address.rpartition(":")[0].strip("[]")),
-        {_ip(address) for address in own},
-    )
+    measured = _ip(edge.address.rpartition(":")[0].strip("[]"))
+    pods = {_ip(address) for address in own}
     if measured is None or measured in pods:
         return None if measured is None else True
     alike = [pod for pod in pods if pod is not None and pod.version == measured.version]
@@ -141,7 +137,8 @@ def _is_same(root: str, expected: str) -> bool:
         return True
     if not root.startswith("/") or expected.startswith("/"):
         return False
-    folders, model = posixpath.normpath(root).casefold().split("/"), expected.casefold().split("/")
+    folders = posixpath.normpath(root).casefold().split("/")
+    model = expected.casefold().split("/")
     return folders[-1] == model[-1] or "--".join(("models", *model)) in folders
 
 
@@ -165,7 +162,8 @@ def server_restarted(stage: StageFacts) -> Found:
     fallen = [(edge, fell[0]) for edge in stage.edges if (fell := counters.fallen_counters(edge))]
     if fallen:
         edge, counter = fallen[0]
-        before, after = (edge.before or {}).get(counter), (edge.after or {}).get(counter)
+        before = (edge.before or {}).get(counter)
+        after = (edge.after or {}).get(counter)
         return [_counter_fell(stage, len(fallen), edge.address, counter, before, after)]
     fallen_between = _fallen_between_samples(stage)
     read = any(edge.before is not None and edge.after is not None for edge in stage.edges)
@@ -231,10 +229,8 @@ def foreign_traffic(stage: StageFacts) -> Found:
     """Requests finished and, for Completions, prompt tokens processed beyond those of this
     stage."""
     threshold = stage.thresholds.foreign_invalid_percent
-    sent, finished = (
-        len(stage.requests.ok),
-        counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED),
-    )
+    sent = len(stage.requests.ok)
+    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
     prompted = counters.rise(counters.answering(stage.edges), counters.PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [

@@ -79,7 +79,8 @@ def _open_loop(stage: StageFacts, where: Plateau) -> Found:
     if moved is None:
         return []
     arrived = sum(where.start_us < instant <= where.end_us for instant in stage.due_us)
-    completed, seconds = completed_in(stage.requests, where), where.length_us / 1e6
+    completed = completed_in(stage.requests, where)
+    seconds = where.length_us / 1e6
     short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
     rates = {
         "arrivalsPerSecond": rounded(arrived / seconds),
@@ -91,7 +92,8 @@ def _open_loop(stage: StageFacts, where: Plateau) -> Found:
 
 
 def _latencies(stage: StageFacts, where: Plateau) -> Found:
-    rows, thresholds = stage.requests, stage.thresholds
+    rows = stage.requests
+    thresholds = stage.thresholds
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
     e2el = [rows.e2el_us[i] for i in answered] if stage.expected.closed_loop else []
@@ -112,9 +114,11 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
 def _standstill(stage: StageFacts) -> Found:
     """A time without tokens for most streams, once: requests that arrived in it waited for half of
     it on average."""
-    counts, thresholds = stage.record.gaps, stage.thresholds
+    counts = stage.record.gaps
+    thresholds = stage.thresholds
     gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
-    usual_us, stood_us = gaps.percentile(50) or 0.0, float(max(counts.us, default=0))
+    usual_us = gaps.percentile(50) or 0.0
+    stood_us = float(max(counts.us, default=0))
     streams = sum(n for us, n in zip(counts.us, counts.count, strict=True) if us >= stood_us / 2)
     once = stage.mean_in_flight / 2 <= streams <= 3 * stage.mean_in_flight
     waited_seconds = stage.seconds * fmean(stage.ttft_us) / 1e6
@@ -137,13 +141,15 @@ def _standstill(stage: StageFacts) -> Found:
 def _growing_queue(stage: StageFacts) -> Found:
     """Answers take about as long as the sending: either the stage is too short for them, or the
     queue grows."""
-    requests, due = stage.requests, stage.due_us
+    requests = stage.requests
+    due = stage.due_us
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
     waits = waits[round(SKIPPED_SHARE * len(waits)) :]
     moved = _moved(stage, "queueWaitAndTtft", waits, stage.thresholds.queue_growth_percent)
     if moved is None or moved.percent < 0:
         return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
-    arriving, whole = (max(due) - min(due)) / 1e6, (stage.flight.instants_us[-1] - min(due)) / 1e6
+    arriving = (max(due) - min(due)) / 1e6
+    whole = (stage.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
         "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
         "completionsPerSecond": rounded(len(stage.answered) / whole) if whole > 0 else None,
@@ -213,10 +219,13 @@ def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding 
     means = batches.batch_means(values)
     if len(means) < batches.BATCHES:
         return None
-    first, rest = means[:FIRST_PARTS], means[FIRST_PARTS:]
-    before, after = fmean(rest), fmean(first)
+    first = means[:FIRST_PARTS]
+    rest = means[FIRST_PARTS:]
+    before = fmean(rest)
+    after = fmean(first)
     change = 100 * (after - before) / before if before else 0.0
-    chance, thresholds = _chance_of_difference(first, rest), stage.thresholds
+    chance = _chance_of_difference(first, rest)
+    thresholds = stage.thresholds
     if abs(change) <= thresholds.first_part_percent or chance >= thresholds.chance_of_alarm:
         return None
     evidence: Evidence = {
@@ -258,12 +267,10 @@ def window_too_short(stage: StageFacts) -> Found:
     of a closed loop, and the measured mean of an open one. A round is the time of a mean answer:
     where it is long, fewer of them are asked for. Users that think are not in flight meanwhile, but
     each of them sends a few requests. A load sent all at once has no rounds, only a duration."""
-    expected, thresholds, requests, seconds = (
-        stage.expected,
-        stage.thresholds,
-        len(stage.requests.ok),
-        stage.seconds,
-    )
+    expected = stage.expected
+    thresholds = stage.thresholds
+    requests = len(stage.requests.ok)
+    seconds = stage.seconds
     if not any(stage.requests.ok):
         return []
     users = float(expected.concurrency or 0) if expected.closed_loop else 0.0
@@ -335,8 +342,10 @@ def _drifting(
     rising = sum(map(significance.surplus, means.values())) > 0
     findings = []
     for cell_id, repeats in by_cell.items():
-        first, last = means[cell_id][0], means[cell_id][-1]
-        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, groups_p_value(repeats)
+        first = means[cell_id][0]
+        last = means[cell_id][-1]
+        change = 100 * (last / first - 1) if first > 0 else 0.0
+        noise = groups_p_value(repeats)
         along = change > 0 if rising else change < 0
         if (
             not along

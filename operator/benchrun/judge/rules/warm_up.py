@@ -33,7 +33,8 @@ def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | N
 def compiled_during(stage: StageFacts) -> Sequence[float] | None:
     """When the server compiled a kernel between the first send and the last answer, in seconds
     since that send, by its log; None: the log could not be read."""
-    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
+    first = stage.record.first_send_unix_us / 1e6
+    last = stage.record.last_receive_unix_us / 1e6
     known = known_compilations(stage.servers)
     return (
         None
@@ -77,7 +78,8 @@ def cold_start(stage: StageFacts) -> Found:
     # A long prompt takes its time, and the requests behind it wait.
     tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
     longer = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
-    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
+    first = stage.e2el_us[: beginning.requests]
+    others = stage.e2el_us[beginning.requests :]
     is_early = (
         users > 1
         and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
@@ -114,13 +116,15 @@ class _Beginning(NamedTuple):
 
 
 def _slow_beginning(stage: StageFacts) -> _Beginning:
-    ttft_us, thresholds = stage.ttft_us, stage.thresholds
+    ttft_us = stage.ttft_us
+    thresholds = stage.thresholds
     usual = median(ttft_us)
     slow_from = max(
         thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms
     )
     is_slow = [ttft > slow_from for ttft in ttft_us]
-    row, slow = len(list(takewhile(bool, is_slow))), sum(is_slow)
+    row = len(list(takewhile(bool, is_slow)))
+    slow = sum(is_slow)
     others = ttft_us[row:]
     # That in a random order the first `row` are all among the `slow` ones.
     ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
@@ -170,7 +174,8 @@ def batch_not_warmed_up(run: RunContext) -> Found:
     ]
     warmed_up = float(max(sizes, default=0))
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
-        running, thresholds = stage.most_running or 0.0, run.thresholds
+        running = stage.most_running or 0.0
+        thresholds = run.thresholds
         burst = warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
         line = max(thresholds.warmup_batch_factor * warmed_up, burst)
         if running > line:

@@ -131,7 +131,8 @@ def _contender(
     if figure.value is None:
         return None
     gpus = side.variant.gpus if per_gpu else 0
-    log_mean, share = figure.log_mean, math.log(max(1, gpus))
+    log_mean = figure.log_mean
+    share = math.log(max(1, gpus))
     if log_mean is not None:
         log_mean = replace(log_mean, estimate=log_mean.estimate - share)
     blocks = {block: value - share for block, value in figure.log_blocks.items()}
@@ -355,7 +356,8 @@ def _has_more(one: Contender, other: Contender, questions: int) -> bool:
 
 def _has_lower_tpot(one: Contender, other: Contender, questions: int) -> bool:
     """Return whether the one has a lower TPOT."""
-    low, high = one.tpot.value, other.tpot.value
+    low = one.tpot.value
+    high = other.tpot.value
     if low is None or high is None or high <= low:
         return False
     return _is_above(low, high, _tpot_contrast(one, other), questions)

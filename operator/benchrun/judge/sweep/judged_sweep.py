@@ -92,7 +92,8 @@ def table(
 def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
     """One question for each metric that either side has. Whether splitting a server pays shows in
     TTFT and E2EL first."""
-    before, after = base.runs_at(cell), side.runs_at(cell)
+    before = base.runs_at(cell)
+    after = side.runs_at(cell)
     if (reason := _reason(base, side, cell, replications=replications)) is not None:
         return Pair(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
@@ -115,7 +116,8 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
         return "no run was measured to its end"
     if not base.runs:
         return f"the baseline {base.variant.name} has no run that was measured to its end"
-    before, after = base.runs_at(cell) or base.runs, side.runs_at(cell) or side.runs
+    before = base.runs_at(cell) or base.runs
+    after = side.runs_at(cell) or side.runs
     reason = obstacle(before, after, swept=True) or cell_obstacle(cell, before, after)
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
@@ -172,7 +174,8 @@ def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Cha
 
 def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck | None:
     """Its sentence carries the numbers."""
-    names, cell = (base.variant.name, side.variant.name), compared.cell
+    names = (base.variant.name, side.variant.name)
+    cell = compared.cell
     found = limits(base.runs_at(cell), side.runs_at(cell), [compared], names=names).get(cell)
     for status in (run.status for run in side.runs_at(cell) if found is not None):
         row = profiled_row(status.results, status.profile)

@@ -41,7 +41,8 @@ class _StageRow(NamedTuple):
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
+    shown = formats.pools(stage)
+    percentiles = run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {

@@ -92,7 +92,9 @@ class ExportedRun:
 def exported(run: Reported) -> ExportedRun:
     """The run with every record that is kept. Records of a stage that the spec does not have are
     skipped."""
-    of, spec, records = run.declared, run.spec, run.records
+    of = run.declared
+    spec = run.spec
+    records = run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {
         stage: cell
@@ -104,7 +106,8 @@ def exported(run: Reported) -> ExportedRun:
     for record in records:
         if (cell := places.get(record.stage_id)) is None:
             continue
-        row, expected = rows.get(cell.id), expected_load(spec, cell)
+        row = rows.get(cell.id)
+        expected = expected_load(spec, cell)
         where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(
             record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
@@ -167,7 +170,8 @@ def pools(stage: ExportedStage) -> measure.Pools:
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
     """The same latencies of one stage as samples; `queued`: those with the wait in the client's
     queue, too."""
-    of, shown = stage.expected, pools(stage)
+    of = stage.expected
+    shown = pools(stage)
     parts = None if of.never_steady else [StageFacts(stage.record, of).steady_part]
     found = measure.latency_samples(
         [stage.record],

@@ -59,7 +59,8 @@ _THROUGHPUTS = {
 
 def requests(record: StageRecord) -> Json:
     """How many there were, and the lengths of those that were answered."""
-    columns, ok = record.requests, record.requests.ok
+    columns = record.requests
+    ok = record.requests.ok
     tokens = {"input_length": columns.input_tokens}
     if request_figures.counts_tokens(record):
         tokens["output_length"] = columns.output_tokens
@@ -88,7 +89,8 @@ def throughput(record: StageRecord) -> Json:
     """One value each: there is no distribution of a rate over one stage."""
     measured = totals([record])
     found = {field: _value(measured[name], units) for field, (name, units) in _THROUGHPUTS.items()}
-    tokens, duration = measured["total_input_tokens"], measured["duration"]
+    tokens = measured["total_input_tokens"]
+    duration = measured["duration"]
     if tokens is not None and duration:
         found["input_token_rate"] = _value(rounded(tokens / duration), "tokens/s")
     return without_unknown(found)
@@ -217,7 +219,8 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
 
 
 def _lengths(tokens: Sequence[int]) -> Json:
-    least, most = min(tokens), max(tokens)
+    least = min(tokens)
+    most = max(tokens)
     if least == most:
         return {"distribution": "fixed", "value": most}
     return {

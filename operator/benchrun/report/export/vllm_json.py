@@ -29,7 +29,8 @@ def vllm_files(run: ExportedRun) -> Files:
 def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
     """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is
     known."""
-    columns, began = stage.record.requests, stage.record.first_send_unix_us
+    columns = stage.record.requests
+    began = stage.record.first_send_unix_us
     answered = columns.ok
     # Which of several errors a request met is not kept.
     error = " | ".join(stage.record.errors) or "failed"

@@ -61,7 +61,8 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
     nothing."""
     whole = restored(run)
     sections = [section for make in SECTIONS if (section := make(whole)) is not None]
-    server, gpus = answering(run.status.servers), gpus_of(run.status.servers)
+    server = answering(run.status.servers)
+    gpus = gpus_of(run.status.servers)
     hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)

@@ -110,10 +110,8 @@ def _restored(run: Reported, row: Result) -> Result:
     if not records or len(records) != row.repeats:
         return row
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    cell, limits = (
-        Cell(row.cell, row.workload, row.axis, row.value, (), confirms),
-        thresholds_of(run.spec),
-    )
+    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
+    limits = thresholds_of(run.spec)
     context = cell_context(
         cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers
     )

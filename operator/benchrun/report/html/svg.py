@@ -86,7 +86,8 @@ def _cleaned(element: Element, prefix: str) -> Element:
         if name in ATTRIBUTES
     }
     clean = Element(tag, kept)
-    clean.text, clean.tail = element.text, element.tail
+    clean.text = element.text
+    clean.tail = element.tail
     label = element.get("aria-label")
     if label and tag == "path":
         title = Element("title")

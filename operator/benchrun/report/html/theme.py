@@ -13,19 +13,21 @@ from benchrun.report.html import ChartSpec
 Rows = Sequence[Mapping[str, object]]
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Names the grammar. Nothing is fetched.
-CARD_WIDTH, CARD_HEIGHT = 340, 225
+CARD_WIDTH = 340
+CARD_HEIGHT = 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
 CHARACTER_WIDTH = 7.2  # Pixels, of the widest font that a browser may fall back to.
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
-INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--card)"
-BLUE, AMBER, GREEN, RED, GREY = (
-    "var(--blue)",
-    "var(--amber)",
-    "var(--green)",
-    "var(--red)",
-    "var(--grey)",
-)
+INK = "var(--ink)"
+SOFT_INK = "var(--soft)"
+GRID = "var(--grid)"
+CARD = "var(--card)"
+BLUE = "var(--blue)"
+AMBER = "var(--amber)"
+GREEN = "var(--green)"
+RED = "var(--red)"
+GREY = "var(--grey)"
 OF_WORDS: Mapping[str, str] = {
     "Valid": GREEN,
     "Suspect": AMBER,
@@ -135,14 +137,16 @@ def latency_axis(
     low, high = _range(values)
     missing = least_span * (low + high) / 2 - (high - low)
     if missing > 0 and not from_zero:
-        low, high = max(low - missing / 2, 0.0), high + missing / 2
+        low = max(low - missing / 2, 0.0)
+        high = high + missing / 2
         scale = {"domain": [low, high], "zero": False, "nice": True}
         axis = {"labelExpr": MILLISECONDS, "title": title, "tickCount": 5}
         return {"scale": scale, "axis": axis}
     axis = {"labelExpr": MILLISECONDS, "title": title}
     if high / low < LOG_FROM_RATIO:
         return {"scale": {"zero": from_zero, "nice": True}, "axis": {**axis, "tickCount": 5}}
-    low, high = low / MARGIN, high * MARGIN
+    low = low / MARGIN
+    high = high * MARGIN
     scale = {"type": "log", "domain": [low, high], "clamp": True, "nice": False}
     return {"scale": scale, "axis": {**axis, "values": log_ticks(low, high)}}
 
@@ -175,7 +179,8 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 CDF_POINTS = 200
-_EVEN, _TAIL = 120, 80
+_EVEN = 120
+_TAIL = 80
 SPANS = 600  # Of a timeline as wide as the page.
 FINE_SPANS = 2400  # Of one that scrolls.
 MIN_SAMPLES_A_SPAN = (
@@ -221,7 +226,8 @@ def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Spa
     samples in a span does not count there."""
     if not samples:
         return []
-    first, last = samples[0].at, samples[-1].at
+    first = samples[0].at
+    last = samples[-1].at
     times = [sample.at for sample in samples if sample.pod == samples[0].pod]
     gaps = sorted(b - a for a, b in pairwise(times))
     interval = gaps[len(gaps) // 2] if gaps else last - first
@@ -243,7 +249,8 @@ def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
         for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))
     ]
     usage = _bands(servers, "kv_cache")
-    running, waiting = _total(_bands(servers, "running")), _total(_bands(servers, "waiting"))
+    running = _total(_bands(servers, "running"))
+    waiting = _total(_bands(servers, "waiting"))
     kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
     return Span(start, start + length, running, waiting, kv_cache_percent)
 

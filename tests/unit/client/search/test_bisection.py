@@ -154,7 +154,8 @@ def test_whatever_comes_the_highest_load_that_met_is_confirmed_first(
     search_spec: Search, data: st.DataObject
 ) -> None:
     steps = walked(search_spec, lambda _: data.draw(outcomes))
-    met, tried = bracket(steps).met, confirmations(steps)
+    met = bracket(steps).met
+    tried = confirmations(steps)
     assert [position.value for position, _ in tried][:1] == ([] if met is None else [met])
     # It ends with the first load that is confirmed, and looks for no other one after that.
     assert [outcome for _, outcome in tried[:-1]].count("Met") == 0
@@ -219,7 +220,8 @@ def test_enough_probes_bracket_the_truth_within_the_tolerance(
     search_spec: Search, share: float
 ) -> None:
     search_spec = search_spec.model_copy(update={"max_probes": 64})
-    low, high = Decimal(search_spec.lowest), Decimal(search_spec.highest)
+    low = Decimal(search_spec.lowest)
+    high = Decimal(search_spec.highest)
     truth = low + (high - low) * Decimal(share)
     found = bracket(walked(search_spec, keeps(truth)))
     assert found.met is not None

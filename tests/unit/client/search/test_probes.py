@@ -104,7 +104,8 @@ def test_under_share_all_probes_send_the_same_prompts_as_many_as_they_need() -> 
     )
     given = plan(stage(workload="other"), searches=(search_spec,), cache_policy=policy)
     traffic = write_traffic(given, find_material(given, COUNTER), COUNTER)
-    one, two = traffic.probes["chat/search-01/r1"], traffic.probes["chat/search-02/r1"]
+    one = traffic.probes["chat/search-01/r1"]
+    two = traffic.probes["chat/search-02/r1"]
     assert one == two[:10]
     assert (len(one), len(two)) == (10, 40)
 
@@ -133,7 +134,8 @@ class PromptWriter:
 
 
 async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
-    search_spec, writer = search(duration_seconds=10, max_repeats=2), PromptWriter()
+    search_spec = search(duration_seconds=10, max_repeats=2)
+    writer = PromptWriter()
     prompts = SearchPrompts(
         {"chat/search-01/r1": tuple(Sample(f"first {n}", 2, 2) for n in range(10))}, writer.write
     )
@@ -158,7 +160,8 @@ async def test_what_may_follow_is_written_once_and_for_either_outcome() -> None:
 
 
 async def test_prompts_that_cannot_be_needed_any_more_are_let_go() -> None:
-    search_spec, writer = search(), PromptWriter()
+    search_spec = search()
+    writer = PromptWriter()
     prompts = SearchPrompts({}, writer.write)
     here = first(search_spec)
     prompts.write_ahead(search_spec, here)

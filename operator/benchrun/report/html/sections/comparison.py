@@ -269,7 +269,8 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
         if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None
         and (shown := sweep.throughput(row)) is not None
     } | front
-    points, unit = [], throughput_unit(sweep.status).replace("tok/s", "tokens/s")
+    points = []
+    unit = throughput_unit(sweep.status).replace("tok/s", "tokens/s")
     for (variant, cell), (tpot, shown) in places.items():
         text = f"{variant} at {cell}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
         points.append(Point(variant, tpot, shown, (variant, cell) in front, text))
@@ -311,7 +312,9 @@ SHAPES = (
     "triangle-left",
 )
 """So that variants can be told apart without colours."""
-LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130  # Pixels.
+LEGEND_COLUMNS = 2
+LEGEND_ROW_HEIGHT = 18
+LABEL_WIDTH = 130  # Pixels.
 MARGIN = 1.1
 # How a tick of tokens reads (a Vega expression).
 FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"

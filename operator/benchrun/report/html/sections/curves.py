@@ -87,7 +87,8 @@ def _of_stage(
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
         load = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
         found = throughputs([StageFacts(record, load)])
-    mean_us, throughput = pool.mean(), found["request_throughput"]
+    mean_us = pool.mean()
+    throughput = found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
 
@@ -96,7 +97,8 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     if len({point.load for point in points}) < 2:
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
-    name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
+    name = LATENCIES[latency]
+    axis = AXIS_TITLES[curve.axis]
     what = f"{name}, {lines}, against {axis}. {found.sentence}"
     chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
     return html.Chart(
@@ -344,7 +346,8 @@ class Probe(NamedTuple):
 def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
     """Loads upwards, probes in order; a dashed line at the answer."""
     loads = [probe.load for probe in probes]
-    low, high = min(loads) / MARGIN, max(loads) * MARGIN
+    low = min(loads) / MARGIN
+    high = max(loads) * MARGIN
     wide = high / low >= theme.LOG_FROM_RATIO
     ticks: Mapping[str, object] = (
         {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}

@@ -105,7 +105,8 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
 
 
 def _judge(judge: Judge) -> html.Facts:
-    rules, overrides = ("Rules", f"version {judge.version}"), ", ".join(judge.overrides)
+    rules = ("Rules", f"version {judge.version}")
+    overrides = ", ".join(judge.overrides)
     return html.facts(
         "Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides)
     )
@@ -129,7 +130,8 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
 def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
     """What was varied. Image digests, nodes and settings that servers report are on the page of
     each run."""
-    declared, spec = sweep.declared, sweep.spec
+    declared = sweep.declared
+    spec = sweep.spec
     template = spec.template if spec is not None else None
     made: tuple[Variant, ...] = ()
     # None where the matrix does not fit its template: the sweep was refused for it.
@@ -151,7 +153,9 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
 
 
 def _sweep(sweep: ReportedSweep) -> html.Facts:
-    status, spec, template = sweep.status, sweep.spec, run_list.template(sweep.declared)
+    status = sweep.status
+    spec = sweep.spec
+    template = run_list.template(sweep.declared)
     return html.facts(
         "Sweep",
         *_identity(sweep.declared),
@@ -199,9 +203,12 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 
 
 def repeat_section(of: Reported | ReportedSweep) -> html.Section:
-    kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
+    kind = "run"
+    give = "give it to kubectl apply -f"
+    ran = "what ran is under Provenance"
     if isinstance(of, ReportedSweep):
-        kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
+        kind = "sweep"
+        give = "give it to benchrun run -f or kubectl apply -f"
         ran = "what ran is in the reports of its runs"
     lead = (
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished "

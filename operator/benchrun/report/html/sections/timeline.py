@@ -14,7 +14,8 @@ from benchrun.report.tables import Rows, figure
 
 AXIS_WIDTH = 46  # Of the labels on the left: equal in all panels, so that they share one time axis.
 MARGINS = AXIS_WIDTH + 28
-STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
+STAGE_HEIGHT = 22
+PANEL_HEIGHT = 92
 PIXELS_A_TICK = 90
 LINES = (
     theme.BLUE,
@@ -26,7 +27,8 @@ LINES = (
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
 MANY_STAGES = 40  # From here on a second drawing scrolls, with room for each stage.
-PIXELS_A_STAGE, MAX_WIDTH = 26, 5200
+PIXELS_A_STAGE = 26
+MAX_WIDTH = 5200
 
 
 def timeline_section(run: Reported) -> html.Section | None:
@@ -40,7 +42,8 @@ def timeline_section(run: Reported) -> html.Section | None:
     stages = [
         _bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records
     ]
-    kept, measured = len(run.records), sum(row.repeats for row in run.status.results)
+    kept = len(run.records)
+    measured = sum(row.repeats for row in run.status.results)
     some = (
         f"Records of {kept} of {measured} stages were kept; the others have no mark."
         if kept < measured
@@ -124,7 +127,8 @@ def _timeline(
     """Panels of one time axis."""
     spans = theme.spans(run.samples, origin=origin, at_most=at_most)
     whole: list[StageBar | theme.Span] = [*stages, *spans]
-    first, last = min(each.start for each in whole), max(each.end for each in whole)
+    first = min(each.start for each in whole)
+    last = max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
     frame = _Frame(unit, seconds, first / seconds, last / seconds, width - MARGINS)
     panels: list[tuple[int, Sequence[_Layer]]] = (
@@ -167,10 +171,8 @@ def _lead(run: Reported) -> str:
 
 def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> "StageBar":
     """Labelled by its load, and by its workload where there are several."""
-    start, end = (
-        record.first_send_unix_us / 1e6 - origin,
-        record.last_receive_unix_us / 1e6 - origin,
-    )
+    start = record.first_send_unix_us / 1e6 - origin
+    end = record.last_receive_unix_us / 1e6 - origin
     label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
     verdict = row.verdict if row is not None else "Unknown"
     text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"

@@ -109,7 +109,8 @@ def evidence_text(value: float | str | None) -> str:
 
 def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
     """The word, why, the best of each workload, and how each variant fared."""
-    status, word = sweep.status, outcome_word(sweep.status)
+    status = sweep.status
+    word = outcome_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
     holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
     return html.section(
@@ -130,10 +131,8 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
         for best in status.best
         if best.objective == THROUGHPUT and best.variant is not None
     ]
-    several, best = (
-        len(best) > 1,
-        best if len(best) <= 4 else [],
-    )  # of more workloads they stand in the table below
+    several = len(best) > 1
+    best = best if len(best) <= 4 else []  # of more workloads they stand in the table below
     most = f"Most throughput{' per GPU' if is_per_gpu(status) else ''}"
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
