@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from _records import columns
-from benchrun_client.contract import Limit, RandomData, RequestColumns, Search
+from benchrun_client.contract import Limit, RandomData, RequestColumns, Search, most_search_stages
 from benchrun_client.search.bisection import (
     LoadResult,
     Position,
@@ -173,7 +173,7 @@ def case_of(
     )
 
 
-def search_of(case: Case, *, max_repeats: int = 3) -> Search:
+def search_of(case: Case, *, max_repeats: int = 6) -> Search:
     """From a tenth of the truth to four times it."""
     probes = 16
     metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
@@ -192,7 +192,7 @@ def search_of(case: Case, *, max_repeats: int = 3) -> Search:
         "data": RandomData(input_tokens=1, output_tokens=1),
         "requests": case.requests,
     }
-    return Search.model_validate(blank | {"seeds": (0,) * ((probes + 3) * max_repeats)})
+    return Search.model_validate(blank | {"seeds": (0,) * most_search_stages(probes, max_repeats)})
 
 
 Row = tuple[float, float, float]

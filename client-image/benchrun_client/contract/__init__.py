@@ -76,8 +76,10 @@ from benchrun_client.contract.plan import (
     ThinkTime,
     UserStartMode,
     Warmup,
+    most_search_stages,
     open_stage,
     open_stage_id,
+    search_places,
 )
 from benchrun_client.contract.probability import (
     ERROR,
@@ -264,6 +266,7 @@ __all__ = [
     "is_rare",
     "least_count",
     "length_range",
+    "most_search_stages",
     "open_record",
     "open_stage",
     "open_stage_id",
@@ -271,6 +274,7 @@ __all__ = [
     "regularized_beta",
     "rounds_needed",
     "seal",
+    "search_places",
     "stage_shape",
     "student_p_value",
     "student_quantile",

@@ -75,7 +75,7 @@ class Search(Requests, LeavesOut):
     )  # Ends once the bracket is so narrow, relative to its lower end.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
+    """Most stages that confirm a load: they are repeated while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
@@ -98,14 +98,14 @@ class Search(Requests, LeavesOut):
         return self
 
     @property
-    def most_probes(self) -> int:
-        """How many load points there can be, confirmations included: these are numbered after the
-        others."""
-        return self.max_probes + CONFIRMATIONS
+    def most_stages(self) -> int:
+        """Return the most stages there can be: a look at each load, and the confirmations."""
+        return most_search_stages(self.max_probes, self.max_repeats)
 
     @property
-    def most_stages(self) -> int:
-        return self.most_probes * self.max_repeats
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Return the number and repeat of every possible stage, looks first."""
+        return search_places(self.max_probes, self.max_repeats)
 
     def requests_at(self, value: Decimal) -> int:
         """Requests of a stage at this load: fixed, or rate x duration rounded up."""
@@ -119,6 +119,22 @@ class Search(Requests, LeavesOut):
                 )
             ),
         )
+
+
+def most_search_stages(max_probes: int, max_repeats: int) -> int:
+    """Return the most stages of a search: a look at each load, and the confirmations."""
+    return max_probes + CONFIRMATIONS * max_repeats
+
+
+def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], ...]:
+    """Return the number and repeat of every possible stage of a search, looks first."""
+    looks = [(number, 1) for number in range(1, max_probes + 1)]
+    confirmations = [
+        (max_probes + confirmation, repeat)
+        for confirmation in range(1, CONFIRMATIONS + 1)
+        for repeat in range(1, max_repeats + 1)
+    ]
+    return (*looks, *confirmations)
 
 
 class Probe(Message):

@@ -1,11 +1,12 @@
 """How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the
-bracket, in ratios: a server never gets more than twice the load that it has borne. An Inconclusive
-load is measured again, up to a bound, and then counts as missed. These looks only steer: of many
-loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
-measure the load found once more; only they count, and the error is shared out over all looks at
-them."""
+bracket, in ratios: a server never gets more than twice the load that it has borne. Each load is
+looked at once. That only steers, so where nothing is certain its percentiles decide as they are;
+of many loads the highest that met is likely one that was lucky. New stages, with prompts of their
+own, measure the load found once more, as often as it takes up to a bound. Only they count, and the
+error is shared out over the loads that are confirmed.
+"""
 
 import math
 from collections import Counter
@@ -106,26 +107,35 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
 def outcome_of(
     search: contract.Search, here: "Position", results: Sequence[LoadResult]
 ) -> contract.Outcome:
-    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for
-    certain, or more requests failed than a valid number may have."""
+    """Return the outcome of all stages of a load together.
+
+    Met: every objective is met for certain. Missed: one of them is missed for certain, or more
+    requests failed than a valid number may have. A look is never Inconclusive where there is
+    anything to see: what its percentiles say steers the search.
+    """
     requests = sum(each.requests for each in results)
     failed = sum(each.failed for each in results)
     if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
-    error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
-    outcomes = set[contract.Outcome]()
-    for limit in search.objectives:
-        sample = _sample(limit.metric, results)
-        percent = float(limit.percentile)
-        limit_us = 1000.0 * limit.max_milliseconds
-        found = (
-            contract.decided(sample, percent, limit_us, error=error, one_stretch=False).outcome
-            if sample.count
-            else "Inconclusive"
-        )
-        outcomes.add(found)
+    outcomes = {_of_limit(here, limit, results) for limit in search.objectives}
     worst: tuple[contract.Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
+
+
+def _of_limit(
+    here: "Position", limit: contract.Limit, results: Sequence[LoadResult]
+) -> contract.Outcome:
+    """Return the outcome of one objective."""
+    sample = _sample(limit.metric, results)
+    if not sample.count:
+        return "Inconclusive"
+    percent = float(limit.percentile)
+    limit_us = 1000.0 * limit.max_milliseconds
+    error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
+    found = contract.decided(sample, percent, limit_us, error=error, one_stretch=False)
+    if found.outcome == "Inconclusive" and not here.confirmation:
+        return "Met" if found.value <= limit_us else "Missed"
+    return found.outcome
 
 
 def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
@@ -145,8 +155,9 @@ SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 class Position:
     """One measurement of a search, and the bracket that it is to narrow or to confirm."""
 
-    number: int  # Of the probe: each is another load, counted from 1.
-    repeat: int
+    number: int
+    """Of the load: looks are counted from 1, confirmations from the most looks on."""
+    repeat: int  # Counted from 1; only confirmations are repeated.
     value: Decimal
     met: Decimal | None = None  # Highest load that met the objectives so far.
     not_met: Decimal | None = None  # Lowest one that did not.
@@ -159,28 +170,34 @@ def first(search: contract.Search) -> Position:
 
 
 def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
-    """The next measurement; None: the search has ended. `outcome` is that of all repeats at this
-    load together."""
-    if outcome == "Inconclusive" and here.repeat < search.max_repeats:
-        return replace(here, repeat=here.repeat + 1)
+    """Return the next measurement; None where the search has ended.
+
+    `outcome` is that of all repeats at this load together.
+    """
     if here.confirmation:
-        return None if outcome == "Met" else _confirmation(here, _below(search, here))
+        if outcome == "Inconclusive" and here.repeat < search.max_repeats:
+            return replace(here, repeat=here.repeat + 1)
+        return None if outcome == "Met" else _confirmation(search, here, _below(search, here))
     met = here.value if outcome == "Met" else here.met
     not_met = here.not_met if outcome == "Met" else here.value
     value = None if here.number == search.max_probes else _next_value(search, met, not_met)
     if value is not None:
         return Position(here.number + 1, 1, value, met, not_met)
-    return _confirmation(replace(here, met=met, not_met=not_met), met)
+    return _confirmation(search, replace(here, met=met, not_met=not_met), met)
 
 
-def _confirmation(here: Position, value: Decimal | None) -> Position | None:
-    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried
-    often enough."""
+def _confirmation(
+    search: contract.Search, here: Position, value: Decimal | None
+) -> Position | None:
+    """Return the first stage of the next confirmation.
+
+    None where there is no load to confirm, or it was tried often enough.
+    """
     if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
-    return replace(
-        here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1
-    )
+    confirmation = here.confirmation + 1
+    number = search.max_probes + confirmation
+    return replace(here, number=number, repeat=1, value=value, confirmation=confirmation)
 
 
 def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
@@ -236,8 +253,7 @@ def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
             search,
             Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)),
         )
-        for number in range(1, search.most_probes + 1)
-        for repeat in range(1, search.max_repeats + 1)
+        for number, repeat in search.places
     )
 
 
@@ -253,6 +269,6 @@ def stage_at(search: contract.Search, here: Position) -> contract.Stage:
         repeat=here.repeat,
         load=contract.LoadPoint(**load),
         requests=search.requests_at(here.value),
-        seed=search.seeds[(here.number - 1) * search.max_repeats + here.repeat - 1],
+        seed=search.seeds[search.places.index((here.number, here.repeat))],
         ignore_eos=search.ignore_eos,
     )

@@ -35,10 +35,7 @@ _POINTS = (
     f"has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = (
-    f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : "
-    f"{_POINTS}).sum()"
-)
+_STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
 """All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds
@@ -54,10 +51,11 @@ _CELL_REQUESTS = (
     f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
+_ALL_STAGES = f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * self.repeats)"
 _RUN_REQUESTS = (
-    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : "
-    f"{_BY_DURATION} * "
-    f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
+    f"self.workloads.map(w, has(w.requests) ? double(w.requests) * {_ALL_STAGES} : "
+    f"{_BY_DURATION} * (has({_RATES}) ? {_EACH_RATE}.sum() * double(self.repeats) : "
+    f"{_HIGHEST} * {_ALL_STAGES})).sum()"
 )
 
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
@@ -86,7 +84,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"!self.workloads.exists(w, has({_SEARCH})) || {_STAGES} <= {MAX_STAGES}",
-            message="too many stages: a search may need (maxProbes + 3 confirmations) x maxRepeats; "
+            message="too many stages: a search may need maxProbes + 3 confirmations x maxRepeats; "
             f"the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),

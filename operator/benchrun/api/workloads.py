@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from benchrun_client.contract import CONFIRMATIONS
+from benchrun_client.contract import CONFIRMATIONS, most_search_stages
 from pydantic import Field
 
 from benchrun.api import base
 from benchrun.api.datasets import Dataset
 
 MAX_PROBES = 32
-MAX_REPEATS = 8
+MAX_REPEATS = 10
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
 """Requests x (100 - percentile), at least: of fewer hardly any lies beyond the percentile."""
@@ -67,14 +67,15 @@ class Search(base.SpecModel):
             f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
         ),
     )
-    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
-    """Most stages of a load point, repeated while its requests can't tell with 95 % certainty
-    whether the objectives are met; after that they count as not met."""
+    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 6
+    """Most stages that confirm a load, repeated while their requests can't tell with 95 % certainty
+    whether the objectives are met; after that they count as not met. To find it, each load is
+    measured once."""
 
     @property
     def most_stages(self) -> int:
-        """How many it can take, confirmations included."""
-        return (self.max_probes + CONFIRMATIONS) * self.max_repeats
+        """Return how many stages it can take, confirmations included."""
+        return most_search_stages(self.max_probes, self.max_repeats)
 
 
 _LOADS = (
@@ -85,6 +86,8 @@ _LOADS = (
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
+MOST_STAGES = f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
+"""CEL for the most stages of a search."""
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
     f"has(w.durationSeconds) && w.load.search.from.matches({base.NUMBER}) ? "

@@ -5,7 +5,7 @@ The client chose the loads; its own conclusion is not used. A load point whose n
 trusted meets nothing. The answer is a load that was confirmed, by stages that took no part in
 choosing it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Literal
 
@@ -88,11 +88,10 @@ def _result(
     outcome = "Incomplete"
     why = "; the search did not end, or a record of it is missing"
     has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
-    # With every record of it here, probes and repeats are numbered without a gap.
     places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
-    numbers = {probe for _, probe, _ in places}
     planned = sum(len(cell.stage_ids) for cell in cells)
-    if has_ended and numbers == set(range(1, len(numbers) + 1)) and len(places) == planned:
+    numbers = {probe for _, probe, _ in places}
+    if has_ended and _has_no_gap(numbers, search.max_probes) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
@@ -107,6 +106,13 @@ def _result(
         stages=len(stages),
         sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + why,
     )
+
+
+def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
+    """Return whether looks, and confirmations, are numbered one after the other."""
+    looks = {number for number in numbers if number <= max_probes}
+    confirmations = {number - max_probes for number in numbers - looks}
+    return all(some == set(range(1, len(some) + 1)) for some in (looks, confirmations))
 
 
 def _outcome(

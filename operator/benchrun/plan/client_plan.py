@@ -142,8 +142,7 @@ def _search(
                 probe=probe,
                 repeat=repeat,
             )
-            for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
-            for repeat in range(1, search.max_repeats + 1)
+            for probe, repeat in contract.search_places(search.max_probes, search.max_repeats)
         ),
         api=workload.api,
         ignore_eos=workload.ignore_eos,

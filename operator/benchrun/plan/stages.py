@@ -302,10 +302,10 @@ def problem_with(
     if place is None or search is None:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place
-    if not 1 <= probe <= search.most_probes or repeat > search.max_repeats:
+    if (probe, repeat) not in search.places:
         return (
-            f"stage {envelope.stage_id} is beyond {search.most_probes} probes of "
-            f"{search.max_repeats} stages"
+            f"stage {envelope.stage_id} is beyond {search.max_probes} looks and "
+            f"{contract.CONFIRMATIONS} confirmations of {search.max_repeats} stages"
         )
     if envelope.ends_search not in (None, search.workload):
         return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"
