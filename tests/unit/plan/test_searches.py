@@ -58,9 +58,9 @@ def test_the_plan_asks_for_the_search_in_the_clients_words() -> None:
         "64",
         "5",
     )
-    assert (search_plan.max_probes, search_plan.max_repeats, search_plan.requests) == (12, 3, 40)
+    assert (search_plan.max_probes, search_plan.max_repeats, search_plan.requests) == (12, 6, 40)
     assert search_plan.objectives == (Limit(metric="TTFT", percentile="90", max_milliseconds=200),)
-    assert len(set(search_plan.seeds)) == (12 + 3) * 3
+    assert len(set(search_plan.seeds)) == 12 + 3 * 6
 
 
 def test_listed_load_points_are_measured_first() -> None:
@@ -115,7 +115,7 @@ def test_the_estimate_is_the_most_that_there_can_be() -> None:
         objectives=OBJECTIVES,
     )
     found = estimate(run_spec)
-    assert (found.stages, found.requests) == (17, 16 * 64 * 40 + 7)
+    assert (found.stages, found.requests) == (12, 11 * 64 * 40 + 7)
     assert len(planned_stages(run_spec, run_uid="u")) == 1
 
 
@@ -180,7 +180,12 @@ def envelope(
 
 @pytest.mark.parametrize(
     ("stage_id", "ends_search"),
-    [("chat/search-01/r1", None), ("chat/search-15/r3", "chat"), ("users/search-02/r1", "users")],
+    [
+        ("chat/search-01/r1", None),
+        ("chat/search-15/r3", "chat"),
+        ("chat/search-12/r1", None),
+        ("users/search-02/r1", "users"),
+    ],
 )
 def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -> None:
     assert problem_with(envelope(stage_id, ends_search=ends_search), LISTED, SEARCHES) is None
@@ -189,14 +194,15 @@ def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -
 @pytest.mark.parametrize(
     ("why", "forged"),
     [
-        ("at most 92 stages", envelope(sequence=92)),
+        ("at most 44 stages", envelope(sequence=44)),
         ("of no search", envelope("other/search-01/r1")),
         ("of no search", envelope("chat/rate=2/r1")),
         ("of no search", envelope("chat/search-1/r1")),
         ("of no search", envelope("chat/search-01/r1\n")),
-        ("beyond 15 probes", envelope("chat/search-16/r1")),
-        ("beyond 15 probes", envelope("chat/search-00/r1")),
-        ("beyond 15 probes of 3 stages", envelope("chat/search-01/r4")),
+        ("beyond 12 looks", envelope("chat/search-16/r1")),
+        ("beyond 12 looks", envelope("chat/search-00/r1")),
+        ("beyond 12 looks", envelope("chat/search-01/r2")),
+        ("3 confirmations of 3 stages", envelope("chat/search-13/r4")),
         ("can't end the search of 'users'", envelope(ends_search="users")),
     ],
 )
