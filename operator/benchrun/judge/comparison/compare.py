@@ -1,5 +1,7 @@
-"""Two groups of runs compared, load point by load point, all questions corrected together; a run
-against its baseline."""
+"""Compare two groups of runs, load point by load point, or a run with its baseline.
+
+All questions of a comparison are corrected together.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,7 +23,7 @@ from benchrun.observe import Run
 
 
 class Compared(NamedTuple):
-    """What came of it, under the names of the status."""
+    """The result of a comparison, under the names of the status."""
 
     scope: api.Scope | None
     outcome: api.Outcome
@@ -52,8 +54,11 @@ def compare(
     equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
     one_server_is_enough: bool = False,
 ) -> Compared:
-    """What changed from the baseline to the candidate. Each side is at least one run; more are
-    fresh servers of the same. `one_server_is_enough`: whether a gate may pass with one a side."""
+    """Compare the candidate with the baseline.
+
+    Each side is at least one run; several runs of a side are fresh servers of the same definition.
+    `one_server_is_enough`: whether a gate may pass with one server a side.
+    """
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
@@ -100,7 +105,10 @@ def compare(
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
-    """Nothing of them may be compared. A gate can't be passed by that."""
+    """Build the result of a comparison that can't be made.
+
+    A gate can't be passed by that: it is Inconclusive.
+    """
     message = f"not comparable: {reason}"
     if not gated:
         return Compared(None, "NotComparable", None, message, [], None)
@@ -109,8 +117,10 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
-    """All words in one. What is not known hides that the others did not change, not that they
-    did."""
+    """Return one word for all changes.
+
+    An unknown change hides that the others are none, but not that they are Better or Worse.
+    """
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
@@ -136,7 +146,7 @@ class Pair(NamedTuple):
 def questions_at(
     cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
 ) -> list[Question]:
-    """Of these figures at a load point."""
+    """Build the questions about these metrics at a load point."""
     one = rows_at(cell, before)
     other = rows_at(cell, after)
     return [
@@ -148,7 +158,10 @@ def questions_at(
 def compared_cells(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedCell]:
-    """One for each, in the order given; all their questions are answered together."""
+    """Answer the questions of all pairs together.
+
+    Return one compared load point for each pair, in the order given.
+    """
     changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
     cells = []
     for cell, before, after, questions in asked:
@@ -178,8 +191,10 @@ def _all(asked: Sequence[Pair]) -> list[Question]:
 
 
 def detectable(asked: Sequence[Pair]) -> float | None:
-    """The least change of the noisiest figure that is found with 80 %, by the noise that was
-    measured."""
+    """Return the least change of the noisiest figure that is found with 80 % probability.
+
+    In percent, by the noise that was measured; None where no noise is known.
+    """
     questions = _all(asked)
     error = family_error(questions)
     shifts = [
@@ -204,8 +219,10 @@ def limits(
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """By load point, of those that are comparable: a limit that the two sides together show. Most
-    show none."""
+    """Return the limit that the two sides together show, by load point.
+
+    Only comparable load points are looked at; most show none.
+    """
     both = (*baseline, *candidate)
     found = {}
     for each in (cell for cell in at if cell.reason is None):
@@ -220,7 +237,10 @@ def limits(
 
 
 def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.Bottleneck | None:
-    """Throughput that falls is not flat: there, what was changed did harm."""
+    """Return the limit that two operating points show, or None.
+
+    Throughput that falls is not flat: there, what was changed did harm.
+    """
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
         ends = [
             (c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"
@@ -244,8 +264,11 @@ def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.
 
 
 def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
-    """What ran on average, tokens a second and the most KV cache in use; None unless every run of
-    the side shows them, and where users think: these do not keep a server supplied."""
+    """Return the operating point of one side: running, tokens a second, most KV cache in use.
+
+    None unless every run of the side shows it, and where users think: these do not keep a server
+    supplied.
+    """
     workloads = [run.workload(cell.partition("/")[0]) for run in side]
     if any(workload is not None and workload.mean_think_seconds for workload in workloads):
         return None
@@ -304,8 +327,11 @@ def against_baseline(
     baseline: api.Baseline,
     found: Run | None,
 ) -> tuple[api.Judgement, str]:
-    """The judgement of the run with its comparison, and what the gate found in a sentence. `rows`:
-    its results before any was cut. `found`: the baseline; None: there is no such run."""
+    """Compare a judged run with its baseline.
+
+    Return the judgement with its comparison, and what the gate found in a sentence. `rows`: the
+    run's results before any was cut. `found`: the baseline; None if there is no such run.
+    """
     status = api.BenchmarkRunStatus(
         completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )

@@ -1,7 +1,8 @@
-"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same
-GPU, throttling at a CPU limit.
+"""GPUs and CPU of the run's servers, where they slow down, fail or are shared.
 
-Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
+Clocks that were lowered or fell, errors, other pods on the same GPU, throttling at a CPU limit.
+Nothing is found, and nothing counts as missing, where the run starts no server with GPUs, or with a
+CPU limit.
 """
 
 import operator
@@ -34,8 +35,11 @@ MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
 def gpu_slowed(stage: StageFacts) -> Found:
-    """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of
-    the stage than in the first."""
+    """Find GPUs that were slowed down during the stage.
+
+    By the driver's reasons for lower clocks, or by an SM clock that is lower in the second half of
+    the stage than in the first.
+    """
     thresholds = stage.thresholds
     by_pod = renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
@@ -112,8 +116,10 @@ def _clocks(change: _Change, thresholds: Thresholds) -> Evidence:
 
 
 def gpu_clocks_differ(cell: CellContext) -> Found:
-    """The SM clock of a server in one repeat of the cell, against that in another: the same load
-    gives the same clock."""
+    """Find a server whose SM clock differs between repeats of the load point.
+
+    The same load should give the same clock.
+    """
     by_pod: dict[str, list[list[float]]] = {}
     for stage in cell.stages:
         for pod, samples in renewed(stage.samples).items():
@@ -134,7 +140,10 @@ def gpu_clocks_differ(cell: CellContext) -> Found:
 
 
 def gpus_unread(stage: StageFacts) -> Found:
-    """Errors are looked for over the whole run: here only whether they could have been seen."""
+    """Report that GPU errors or shared GPUs could not have been seen.
+
+    The errors themselves are looked for over the whole run.
+    """
     if not any(server.gpus for server in stage.servers):
         return []
     if not known(sample.gpu_pods for sample in stage.samples):
@@ -157,8 +166,10 @@ _ERRORS: Mapping[str, tuple[str, Severity]] = {
 
 
 def gpu_errors(run: RunContext) -> Found:
-    """Errors that were not there when the first stage began. A finding names the cell in which they
-    were first seen."""
+    """Yield GPU errors that were not there when the first stage began.
+
+    A finding names the load point in which they were first seen.
+    """
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
     level: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
@@ -175,7 +186,7 @@ def gpu_errors(run: RunContext) -> Found:
 
 
 def gpu_shared(stage: StageFacts) -> Found:
-    """Several pods on one GPU or on one slice of it, or more memory in use than vLLM takes."""
+    """Find several pods on one GPU or one slice of it, or more memory in use than vLLM takes."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
@@ -209,8 +220,10 @@ def gpu_shared(stage: StageFacts) -> Found:
 
 
 def _memory_share(reported: Mapping[str, str]) -> float | None:
-    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it
-    takes no share."""
+    """Return the share of a GPU's memory that vLLM takes, by its cache_config_info.
+
+    None where it is not known, and with a cache of a fixed size, which takes no share.
+    """
     try:
         return (
             None
@@ -222,8 +235,10 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
 
 
 def server_throttled(stage: StageFacts) -> Found:
-    """The server that was stopped most, or waited most. One without a CPU limit has no periods; one
-    with a limit has some, which may be unread."""
+    """Find the server that was throttled most, or waited most for a core.
+
+    A server without a CPU limit has no CPU periods; one with a limit has some, which may be unread.
+    """
     throttled = throttled_percent(stage.samples)
     waiting = waiting_for_cpu_percent(stage.samples)
     kinds = (

@@ -1,5 +1,7 @@
-"""The KV cache: unexpected prefix hits, failed resets, preemptions, and prompts computed twice
-despite a transfer."""
+"""The KV cache, where it distorts a measurement.
+
+Unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer.
+"""
 
 from typing import NamedTuple
 
@@ -33,7 +35,10 @@ class PrefixHits(NamedTuple):
 
 
 def prefix_hits(stage: StageFacts) -> PrefixHits | None:
-    """None: a server's counters were not read at both ends."""
+    """Return the prefix cache hits of a stage.
+
+    None if a server's counters were not read at both ends.
+    """
     lookups = counters.prefix_lookups(counters.prefilling(stage.edges))
     if lookups is None:
         return None
@@ -50,7 +55,10 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
 
 
 def prefix_cache(stage: StageFacts) -> Found:
-    """Hits among the tokens looked up. No look-ups: the cache is off, or nothing arrived."""
+    """Find more prefix cache hits than the dataset repeats on purpose.
+
+    Hits are a share of the tokens queried. Without queries the cache is off, or nothing arrived.
+    """
     found = prefix_hits(stage)
     thresholds = stage.thresholds
     if found is None:
@@ -77,7 +85,10 @@ def prefix_cache(stage: StageFacts) -> Found:
 
 
 def cache_reset(stage: StageFacts) -> Found:
-    """Whether the reset that the policy wants took place, by the answer of every server."""
+    """Find a reset of the prefix cache that the policy wants and that failed.
+
+    Judged by the answer of every server.
+    """
     reset = stage.record.cache_reset
     if stage.expected.cache_policy != "Reset" or (reset is not None and reset.succeeded):
         return []
@@ -94,7 +105,7 @@ def cache_reset(stage: StageFacts) -> Found:
 
 
 def preempted(stage: StageFacts) -> Found:
-    """Any preemption is worth a Note; more than a few determine the tail."""
+    """Find preemptions: any is worth a Note, more than a few determine the tail (Suspect)."""
     preemptions = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS)
     requests = len(stage.requests.ok)
     if preemptions is None:
@@ -110,7 +121,10 @@ def preempted(stage: StageFacts) -> Found:
 
 
 def kv_recomputed(stage: StageFacts) -> Found:
-    """Prompt tokens that decode servers neither fetched nor found in their own prefix cache."""
+    """Find prompt tokens that decode servers computed themselves.
+
+    They neither fetched them nor found them in their own prefix cache.
+    """
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []

@@ -20,8 +20,11 @@ from benchrun.measure import rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Find percentiles of the spec, those of its objectives too, that too few requests show: of E2EL,
-    or of an objective's latency. Stages without a steady part have a finding of their own."""
+    """Find percentiles of the spec and of its objectives that rest on too few requests.
+
+    Percentiles of the spec are checked by E2EL, an objective's by its own latency. Stages
+    without a steady part have a finding of their own.
+    """
     wanted = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
     wanted += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
     unbounded = {
@@ -56,8 +59,11 @@ def too_few_samples(cell: CellContext) -> Found:
 
 
 def repeats_disagree(cell: CellContext) -> Found:
-    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of
-    those that noise does not explain."""
+    """Find repeats that differ by more than noise explains.
+
+    The measure is the coefficient of variation of throughput, mean TTFT, TPOT and E2EL; the finding
+    is about the worst of them.
+    """
     if len(cell.cell.stage_ids) < 2 or not cell.stages:
         return []
     if len(cell.stages) < 2:
@@ -93,7 +99,7 @@ def repeats_disagree(cell: CellContext) -> Found:
 
 
 def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
-    """One finding for each repeat of the cell that has no record."""
+    """Return a finding for each repeat of the load point that has no record."""
     evidence = {
         "planned": len(cell.stage_ids),
         "measured": sum(stage in measured for stage in cell.stage_ids),
@@ -109,8 +115,10 @@ MAX_NAMED_CHARS = 400
 
 
 def unstored_records(cell: Cell, unstored: Sequence[str]) -> list[StageFinding]:
-    """One finding for each stage of the cell whose record could not be stored; each names those of
-    all cells, as far as there is room."""
+    """Return a finding for each stage of the load point whose record could not be stored.
+
+    Each finding names the unstored stages of all load points, as far as there is room.
+    """
     named = ", ".join(as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS))
     evidence: Evidence = {"unstored": len(unstored), "stages": named}
     return [
