@@ -38,8 +38,10 @@ _WRITTEN_BY_THE_SERVER = (
 
 
 def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | None, list[Remark]]:
-    """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of
-    the whole object."""
+    """Return the parsed spec and what is wrong with the object; None for an invalid spec.
+
+    `schema` is the schema of the whole object.
+    """
     remarks = _object_remarks(body, schema)
     spec = body.get("spec")
     if not isinstance(spec, Mapping):
@@ -116,7 +118,7 @@ _OURS = (
     "rule",
     "duplicate",
     "value_error",
-)  # Types of problems whose messages name the value where it matters.
+)  # Types of problems whose messages already name the value where it matters.
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:

@@ -1,5 +1,7 @@
-"""How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's
-config.json. Pure."""
+"""The KV cache that a model needs, and how much of it fits into GPU memory.
+
+Repeats vLLM's own arithmetic from a model's config.json. Pure.
+"""
 
 from benchrun.sizing.block_pool import (
     UNLIMITED_TOKENS,

@@ -1,5 +1,7 @@
-"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from
-files."""
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side.
+
+Runs are read from the cluster or from files.
+"""
 
 import argparse
 import json

@@ -1,4 +1,4 @@
-"""`benchrun get`: all runs and sweeps in tables, or one on half a screen."""
+"""`benchrun get`: all runs and sweeps in tables, or one of them on half a screen."""
 
 import argparse
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ FOLDED = (
     "baseline",
     "model",
     "image",
-)  # Columns that may take several lines.
+)  # Columns whose text may take several lines.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -1,5 +1,7 @@
-"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no
-cluster and no GPU."""
+"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits.
+
+Needs no cluster and no GPU.
+"""
 
 import argparse
 import json
@@ -44,7 +46,7 @@ def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str
 
 
 def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
-    """The same, with amounts in bytes."""
+    """Return what `show_sizing` prints as a JSON object, with amounts in bytes."""
     engine = sizing.engine
     fit = sizing.fit
     return {
@@ -242,7 +244,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
-    """And what is not known. Raises CommandError."""
+    """Return the sizing that the options ask for, and what is not known. Raises CommandError."""
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
     args = serve_args.ServeArgs.of(options.serve)

@@ -1,5 +1,7 @@
-"""The report as one HTML page. Pure: whoever calls `page` passes what draws a chart; the operator
-never loads this folder."""
+"""The report as one HTML page. Pure.
+
+The caller of `page` passes the function that draws a chart. The operator never loads this folder.
+"""
 
 from benchrun.report.html.page_elements import (
     Chart,
