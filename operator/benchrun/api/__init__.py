@@ -1,7 +1,8 @@
-"""What users write and read: the models of spec and status, conditions, codes, and how they are
-read and compared.
+"""What users write and read: the models of spec and status, conditions and codes.
 
-Other packages import from here; the modules below import from each other."""
+Also how they are read and compared. Other packages import from here; the modules below import from
+each other.
+"""
 
 from benchrun.api.base import (
     VALIDATIONS,

@@ -1,5 +1,7 @@
-"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics
-that are compared and priced."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`.
+
+Also the keys of the metrics that are compared and priced.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -69,7 +71,7 @@ SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 
 def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
-    """What a sweep with so many runs a side compares."""
+    """Return the metrics that a sweep with so many runs a side compares."""
     return DEFAULT_METRICS + (SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ())
 
 
@@ -101,7 +103,8 @@ ReasonText = Annotated[str, Field(max_length=300)]
 
 class Baseline(SpecModel):
     """It is compared when all is measured; a figure that got too much worse makes NotRegressed
-    False."""
+    False.
+    """
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
@@ -173,7 +176,8 @@ class ComparedCell(StatusModel):
 
 class Comparison(StatusModel):
     """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone
-    may make a difference."""
+    may make a difference.
+    """
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = None

@@ -214,10 +214,13 @@ class BenchmarkRunSpec(SpecModel):
 
     @property
     def started(self) -> Started | None:
-        """What this run starts, measures and removes; None against an endpoint."""
+        """Return the server or engine that this run starts, measures and removes.
+
+        None against an endpoint.
+        """
         return self.server or self.offline
 
     @property
     def started_name(self) -> Literal["server", "offline"]:
-        """Which of the two it is."""
+        """Return which field describes it: "offline" where that is set, else "server"."""
         return "server" if self.offline is None else "offline"

@@ -1,5 +1,7 @@
-"""`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the
-highest load that meets the objectives."""
+"""`spec.workloads`: what is sent, how fast, how often.
+
+Also `load.search`, which looks for the highest load that meets the objectives.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +31,8 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 
 class Search(base.SpecModel):
     """From the lowest load on it doubles until the objectives are not met, then halves the bracket,
-    in ratios; then new stages confirm the load found."""
+    in ratios; then new stages confirm the load found.
+    """
 
     rules = (
         base.Rule(
@@ -191,7 +194,8 @@ _SET_USERS = (
 class Load(base.SpecModel):
     """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
     for the highest load, the speeds at which a trace is replayed, or batch sizes (with
-    `offline`)."""
+    `offline`).
+    """
 
     rules = (
         base.Rule(
@@ -278,7 +282,8 @@ class Sampling(base.SpecModel):
 
 class Workload(base.SpecModel):
     """One kind of traffic, measured at every load point; without a load it is only part of a
-    mix."""
+    mix.
+    """
 
     rules = (
         base.Rule(
@@ -353,13 +358,13 @@ class Workload(base.SpecModel):
 
     @property
     def mean_think_seconds(self) -> float:
-        """How long users wait after an answer on average; 0 where they do not."""
+        """Return how long users wait after an answer on average; 0 where they do not."""
         think = self.load.think_seconds
         return 0.0 if think is None else float(think.mean)
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has a load; without one it is only part of a mix."""
+        """Return whether the workload has a load; without one it is only part of a mix."""
         load = self.load
         each = (
             load.request_rates,
@@ -372,8 +377,10 @@ class Workload(base.SpecModel):
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
-    """The datasets of a mix, each that of the workload it names among `workloads`; of every other
-    one its own."""
+    """Return the datasets of a mix; of any other workload its own dataset.
+
+    A mix names other workloads, found among `workloads`, and sends their datasets.
+    """
     if workload.dataset.mix is None:
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}

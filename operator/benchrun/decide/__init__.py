@@ -1,5 +1,7 @@
-"""(run, what is observed, now) -> what to do. One policy a file. Pure: the same input gives the
-same output."""
+"""Decide what to do about a run from its observed state and the time.
+
+The functions are pure: the same input gives the same output. Each module holds one policy.
+"""
 
 from benchrun.decide.condition_table import Step
 from benchrun.decide.create_and_release import PLAN_BYTES, RESULT_BYTES, SERVER_KINDS, kept

@@ -1,4 +1,4 @@
-"""Where a run stands: phase, reason and progress; and the conditions of runs and sweeps."""
+"""The phase, reason and progress of a run, and the conditions of runs and sweeps."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,8 +21,10 @@ class Step:
 
 
 def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
-    """The step, from what can be seen. Diagnoses given here are those that waiting may still
-    cure."""
+    """Return the step that the run is in, from what can be observed.
+
+    `server` and `client` are diagnoses that waiting may still cure.
+    """
     if not state.client_ready:
         if client is not None:
             return Step("Preparing", client.reason, client.message)
@@ -122,8 +124,10 @@ _OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
 def standing(
     status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime
 ) -> _Status:
-    """The status of the run or sweep with this phase and message. `rows` replace the conditions of
-    their types, or are appended."""
+    """Return the status of the run or sweep with this phase, message and conditions.
+
+    Each of `rows` replaces the condition of its type, or is appended where there is none.
+    """
     conditions = status.conditions
     for type_, value, reason, text in rows:
         new = api.Condition(
@@ -140,7 +144,10 @@ def standing(
 
 
 def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]:
-    """Of a run that has not ended. `gate`: what its comparison with a baseline can find."""
+    """Return the conditions of a run that has not ended.
+
+    `gate` says what its comparison with a baseline can detect; None: there is no baseline.
+    """
     reason = step.reason
     message = step.message
     rows: list[Row] = [
@@ -174,8 +181,10 @@ def measured(
     objectives_message: str = "",
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such
-    numbers."""
+    """Return the conditions of a run whose stages were all measured.
+
+    Invalid load points stall the run: a pipeline must not continue with such numbers.
+    """
     unusable: dict[str, api.ConditionStatus] = {
         api.Reason.INVALID_CELLS: "False",
         api.Reason.NOT_JUDGED: "Unknown",
@@ -198,13 +207,19 @@ def measured(
 
 
 def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
-    """Of a sweep that has not ended. `power`: what its comparisons can find."""
+    """Return the conditions of a sweep that has not ended.
+
+    `power` says what its comparisons can detect.
+    """
     return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message, succeeded=power)]
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
-    """Every run has ended. Invalid cells and failed runs stall the sweep: a pipeline must not go on
-    with such a table."""
+    """Return the conditions of a sweep whose runs have all ended.
+
+    Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
+    table.
+    """
     valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
@@ -238,8 +253,10 @@ def _complete(
 
 
 def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
-    """Of a run or a sweep that failed, was refused or cancelled. `Stalled` is what GitOps tools
-    stop waiting at."""
+    """Return the conditions of a run or sweep that failed, was refused or was cancelled.
+
+    GitOps tools stop waiting at `Stalled`.
+    """
     refused = reason == api.Reason.INVALID_SPEC
     valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
     of_run: list[Row] = [

@@ -1,5 +1,7 @@
-"""Raw objects of the cluster made into small frozen views, and pod failures into a diagnosis.
-Pure."""
+"""Convert the cluster's raw objects to small views, and pod failures to a diagnosis.
+
+The views are frozen; all functions are pure.
+"""
 
 from benchrun.observe.packed import packed, unpacked
 from benchrun.observe.pod_failures import (

@@ -1,4 +1,4 @@
-"""A spec made into stages, and stages and servers made into manifests, role by role. Pure."""
+"""Convert a spec to stages, and stages and servers to manifests, role by role. Pure."""
 
 from benchrun.plan.child_objects import (
     MAX_HOLD_SECONDS,
