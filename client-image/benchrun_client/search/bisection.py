@@ -1,11 +1,11 @@
-"""How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
+"""How a search proceeds: whether a load meets the objectives, and which load comes next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the
 bracket, in ratios: a server never gets more than twice the load that it has borne. An Inconclusive
-load is measured again, up to a bound, and then counts as missed. These looks only steer: of many
-loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
-measure the load found once more; only they count, and the error is shared out over all looks at
-them."""
+load is measured again, up to a bound, and then counts as missed. These measurements only steer: of
+many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
+measure the load found once more; only they count, and the error is divided among all confirmations.
+"""
 
 import math
 from collections import Counter
@@ -27,7 +27,7 @@ from benchrun_client.stage_record import (
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """One stage, as far as its outcome depends on it."""
+    """The part of one stage's result that its outcome depends on."""
 
     requests: int
     failed: int  # Of these.
@@ -40,7 +40,7 @@ class LoadResult:
 
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
-    """Return a stage as far as its outcome depends on it."""
+    """Return the part of a raw stage that its outcome depends on."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
     return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
 
@@ -51,7 +51,7 @@ def result_of(
     columns: contract.RequestColumns,
     slices: Sequence[Counter[int]] = (),
 ) -> LoadResult:
-    """Return the same of a stage's requests and its gaps between tokens by slices of time."""
+    """Build the load result from a stage's requests and its token gaps by slices of time."""
     users = int(here.value) if search.axis == "concurrency" else None
     begins = (
         columns.start_us
@@ -85,7 +85,10 @@ def result_of(
 def _in_flight(
     search: contract.Search, users: int | None, columns: contract.RequestColumns
 ) -> float | None:
-    """Return how many requests users keep in flight on average: less than all, if they think."""
+    """Return how many requests users keep in flight on average: fewer than users, if they think.
+
+    None if the load is a rate.
+    """
     if users is None or search.think is None:
         return users
     answers = list(compress(columns.e2el_us, columns.ok))
@@ -106,8 +109,11 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
 def outcome_of(
     search: contract.Search, here: "Position", results: Sequence[LoadResult]
 ) -> contract.Outcome:
-    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for
-    certain, or more requests failed than a valid number may have."""
+    """Judge all stages of a load together.
+
+    Met means that every objective certainly holds. Missed means that one certainly does not, or
+    that more requests failed than a valid number may have.
+    """
     requests = sum(each.requests for each in results)
     failed = sum(each.failed for each in results)
     if 100 * failed > float(search.max_failed_percent) * requests:
@@ -143,7 +149,7 @@ SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One measurement of a search, and the bracket that it is to narrow or to confirm."""
+    """One measurement of a search, and the bracket that it narrows or confirms."""
 
     number: int  # Of the probe: each is another load, counted from 1.
     repeat: int
@@ -154,13 +160,15 @@ class Position:
 
 
 def first(search: contract.Search) -> Position:
-    """Where a search begins: at its lowest load."""
+    """Return where a search begins: at its lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest))
 
 
 def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
-    """The next measurement; None: the search has ended. `outcome` is that of all repeats at this
-    load together."""
+    """Return the next measurement; None if the search has ended.
+
+    `outcome` is that of all repeats at this load together.
+    """
     if outcome == "Inconclusive" and here.repeat < search.max_repeats:
         return replace(here, repeat=here.repeat + 1)
     if here.confirmation:
@@ -174,8 +182,10 @@ def after(search: contract.Search, here: Position, outcome: contract.Outcome) ->
 
 
 def _confirmation(here: Position, value: Decimal | None) -> Position | None:
-    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried
-    often enough."""
+    """Return the first stage of the next confirmation.
+
+    None if there is no load to confirm, or the search has tried often enough.
+    """
     if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
     return replace(
@@ -184,14 +194,16 @@ def _confirmation(here: Position, value: Decimal | None) -> Position | None:
 
 
 def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
-    """Every measurement that may be the next, each once: what can be prepared before the outcome is
-    known."""
+    """Return every measurement that may be the next, each once.
+
+    These can be prepared before the outcome is known.
+    """
     following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
 
 def spelled(value: Decimal) -> str:
-    """The one spelling of a load: 4 for 4.0, 100 for 1E+2."""
+    """Return the one spelling of a load: 4 for 4.0, 100 for 1E+2."""
     return format(value.normalize(), "f")
 
 
@@ -210,8 +222,10 @@ def _next_value(
 
 
 def _below(search: contract.Search, here: Position) -> Decimal | None:
-    """The load to confirm where this one was not: lower by the tolerance, after that by four times
-    as much, never below the lowest."""
+    """Return the load to confirm when this one was not; None at the lowest load.
+
+    It is lower by the tolerance, the second time by four times as much, never below the lowest.
+    """
     lowest = Decimal(search.lowest)
     if here.value <= lowest:
         return None
@@ -229,8 +243,10 @@ def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
 
 
 def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
-    """Every possible stage, with as many requests as it may have: the first at the lowest load,
-    others at the highest."""
+    """Return every possible stage, with the most requests it may have.
+
+    The first is at the lowest load, the others at the highest.
+    """
     return tuple(
         stage_at(
             search,
