@@ -1,5 +1,4 @@
-"""What benchrun has to know of a server engine: how it starts, where it answers, its metrics, and
-the words of its log."""
+"""What benchrun must know of a server engine: its start, endpoints, metrics and log."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ class LogCause:
     error_begins: str | None = None  # Begins the error itself where no error has a phrase.
 
     def is_named_in(self, error: str) -> bool:
-        """Whether an error names it."""
+        """Return whether an error names this cause."""
         words = error.lower()
         ruled_out = self.unless is not None and self.unless in words
         return not ruled_out and any(phrase in words for phrase in self.phrases)
@@ -28,7 +27,7 @@ class LogCause:
 
 @dataclass(frozen=True, slots=True)
 class StartupPhases:
-    """Disjoint parts of a start, in seconds; None is "the log does not say", never 0."""
+    """Disjoint parts of a start, in seconds; None means "the log does not say", never 0."""
 
     download: float | None = None
     load: float | None = None
@@ -41,7 +40,7 @@ class StartupPhases:
 
 @dataclass(frozen=True, slots=True)
 class ServedFiles:
-    """What a server is to serve."""
+    """The model that a server serves, and the files that belong to it."""
 
     path: str  # Of the model in the pod, or its id on the hub.
     name: str  # What requests call it.
@@ -141,5 +140,5 @@ class Engine:
     begins each line."""
 
     def points_up(self, error: str) -> bool:
-        """Whether an error only points to its cause further up in the log."""
+        """Return whether an error only points to its cause further up in the log."""
         return any(words in error for words in self.cause_is_above)

@@ -1,5 +1,4 @@
-"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it
-compiled while it served."""
+"""What vLLM's log tells: why it failed, how long its start took, and when it compiled kernels."""
 
 import re
 from collections import defaultdict
@@ -205,8 +204,10 @@ def startup_phases(log: str) -> StartupPhases:
 def _found(
     log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """What patterns find in lines with one of these words: the pattern's name, the line, and its
-    group."""
+    """Yield what the patterns find in lines with one of these words.
+
+    Each item is the pattern's name, the line, and the pattern's group.
+    """
     lines = (
         line
         for line in log.splitlines()
