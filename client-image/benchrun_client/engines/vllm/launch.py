@@ -1,4 +1,4 @@
-"""How vLLM is started: arguments and variables that benchrun sets, and flags that are its own."""
+"""How vLLM is started: arguments and variables that benchrun sets, and flags to leave alone."""
 
 import json
 import re
