@@ -266,9 +266,10 @@ def models_text(answer: Any) -> str | None:
 
 
 def settings_digest(metrics: str) -> str | None:
-    """Return the SHA-256 of the labels that hold a server's settings; None if there are none.
+    """Return a digest of the labels that hold a server's settings; None if there are none.
 
-    Equally configured servers have the same digest.
+    It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
+    digest.
     """
     configurations = {
         tuple(

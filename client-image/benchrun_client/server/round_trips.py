@@ -54,9 +54,10 @@ async def measure_round_trips(
 
 
 async def _open_connection(session: aiohttp.ClientSession, url: str) -> str:
-    """Return a URL that this server answers.
+    """Return the server's health check or model list, whichever first answers 200.
 
-    A gateway may have no health check, and refuse without asking a server.
+    The model list is returned if neither does. A gateway may have no health check, and refuse it
+    without asking a server.
     """
     for path in (ENGINE.health_path, ENGINE.models_path):
         if await _status(session, url + path) == 200:
