@@ -33,7 +33,7 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """Return a context with the system's certificates and those of `ca_file`.
+    """Return a context with the certificates of the system and of `ca_file`.
 
     None means the system's alone. Raises RunFailure `CertificateInvalid`.
     """

@@ -55,8 +55,8 @@ class RecordServer:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they wait again, so no change
-        # is missed.
+        # A waiter holds the old event; a new one is there before it waits again, so no change is
+        # missed.
         self._changed.set()
         self._changed = asyncio.Event()
 

@@ -158,7 +158,7 @@ class Run(BaseRun):
 
     def _measure(self) -> None:
         self._in_order = asyncio.Lock()
-        # Whoever redirects stdout later, headlines go to the log.
+        # Headlines go to the log, even if stdout is redirected later.
         self._log_lines = sys.stdout
         plan = self._read_plan()
         if self._setup.shard.count > 1:
@@ -176,7 +176,7 @@ class Run(BaseRun):
         engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         if writer is not None:
-            # Questions are answered in order: nobody needs to wait for this one.
+            # Questions are answered in order: there is no need to wait for this one.
             self._watched(writer.prepare(material.words, traffic.starts))
 
         def write(stage: Stage, lengths: Sequence[int]) -> Future[bytes]:

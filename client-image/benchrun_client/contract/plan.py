@@ -226,7 +226,7 @@ class ProfilePlan(Message):
     seconds: Count = Field(ge=1)  # Of the load that are profiled.
     max_seconds: Count = Field(ge=1)  # Until it is given up, whatever it waits for.
     reader_port: Count | None = (
-        None  # Where the server's pod tells of its trace; None: nobody there can.
+        None  # Where the server's pod serves its trace summary; None: it serves none.
     )
 
 

@@ -60,7 +60,7 @@ MAX_PACKED_BYTES = (
     1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
 )
 PROFILE_STAGE = (
-    "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+    "profile"  # Id of the stage that is profiled and not measured; other ids have a slash.
 )
 READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 MAX_RECORDS = 1024  # Records of a run.

@@ -140,7 +140,7 @@ def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     return Row(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
 
 
-_VLLM_KEY = "conversations"  # vLLM's reader takes the first two turns of it, whoever speaks.
+_VLLM_KEY = "conversations"  # vLLM's reader takes its first two turns, by any speaker.
 _INSTRUCTIONS = ("system", "developer")
 
 

@@ -78,7 +78,7 @@ class Engine:
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
     """The first flag that the operator sets, among words that the user wrote: its place, and what
     to do instead."""
-    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # Likewise, of a command.
+    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same, in a command.
     node_args: Callable[
         [int], list[str]
     ]  # Further ones of each pod of a server over so many nodes.
@@ -118,7 +118,7 @@ class Engine:
     """Of a counter in the client's records, the names of its series, likewise."""
     labelled_counters: Mapping[
         str, tuple[str, str]
-    ]  # Likewise, its series and the label of its lines.
+    ]  # Of a counter in the records, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
     measured_settings: frozenset[
         str

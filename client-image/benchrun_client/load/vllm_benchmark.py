@@ -71,7 +71,7 @@ class Divided:
 class Load:
     """What one call of the engine sends, and how."""
 
-    samples: Sequence[Sample]  # Those of all shards.
+    samples: Sequence[Sample]  # The samples of all shards.
     seed: int
     point: LoadPoint
     api: Api
@@ -260,7 +260,7 @@ class VllmEngine:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
             instants = self.instants
             thinking = self._thinking
-            # Requests come in order: vLLM's semaphore lets whoever came first in first.
+            # Requests come in order: vLLM's semaphore is first come, first served.
             number = len(instants.sent)
             instants.sent.append(0.0)
             instants.answered.append(0.0)
@@ -274,8 +274,8 @@ class VllmEngine:
                 instants.due[number] = due
             if number == 0:
                 self._load.on_send()
-            # Requests take turns over the servers; a connection pool alone would favour whoever
-            # answers first.
+            # Requests take turns over the servers; a connection pool alone would favour the server
+            # that answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
             # Some versions have no argument for part of it, and defaults that differ; each sends
             # what is here, over its own.

@@ -1,6 +1,6 @@
 """The proxy's metrics in Prometheus text.
 
-All names begin with `benchrun_proxy_`, but for those of the process itself.
+All names begin with `benchrun_proxy_`, except the metrics of the process itself.
 """
 
 import time

@@ -41,7 +41,7 @@ class Role:
         """Base URLs that lead to one server each; none until its name has been looked up."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: a headless Service has those of its pods.
+        """Find all addresses of the name: a headless Service has one for each of its pods.
 
         Raises Unreachable if there are none, or not all.
         """

@@ -47,7 +47,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """A server's answer to a request like those of the load."""
+    """A server's answer to a request like the load's."""
 
     answer: Answer | None = None
     """An answer that is not streamed: an error, a page; None: it is a stream."""

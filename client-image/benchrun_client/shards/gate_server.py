@@ -194,7 +194,7 @@ class GateServer:
     async def _send_all(self, message: messages.GateMessage) -> None:
         text = message.model_dump_json()
         for connection in tuple(self._connections.values()):
-            # Whoever listens to one that is closing finds out that it is lost.
+            # The listener of a closing connection finds out that it is lost.
             with contextlib.suppress(ConnectionError):
                 await connection.send_str(text)
 

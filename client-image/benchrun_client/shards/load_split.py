@@ -83,7 +83,7 @@ async def arrivals_of(
     The rate is the one that vLLM's generator gives with a request. `serve` is the generator's
     module; `args` and `kwargs` are the generator's arguments after the requests. The generator runs
     through in simulated time, so that all instants are known before the shards begin together,
-    drawn from the same random state as those of one process.
+    drawn from the same random state as in one process.
     """
     instants: list[float] = []
     rates: list[Any] = []

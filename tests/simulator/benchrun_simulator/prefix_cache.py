@@ -66,7 +66,7 @@ class KvCache:
         self.block_size = block_size
         self.prefix_caching = prefix_caching
         self._foreign_hits_percent = (
-            foreign_hits_percent  # of each prompt, as if somebody had sent it before
+            foreign_hits_percent  # of each prompt, as if another client had sent it before
         )
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()

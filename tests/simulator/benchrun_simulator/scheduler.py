@@ -122,7 +122,7 @@ class Scheduler:
             sequence = self._waiting[0]
             lease = self._cache.admit(sequence.hashes, tokens=sequence.tokens)
             if lease is None:
-                return  # first come, first served: nobody overtakes a large prompt
+                return  # first come, first served: no sequence overtakes a large prompt
             self._waiting.popleft()
             self._start(sequence, lease, now)
 

@@ -19,7 +19,7 @@ CAUSE_IS_ABOVE = (
 )
 """Of vLLM 0.32 and 0.33."""
 
-# Where each phrase was seen. The libraries are those of the images of vLLM 0.32 and 0.33.
+# Where each phrase was seen. The images of vLLM 0.32 and 0.33 have these libraries.
 _VLLM = "vLLM 0.32"
 _OLD_VLLM = "vLLM 0.8"
 _HUB = "huggingface_hub 2.4"
@@ -105,7 +105,7 @@ CAUSES = (
         "The GPU's memory is in use",
         "Lower --gpu-memory-utilization, or make sure that nothing else uses this GPU.",
         {"less than desired gpu memory utilization": _VLLM},
-        tries=2,  # what somebody else holds may come free
+        tries=2,  # memory in use by others may come free
     ),
     LogCause(
         "OutOfGPUMemory",
