@@ -1,7 +1,8 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own
-deadline."""
+Nothing here ends the run: a problem goes into the record, and profiling is given up after its own
+deadline.
+"""
 
 import asyncio
 import logging
@@ -45,7 +46,7 @@ class Profiling:
     _runs: bool = False
 
     async def record(self, plan: contract.Plan, *, sequence: int) -> contract.StageRecord:
-        """Take the profile. Never raises."""
+        """Take the profile and return its record; never raises."""
         begun = time.time()
         summary = None
         problem = None
@@ -133,8 +134,10 @@ class Profiling:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
-        """Whether every request was sent and half of those at once are gone: what follows is not
-        the load any more."""
+        """Return whether all requests were sent and fewer than half of the concurrent ones remain.
+
+        What follows is not the load any more.
+        """
         sent = len(self.engine.instants.sent)
         answered = sum(map(bool, self.engine.instants.answered))
         return sent == len(self.samples) and 2 * (sent - answered) < min(
@@ -156,7 +159,7 @@ class Profiling:
             return await answer_of(response)
 
     async def _stop(self) -> None:
-        """Leave no profiler running at a server that others may use."""
+        """Stop a profiler that still runs: others may use the server."""
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 if self._runs:

@@ -1,7 +1,7 @@
 """The messages between operator and client: a plan goes in, records come out.
 
-The one module that both sides import. The operator writes a `Plan` as JSON and mounts it into the
-client pod. The client answers on a small port:
+This is the only module that both sides import. The operator writes a `Plan` as JSON and mounts it
+into the client pod. The client answers on a small port:
 
     GET  /ready                           200 once plan, tokenizer and data have been found; 503 before
     GET  /records?from=N&seen=V&wait=S    a `Delivery`, held back up to S seconds until a record N exists or the
@@ -9,13 +9,14 @@ client pod. The client answers on a small port:
     POST /ack                             an `Acknowledgement`: records below `through` are stored for good
     GET  /metrics                         Prometheus text, for people
 
-Records and acknowledgements need the token whose digest the plan has, as `Benchrun-Token: TOKEN` or
-`Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows its
-progress to anybody, and has no records.
+Records and acknowledgements need the token whose digest is in the plan, as `Benchrun-Token: TOKEN`
+or `Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows
+its progress to any caller, and has no records.
 
 Field names are the JSON names. All durations of requests are integer microseconds; instants are
-Unix microseconds of the client's clock. Unknown fields are refused on both sides. Every list, text
-and number has its bounds."""
+Unix microseconds of the client's clock. Both sides refuse unknown fields. Every list, text and
+number is bounded.
+"""
 
 from benchrun_client.contract.base import GREEDY, MOST, Api, Message, Sampling
 from benchrun_client.contract.certainty import (

@@ -32,13 +32,16 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 
 
 class RunDatasets:
-    """Those of one run. Portions get their rows in the order of their `draw`."""
+    """The datasets of one run; portions get their rows in the order of their `draw`."""
 
     def __init__(
         self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None
     ) -> None:
-        """Read all that these portions name. `context_tokens`: longest request of the model, if
-        known. Raises RunFailure."""
+        """Read everything that the portions name.
+
+        `context_tokens` is the longest request that the model takes; None if it is not known.
+        Raises RunFailure.
+        """
         self._counter = counter
         self._context_tokens = context_tokens
         self._pools = read_pools(portions)
@@ -54,8 +57,10 @@ class RunDatasets:
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
-        """Samples of a portion whose texts are there already. Raises RunFailure:
-        `DatasetTooSmall`."""
+        """Return the samples of a portion whose texts need not be written.
+
+        Raises RunFailure `DatasetTooSmall`.
+        """
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
@@ -82,7 +87,7 @@ class RunDatasets:
         return tuple(islice(copies, portion.requests))
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
-        """What was read for one workload, given all its portions; known once these have drawn."""
+        """Describe what was read for one workload, once all its `portions` have been drawn."""
         found: dict[int, DatasetFacts] = {}
         for portion in portions:
             data = portion.data
@@ -101,5 +106,8 @@ class RunDatasets:
 
 
 def is_drawn(data: DatasetFields) -> bool:
-    """Whether its texts are there before the server is; others are written meanwhile."""
+    """Return whether a dataset's texts exist before the server does.
+
+    Other texts are written while the server starts.
+    """
     return isinstance(data, AgentData) or type(data) in ROW_KINDS

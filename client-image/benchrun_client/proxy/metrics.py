@@ -1,5 +1,7 @@
-"""The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for
-the process's own."""
+"""The proxy's metrics in Prometheus text.
+
+All names begin with `benchrun_proxy_`, except the metrics of the process itself.
+"""
 
 import time
 from bisect import bisect_left
@@ -28,7 +30,7 @@ PREFIX = "benchrun_proxy_"
 
 
 class Histogram:
-    """Observations in seconds; `bounds` are upper limits, inclusive, without +Inf."""
+    """A histogram in seconds; `bounds` are upper limits, inclusive, without +Inf."""
 
     def __init__(self, name: str, about: str, bounds: Sequence[float]) -> None:
         self._name = PREFIX + name

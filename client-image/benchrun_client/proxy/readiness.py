@@ -1,9 +1,8 @@
-"""A proxy is ready once a request has really gone through it: to every server of both roles, and
-back.
+"""The proxy's readiness: a request has really gone through every server of both roles, and back.
 
-Until then the names are looked up repeatedly, for a pod that comes back has another address. From
-the proof on addresses stay, and a server that is not healthy takes readiness away until there is a
-new proof."""
+Until then names are resolved repeatedly, for a pod that comes back has another address. After that
+addresses stay, and a server that is not healthy takes readiness away until there is a new proof.
+"""
 
 import asyncio
 import json
@@ -41,7 +40,7 @@ class Readiness:
         self.problem: str | None = "no server has been checked yet"  # None: ready.
 
     async def look_up(self) -> None:
-        """Find the addresses of both roles. Raises Unreachable: a name has none, or not all."""
+        """Find the addresses of both roles; raise Unreachable if a name has none, or not all."""
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:

@@ -1,4 +1,4 @@
-"""How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
+"""How a search proceeds: whether a load meets the objectives, and which load comes next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the
 bracket, in ratios: a server never gets more than twice the load that it has borne. Each load is
@@ -28,7 +28,7 @@ from benchrun_client.stage_record import (
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """One stage, as far as its outcome depends on it."""
+    """The part of one stage's result that its outcome depends on."""
 
     requests: int
     failed: int  # Of these.
@@ -41,7 +41,7 @@ class LoadResult:
 
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
-    """Return a stage as far as its outcome depends on it."""
+    """Return the part of a raw stage that its outcome depends on."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
     return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
 
@@ -52,7 +52,7 @@ def result_of(
     columns: contract.RequestColumns,
     slices: Sequence[Counter[int]] = (),
 ) -> LoadResult:
-    """Return the same of a stage's requests and its gaps between tokens by slices of time."""
+    """Build the load result from a stage's requests and its token gaps by slices of time."""
     users = int(here.value) if search.axis == "concurrency" else None
     begins = (
         columns.start_us
@@ -86,7 +86,10 @@ def result_of(
 def _in_flight(
     search: contract.Search, users: int | None, columns: contract.RequestColumns
 ) -> float | None:
-    """Return how many requests users keep in flight on average: less than all, if they think."""
+    """Return how many requests users keep in flight on average: fewer than users, if they think.
+
+    None if the load is a rate.
+    """
     if users is None or search.think is None:
         return users
     answers = list(compress(columns.e2el_us, columns.ok))
@@ -153,7 +156,7 @@ SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One measurement of a search, and the bracket that it is to narrow or to confirm."""
+    """One measurement of a search, and the bracket that it narrows or confirms."""
 
     number: int
     """Of the load: looks are counted from 1, confirmations from the most looks on."""
@@ -165,7 +168,7 @@ class Position:
 
 
 def first(search: contract.Search) -> Position:
-    """Where a search begins: at its lowest load."""
+    """Return where a search begins: at its lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest))
 
 
@@ -201,14 +204,16 @@ def _confirmation(
 
 
 def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
-    """Every measurement that may be the next, each once: what can be prepared before the outcome is
-    known."""
+    """Return every measurement that may be the next, each once.
+
+    These can be prepared before the outcome is known.
+    """
     following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
 
 def spelled(value: Decimal) -> str:
-    """The one spelling of a load: 4 for 4.0, 100 for 1E+2."""
+    """Return the one spelling of a load: 4 for 4.0, 100 for 1E+2."""
     return format(value.normalize(), "f")
 
 
@@ -227,8 +232,10 @@ def _next_value(
 
 
 def _below(search: contract.Search, here: Position) -> Decimal | None:
-    """The load to confirm where this one was not: lower by the tolerance, after that by four times
-    as much, never below the lowest."""
+    """Return the load to confirm when this one was not; None at the lowest load.
+
+    It is lower by the tolerance, the second time by four times as much, never below the lowest.
+    """
     lowest = Decimal(search.lowest)
     if here.value <= lowest:
         return None
@@ -246,8 +253,10 @@ def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
 
 
 def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
-    """Every possible stage, with as many requests as it may have: the first at the lowest load,
-    others at the highest."""
+    """Return every possible stage, with the most requests it may have.
+
+    The first is at the lowest load, the others at the highest.
+    """
     return tuple(
         stage_at(
             search,

@@ -1,4 +1,4 @@
-"""vLLM's endpoints: what is routed where, who may call it, what it answers."""
+"""vLLM's endpoints: their routes, their access control and their answers."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ ENDLESS_PAUSE_SECONDS = 0.05
 
 
 class Api:
-    """Answers every exchange."""
+    """The HTTP API: it answers every exchange."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Api:
         self._routes = self._all_routes()
 
     def handle(self, exchange: Exchange) -> None:
-        """Answer one request, now or as its tokens fall due."""
+        """Answer one request, at once or as its tokens fall due."""
         request = exchange.request
         if request.path.startswith(GUARDED_PREFIXES) and not self._may_enter(exchange):
             exchange.respond(HTTPStatus.UNAUTHORIZED, compact({"error": "Unauthorized"}))

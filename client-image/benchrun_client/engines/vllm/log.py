@@ -1,5 +1,4 @@
-"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it
-compiled while it served."""
+"""What vLLM's log tells: why it failed, how long its start took, and when it compiled kernels."""
 
 import re
 from collections import defaultdict
@@ -20,7 +19,7 @@ CAUSE_IS_ABOVE = (
 )
 """Of vLLM 0.32 and 0.33."""
 
-# Where each phrase was seen. The libraries are those of the images of vLLM 0.32 and 0.33.
+# Where each phrase was seen. The images of vLLM 0.32 and 0.33 have these libraries.
 _VLLM = "vLLM 0.32"
 _OLD_VLLM = "vLLM 0.8"
 _HUB = "huggingface_hub 2.4"
@@ -106,7 +105,7 @@ CAUSES = (
         "The GPU's memory is in use",
         "Lower --gpu-memory-utilization, or make sure that nothing else uses this GPU.",
         {"less than desired gpu memory utilization": _VLLM},
-        tries=2,  # what somebody else holds may come free
+        tries=2,  # memory in use by others may come free
     ),
     LogCause(
         "OutOfGPUMemory",
@@ -205,8 +204,10 @@ def startup_phases(log: str) -> StartupPhases:
 def _found(
     log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """What patterns find in lines with one of these words: the pattern's name, the line, and its
-    group."""
+    """Yield what the patterns find in lines with one of these words.
+
+    Each item is the pattern's name, the line, and the pattern's group.
+    """
     lines = (
         line
         for line in log.splitlines()

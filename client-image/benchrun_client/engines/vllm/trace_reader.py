@@ -1,9 +1,8 @@
-"""What a trace of torch's profiler says, and an HTTP server that says it beside the trace, in the
-server's pod.
+"""A summary of a trace of torch's profiler, and an HTTP server for it in the server's pod.
 
-The standard library alone: the operator gives this file's text to the Python of the server's image,
-which has nothing else of ours. A trace may have hundreds of MB, and whoever wrote it is not
-trusted: it is read as a stream, with bounds on bytes, events and names.
+It uses the standard library alone: the operator gives this file's text to the Python of the
+server's image, which has nothing else of benchrun. A trace may have hundreds of MB, and its writer
+is not trusted: it is read as a stream, with bounds on bytes, events and names.
 
     python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
 """
@@ -35,7 +34,10 @@ _STEP = re.compile(
 
 
 def unpacked(path: Path) -> Iterator[str]:
-    """The text of a trace in pieces. ValueError: it is too large, or can't be unpacked."""
+    """Yield the text of a trace in pieces.
+
+    Raises ValueError if it is too large, or cannot be unpacked.
+    """
     total = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -51,7 +53,10 @@ def unpacked(path: Path) -> Iterator[str]:
 
 
 def events(pieces: Iterable[str]) -> Iterator[Any]:
-    """The entries of `traceEvents`, one by one. ValueError: it is not a trace, or does not end."""
+    """Yield the entries of `traceEvents`, one by one.
+
+    Raises ValueError if the text is not a trace, or is cut short.
+    """
     decode = json.JSONDecoder().raw_decode
     text = ""
     at = 0
@@ -77,8 +82,11 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 class Trace:
-    """What is kept of a trace: of spans their start, their length below zero, so that the outer one
-    of two comes first, and name."""
+    """The part of a trace that is kept.
+
+    A span is its start, its negative length, so that the outer one of two sorts first, and its
+    name.
+    """
 
     def __init__(self) -> None:
         self.on_gpu: list[tuple[float, float, str]] = []
@@ -91,7 +99,7 @@ class Trace:
         self._kept = 0
 
     def take(self, event: Any) -> None:
-        """Keep what is of use. ValueError: there is more than can be kept."""
+        """Keep an event if it is of use; raise ValueError if there are more than can be kept."""
         if not isinstance(event, dict):
             return
         kind = event.get("cat")
@@ -114,8 +122,11 @@ class Trace:
             raise ValueError(f"the trace has more than {MAX_EVENTS} events; profile fewer seconds")
 
     def summary(self) -> dict[str, Any]:
-        """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without
-        those that it calls."""
+        """Sum the time of each kernel, and return the summary.
+
+        A kernel on a GPU counts with its whole time, an operator on a CPU without the operators
+        that it calls.
+        """
         lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
         counts = Counter[str]()
         times = defaultdict[str, float](float)
@@ -158,7 +169,7 @@ def _is_time(value: Any) -> TypeGuard[float]:
 
 
 def summary_of(path: Path) -> dict[str, Any]:
-    """The summary of a trace file. ValueError: it is not one, or too large."""
+    """Return the summary of a trace file; raise ValueError if it is not a trace or too large."""
     trace = Trace()
     try:
         for event in events(unpacked(path)):
@@ -169,10 +180,16 @@ def summary_of(path: Path) -> dict[str, Any]:
 
 
 class Reader(BaseHTTPRequestHandler):
-    """Reads the trace when it is asked for it, and never before: beside a measurement it sleeps."""
+    """A handler that reads the trace when it is requested, and never before.
+
+    So it sleeps while the server is measured.
+    """
 
     def do_GET(self) -> None:
-        """The one page: of the first worker's trace. That of the API server has no kernels."""
+        """Answer with the summary of the first worker's trace.
+
+        The API server's trace is passed over: it has no kernels.
+        """
         try:
             paths = sorted(
                 p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name
