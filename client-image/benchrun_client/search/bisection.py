@@ -2,10 +2,10 @@
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the
 bracket, in ratios: a server never gets more than twice the load that it has borne. Each load is
-looked at once. That only steers, so where nothing is certain its percentiles decide as they are;
-of many loads the highest that met is likely one that was lucky. New stages, with prompts of their
-own, measure the load found once more, as often as it takes up to a bound. Only they count, and the
-error is shared out over the loads that are confirmed.
+measured once. That only steers, so where nothing is certain its percentiles decide as measured; of
+many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
+measure the load found once more, as often as it takes up to a bound. Only they count, and the error
+is divided among the loads that are confirmed.
 """
 
 import math
