@@ -160,7 +160,8 @@ def limit_of(model: Any) -> int | None:
             return False
         return True
 
-    low, high = 1, 2**30
+    low = 1
+    high = 2**30
     if accepts(high):
         return None
     while high - low > 1:

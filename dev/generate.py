@@ -28,7 +28,8 @@ REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
-FAULTS_FILE, FAULTS_MEASURED_FILE = "docs/faults.md", "docs/faults.json"
+FAULTS_FILE = "docs/faults.md"
+FAULTS_MEASURED_FILE = "docs/faults.json"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"

@@ -43,7 +43,8 @@ def sweep_reference_text() -> str:
     fields = "Its fields are those of [`BenchmarkRun.spec`](benchmarkrun.md)."
     described = {"type": "object", "description": f"{template}. {fields}"}
     spec = {**spec, "properties": {**spec["properties"], "template": described}}
-    columns, status = SWEEP.printer_columns(), SWEEP.status_schema()
+    columns = SWEEP.printer_columns()
+    status = SWEEP.status_schema()
     return _page(
         intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep"
     )

@@ -113,9 +113,11 @@ def _python(tokens: Iterator[str]) -> str:
         elif token[0] == "'":
             part += token
         elif token == "?":
-            test, part = part, ""
+            test = part
+            part = ""
         elif token in (":", ","):
-            done, part = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},", ""
+            done = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},"
+            part = ""
         else:
             part += _WORDS.get(token) or (
                 token if token in _FUNCTIONS else _CAPITAL.sub("_", token).lower()
@@ -277,7 +279,8 @@ class _ToCalls(ast.NodeTransformer):
     """A shared part made into calls."""
 
     def __init__(self, name: str, text: str) -> None:
-        self._name, self._text = name, text
+        self._name = name
+        self._text = text
 
     def visit(self, node: ast.AST) -> Any:
         """A call in place of the part."""
@@ -345,7 +348,8 @@ class _Renamed(ast.NodeTransformer):
     """A path made into a parameter."""
 
     def __init__(self, path: str, parameter: str) -> None:
-        self._path, self._parameter = path, parameter
+        self._path = path
+        self._parameter = parameter
 
     def visit(self, node: ast.AST) -> Any:
         """The parameter in place of the path."""

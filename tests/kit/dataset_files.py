@@ -13,8 +13,11 @@ from kit.runs import SIMULATOR_IMAGE
 
 SERVER = "http://shelf:8000"
 TOKEN = "let-me-in"  # part of a URL that nobody else should see
-KEY_ID, SECRET, REGION = "AKIDOFTHETEST", "wJalr/of+the+test", "eu-central-1"
-BUCKET, KEY = "data", "chat/talks (1).json"
+KEY_ID = "AKIDOFTHETEST"
+SECRET = "wJalr/of+the+test"
+REGION = "eu-central-1"
+BUCKET = "data"
+KEY = "chat/talks (1).json"
 """A key whose every kind of character a signature encodes in a way of its own."""
 _SENTENCE = (
     "slow river under the old bridge carries leaves past a quiet town where nobody counts the "

@@ -16,7 +16,8 @@ from runs_kit.operator_process import command
 
 from kit.kubectl import Object
 
-RUN, ROLE = "benchrun.dev/run", "benchrun.dev/role"
+RUN = "benchrun.dev/run"
+ROLE = "benchrun.dev/role"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
 DEAD_URL = "https://127.0.0.1:1/"  # nobody listens there
 
@@ -69,7 +70,8 @@ async def denying(
     """While it is open, no object of these kinds (plural) is created for these runs: `{run:
     plural}`. `role`: of those of this role alone."""
     webhook = DenyingWebhook()
-    certificate, key = directory / "webhook.crt", directory / "webhook.key"
+    certificate = directory / "webhook.crt"
+    key = directory / "webhook.key"
     new_key = (
         "-newkey",
         "ec",

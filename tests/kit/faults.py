@@ -14,7 +14,8 @@ TOLD_SECONDS = 10.0
 """From what shows a fault to the status that names it."""
 FREED_SECONDS = 5.0
 """From when the run is to end to its server being let go."""
-FAILED, COMPLETED = "Failed", "Completed"
+FAILED = "Failed"
+COMPLETED = "Completed"
 GONE = "Gone"  # in the place of the phase of a run that was deleted
 EARLY_SECONDS = 10.0
 """A deadline may be counted from a little before what shows the fault: from when the pod was made."""

@@ -141,11 +141,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "text/plain", b"ready\n")
             return
         query = {name: values[0] for name, values in parse_qs(path.query).items()}
-        first, seen, wait = (
-            int(query.get("from", "0")),
-            int(query.get("seen", "-1")),
-            float(query.get("wait", "0")),
-        )
+        first = int(query.get("from", "0"))
+        seen = int(query.get("seen", "-1"))
+        wait = float(query.get("wait", "0"))
         if seen == 0:
             self.server.armed.wait(wait)
         elif seen > 0 and first >= self.server.records:

@@ -29,9 +29,11 @@ from kit.pod_statuses import by_a_clock
 from kit.polling import INTERVAL_SECONDS
 from kit.runs import is_finished, merged
 
-RUN_UID, ROLE = "benchrun.dev/run-uid", "benchrun.dev/role"
+RUN_UID = "benchrun.dev/run-uid"
+ROLE = "benchrun.dev/role"
 STEP_SECONDS = 60.0  # longest wait for one thing that a test needs before it can begin
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
 STAGES = 2  # of each run
 ONE_WORKLOAD = {

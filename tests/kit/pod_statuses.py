@@ -79,7 +79,8 @@ def pod_failed(reason: str, message: str) -> Object:
 def disrupted(reason: str) -> Object:
     """Somebody is about to delete the pod, and says why."""
     target = condition("DisruptionTarget", "True", reason=reason, message="taken away")
-    scheduled, ready = condition("PodScheduled", "True"), condition("Ready", "True")
+    scheduled = condition("PodScheduled", "True")
+    ready = condition("Ready", "True")
     return {"status": {"conditions": [scheduled, ready, target]}}
 
 

@@ -13,8 +13,10 @@ from kit.polling import polling
 
 ENFORCED_SECONDS = 60.0
 SLOT = "benchrun.dev/slots"  # a resource that no other pod asks for
-MOST_CPUS, MOST_SLOTS = 64, 2
-DENIED_POD, DENIED_OBJECT = "admission-policy", "object-denied"  # runs
+MOST_CPUS = 64
+MOST_SLOTS = 2
+DENIED_POD = "admission-policy"
+DENIED_OBJECT = "object-denied"  # runs
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"

@@ -38,12 +38,15 @@ class Clock:
         now = self._monotonic()
         offset = seconds + 0.5 - now
         if abs(offset - self._offset) <= TOLERANCE_SECONDS:
-            self._was_told, self._doubted_since = True, None
+            self._was_told = True
+            self._doubted_since = None
             return
         if self._doubted_since is None:
             self._doubted_since = now
         if not self._was_told or now - self._doubted_since >= DOUBT_SECONDS:
-            self._offset, self._was_told, self._doubted_since = offset, True, None
+            self._offset = offset
+            self._was_told = True
+            self._doubted_since = None
 
 
 def _seconds(date: str | None) -> float | None:

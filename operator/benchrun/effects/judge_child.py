@@ -29,7 +29,8 @@ MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = AsyncGenerator[Part, None]
 A = TypeVar("A", bound=BaseModel)
-_REAP_SECONDS, _REAP_TRIES = 0.02, 100
+_REAP_SECONDS = 0.02
+_REAP_TRIES = 100
 
 
 class NotJudged(Exception):
@@ -140,7 +141,8 @@ class JudgeChild:
     async def close(self) -> None:
         """End the process, whatever it is at."""
         self._stay()
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
@@ -159,7 +161,8 @@ class JudgeChild:
 
     def _let_go(self) -> None:
         """At the end of its input it ends by itself."""
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None and process.stdin is not None:
             process.stdin.close()
 

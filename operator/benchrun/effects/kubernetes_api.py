@@ -69,18 +69,18 @@ class KubernetesApi:
     """The API server as passes and look-ups need it. Every method raises ClusterError."""
 
     def __init__(self, connection: Connection, *, count: CountWrite) -> None:
-        self._connection, self._count = connection, count
+        self._connection = connection
+        self._count = count
 
     async def apply(self, manifest: Json) -> Json:
         """Create the object, once; one that exists and is ours is returned as it is: a run whole,
         of others the metadata. Occupied when the name belongs to somebody else, NotServed when the
         cluster lacks its kind."""
-        kind, namespace, name = (
-            manifest["kind"],
-            manifest["metadata"]["namespace"],
-            manifest["metadata"]["name"],
-        )
-        resource, accept = RESOURCES[kind], JSON if kind == names.KIND else METADATA_ONLY
+        kind = manifest["kind"]
+        namespace = manifest["metadata"]["namespace"]
+        name = manifest["metadata"]["name"]
+        resource = RESOURCES[kind]
+        accept = JSON if kind == names.KIND else METADATA_ONLY
         try:
             return await self._write(
                 "POST", kind, namespace, body=manifest, query=_AS_US, accept=accept
@@ -152,7 +152,8 @@ class KubernetesApi:
         single object."""
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
-        token, size = "", LIST_PAGE
+        token = ""
+        size = LIST_PAGE
         while True:
             query: Query = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
@@ -167,7 +168,8 @@ class KubernetesApi:
                     raise
                 size = max(1, size // 4)
                 continue
-            size, items = min(LIST_PAGE, 2 * size), page.get("items") or []
+            size = min(LIST_PAGE, 2 * size)
+            items = page.get("items") or []
             while items:  # none is kept while the next page is read
                 yield items.pop(0)
             token = (page.get("metadata") or {}).get("continue") or ""
@@ -351,7 +353,8 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
 # Secret by name and create it, and no other.
 
 CHANNEL_KEY = "benchrun-channel-key"  # name of the Secret
-_ENTRY, _BYTES = "key", 32
+_ENTRY = "key"
+_BYTES = 32
 
 
 async def channel_key(connection: Connection, *, namespace: str) -> bytes:

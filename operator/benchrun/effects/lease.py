@@ -103,7 +103,8 @@ class Elector:
         """Let another begin at once, if we hold the Lease."""
         if self._ours is None:
             return
-        lease, self._ours = self._ours, None
+        lease = self._ours
+        self._ours = None
         spec = {**_spec_of(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
         await self._try(lambda: self.leases.replace({**lease, "spec": spec}))
 
@@ -141,20 +142,23 @@ class Elector:
 
     async def _write(self, lease: Json | None) -> None:
         """As ours, over the version that was read; None: there is none."""
-        began, spec = self.monotonic(), self._spec({} if lease is None else _spec_of(lease))
+        began = self.monotonic()
+        spec = self._spec({} if lease is None else _spec_of(lease))
         new = (
             self.leases.create(spec)
             if lease is None
             else self.leases.replace({**lease, "spec": spec})
         )
-        self._ours, self._renewed_at = await new, began
+        self._ours = await new
+        self._renewed_at = began
 
     def _is_free(self, lease: Json) -> bool:
         """Whether we may take it: nobody holds it, we did before a restart, or it has not changed
         for too long."""
         spec = _spec_of(lease)
         if self._observed != spec:
-            self._observed, self._observed_at = spec, self.monotonic()
+            self._observed = spec
+            self._observed_at = self.monotonic()
         if _holder(lease) in ("", self.identity):
             return True
         seconds = min(

@@ -41,7 +41,8 @@ logger = logging.getLogger(__name__)
 
 # The API server may be away for 15 minutes; the server is long gone. Turns of others are not
 # counted: they may be many.
-JUDGE_RETRY_SECONDS, JUDGE_TRIES = 5.0, 180
+JUDGE_RETRY_SECONDS = 5.0
+JUDGE_TRIES = 180
 SLOW_TRIES = 13  # what a try counts that had its turn for the time of reading
 # look-ups of a kind that are under way, of all runs together, and one more for a namespace that has
 # none: each holds at most 4 MiB of a log, or a spec
@@ -134,7 +135,9 @@ async def _pods_refused(tools: Tools, about: About, question: decision.PodsRefus
 async def _server_start(
     tools: Tools, about: About, question: decision.ServerStart
 ) -> decision.Start:
-    namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
+    namespace = about.run.namespace
+    phases = StartupPhases()
+    image_pull = None
     try:
         phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
     except ClusterError as error:
@@ -190,13 +193,15 @@ async def _parts(
 ) -> AsyncGenerator[Part, None]:
     """Everything that was measured, one part in memory at a time; nothing that somebody else named
     like a record of the run."""
-    run, stored = about.run, set[int]()
+    run = about.run
+    stored = set[int]()
     planned = _planned_names(run, question)
     for child in about.children.objects:
         is_ours = child.owner_uid == run.uid and child.kind == "ConfigMap"
         if is_ours and planned.get(child.name) == (child.role, child.sequence):
             held = await _held(tools, about, child)
-            record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
+            record = _decoded(held.get(RECORD_KEY))
+            chunk = _decoded(held.get(TIMELINE_KEY))
             if record is not None:
                 stored |= {child.sequence} if child.sequence is not None else set()
                 yield _record_part(record, child, name=child.name, digest=child.record_digest)
@@ -332,7 +337,8 @@ class LookUps:
 
     def _is_settled(self, asked: Asked, answers: decision.Answers) -> bool:
         question = asked.question
-        answer, kind = answers.of(question), self.kinds[type(question)]
+        answer = answers.of(question)
+        kind = self.kinds[type(question)]
         if answer is None:
             return False
         again = kind.retry_seconds if answer.value is None else kind.again_seconds

@@ -165,7 +165,8 @@ class ClientRecords:
         can't be used."""
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
-            url, most = f"{self.target.url}/records?{query}", contract.MAX_DELIVERY_BYTES
+            url = f"{self.target.url}/records?{query}"
+            most = contract.MAX_DELIVERY_BYTES
             answer = await self.fetcher.fetch_bytes(
                 url,
                 limit_bytes=most,
@@ -186,7 +187,8 @@ class ClientRecords:
         # but its progress.
         if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
-        arrivals, refused = [], []
+        arrivals = []
+        refused = []
         for e, body in zip(delivery.records, bodies, strict=True):
             if (problem := self._problem_with(e, body)) is None:
                 arrivals.append(

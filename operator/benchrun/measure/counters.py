@@ -79,7 +79,8 @@ def prefix_lookups(edges: Sequence[ServerEdge]) -> tuple[float, float, float] | 
     """Prompt tokens that these servers looked up in a prefix cache, that they found in their own,
     and in a cache behind it (host memory, disk, another node; 0 without its series). None where a
     server's counters were not read at both ends."""
-    hits, queries = rise(edges, PREFIX_HITS), rise(edges, PREFIX_QUERIES)
+    hits = rise(edges, PREFIX_HITS)
+    queries = rise(edges, PREFIX_QUERIES)
     if hits is None or queries is None:
         return None
     external_hits, external_queries = (
@@ -106,7 +107,8 @@ def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
 
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
     """Rise at one server, negative if it fell; None where either edge lacks the counter."""
-    before, after = count(edge.before, counter), count(edge.after, counter)
+    before = count(edge.before, counter)
+    after = count(edge.after, counter)
     return None if before is None or after is None else after - before
 
 

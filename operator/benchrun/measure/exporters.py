@@ -19,13 +19,15 @@ from benchrun.names import ANSWERING_ROLES
 
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 """Of lower clocks, as bits; the second name is that of DCGM before version 4."""
-_SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
+_SLOWED = 0x08 | 0x20 | 0x40 | 0x80
+_POWER_CAPPED = 0x04
 """NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware,
 power brake; software power cap."""
 _DERIVED = {
     name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")
 }
-_USED, _FREE = GPU_SERIES["gpu_memory_mib"][0], "DCGM_FI_DEV_FB_FREE"
+_USED = GPU_SERIES["gpu_memory_mib"][0]
+_FREE = "DCGM_FI_DEV_FB_FREE"
 _LINES = tuple(
     f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names
 )
@@ -102,7 +104,8 @@ _CONTAINER = (
 def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
     """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises
     UnreadableMetrics."""
-    wanted, own = (namespace, pod, ENGINE.container), defaultdict[str, list[float]](list)
+    wanted = (namespace, pod, ENGINE.container)
+    own = defaultdict[str, list[float]](list)
     for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
         if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
             own[name].append(value)
@@ -204,7 +207,8 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
     """Joules between the first and the last renewal, and these samples. By the energy counter,
     unless it fell; else by the power shown, each value until the next. None: neither renewed
     twice."""
-    counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
+    counted = _renewed(stage, "gpu_joules")
+    shown = _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
         return (

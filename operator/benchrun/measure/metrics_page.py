@@ -86,10 +86,8 @@ def combined(
     first that is there counts."""
     found: dict[str, float | None] = {}
     for name, names in series.items():
-        of_figure, figure = (
-            next((values[each] for each in names if values.get(each)), None),
-            SAMPLE_FIGURES[name],
-        )
+        of_figure = next((values[each] for each in names if values.get(each)), None)
+        figure = SAMPLE_FIGURES[name]
         value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
         believed = value if value is not None and is_believable(value) else None
         found[name] = (
@@ -170,7 +168,8 @@ def _series(line: str, labelled: bool) -> Series:
 
 def _labels(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    position, end = 0, len(text.rstrip())
+    position = 0
+    end = len(text.rstrip())
     for _ in range(MAX_LABELS):
         if position >= end:
             return found

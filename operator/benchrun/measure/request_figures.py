@@ -119,7 +119,8 @@ def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
     """The mean of one stage, in milliseconds; without ordering its values first."""
     if latency == "itl":
-        total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
+        total = sum(map(mul, record.gaps.us, record.gaps.count))
+        count = sum(record.gaps.count)
         return milliseconds(total / count) if count else None
     values = known(request_values(record.requests, latency))
     return milliseconds(fmean(values)) if values else None
@@ -259,11 +260,9 @@ def good_requests(
     `since_due` counts TTFT and E2EL with the client's wait. A failed request is not good. An answer
     of one token has no time per output token and so keeps its limit, as in vLLM.
     """
-    ttft_limit, tpot_limit, e2el_limit = (
-        1000 * limits.ttft_ms,
-        1000 * limits.tpot_ms,
-        1000 * limits.e2el_ms,
-    )
+    ttft_limit = 1000 * limits.ttft_ms
+    tpot_limit = 1000 * limits.tpot_ms
+    e2el_limit = 1000 * limits.e2el_ms
 
     def good(of: RequestColumns) -> int:
         waits = of.queue_us if since_due else [0] * len(of.ok)
@@ -434,10 +433,13 @@ def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
         requests.output_tokens,
         requests.ok,
     )
-    begin, end = interval.start_us, interval.end_us
-    whole, parts = 0, []
+    begin = interval.start_us
+    end = interval.end_us
+    whole = 0
+    parts = []
     for start, ttft, e2el, tokens, ok in zip(*columns, strict=True):
-        first, last = start + ttft, start + max(ttft, e2el)
+        first = start + ttft
+        last = start + max(ttft, e2el)
         if not ok or tokens == 0 or last <= begin or first > end:
             continue
         if begin < first and last <= end:

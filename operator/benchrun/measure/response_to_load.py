@@ -58,7 +58,8 @@ def mean_pace(parts: Stretch) -> Pace:
 
 def _between(first: Sample, last: Sample) -> Pace | None:
     seconds = last.at - first.at
-    running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
+    running = _mean(first.running, last.running)
+    waiting = _mean(first.waiting, last.waiting)
     prompt = risen(first.prompt_tokens, last.prompt_tokens)
     generation = risen(first.generation_tokens, last.generation_tokens)
     if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
@@ -158,7 +159,8 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
         return None
     alike.sort(key=lambda part: part.running)
     third = len(alike) // 3
-    least, most = mean_pace(alike[:third]), mean_pace(alike[-third:])
+    least = mean_pace(alike[:third])
+    most = mean_pace(alike[-third:])
     if not always_busy and most.waiting < 1:
         return None
     pair = [
@@ -210,7 +212,8 @@ def full_steps(
     if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
         return None
     middle = len(queued) // 2
-    first, last = mean_pace(queued[:middle]).prompt_rate, mean_pace(queued[middle:]).prompt_rate
+    first = mean_pace(queued[:middle]).prompt_rate
+    last = mean_pace(queued[middle:]).prompt_rate
     if first <= 0 or abs(last / first - 1) * 100 > STEADY_PERCENT:
         return None
     return FullSteps(step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1))

@@ -148,7 +148,8 @@ def pressure(
     ]
     if not busy:
         return None
-    found, full = figures(windows), KV_FULL
+    found = figures(windows)
+    full = KV_FULL
     if limits.kv_cache_tokens is not None and lengths is not None:
         # The next prompt finds no room.
         full = max(
@@ -167,7 +168,8 @@ def pressure(
         # counts the few that are left. Those places are not free: a waiting request has them
         # already.
         del holds[Hold.STEP]
-    running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
+    running = [s.running or 0.0 for s in busy]
+    waiting = [s.waiting or 0.0 for s in busy]
     return Pressure(
         samples=len(busy),
         queued=len(queued),
@@ -230,7 +232,8 @@ def _ceiling(
 
 
 def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
-    running, waiting = math.ceil(sample.running or 0.0), sample.waiting or 0.0
+    running = math.ceil(sample.running or 0.0)
+    waiting = sample.waiting or 0.0
     held = (ceiling is not None and running >= ceiling) or (sample.kv_cache or 0.0) >= full
     return waiting >= 1 and (held or waiting >= MIN_WAITING_SHARE * running)
 
@@ -238,7 +241,8 @@ def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
     """In the order in which the scheduler checks. None: whether the KV cache had room is not
     known."""
-    usage, running = sample.kv_cache, sample.running or 0.0
+    usage = sample.kv_cache
+    running = sample.running or 0.0
     # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at
     # the limit say nothing.
     if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:

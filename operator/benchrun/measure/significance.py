@@ -77,14 +77,13 @@ def mean_of(values: Sequence[float]) -> Contrast:
 
 def welch(first: Contrast, second: Contrast) -> Contrast:
     """`second` minus `first`, whose scatter may differ; each the mean of two values or more."""
-    estimate, squared_error = (
-        second.estimate - first.estimate,
-        first.squared_error + second.squared_error,
-    )
+    estimate = second.estimate - first.estimate
+    squared_error = first.squared_error + second.squared_error
     if squared_error == 0:
         return Contrast(estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom)
     # Shares, not squares of tiny errors, which could vanish.
-    share_1, share_2 = first.squared_error / squared_error, second.squared_error / squared_error
+    share_1 = first.squared_error / squared_error
+    share_2 = second.squared_error / squared_error
     freedom = 1 / (share_1**2 / first.degrees_of_freedom + share_2**2 / second.degrees_of_freedom)
     return Contrast(estimate, squared_error, freedom)
 
@@ -185,7 +184,8 @@ def trend(values: Sequence[float]) -> Trend | None:
     means = batch_means(values)
     if len(means) < MIN_BATCHES:
         return None
-    slope, level = theil_sen_slope(means), math.fsum(means) / len(means)
+    slope = theil_sen_slope(means)
+    level = math.fsum(means) / len(means)
     residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
     ordered = order_p_value([means], inflation=variance_inflation([residuals], fitted=2))
     directed = mean_of([b - a for a, b in pairwise(means)]).p_value
@@ -239,8 +239,10 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
     count. An F-test, whose noise within repeats is raised, and its degrees of freedom lowered, by
     what the resemblance of neighbouring batches hides of it."""
     groups = [group for group in repeats if group]
-    means, count = [fmean(group) for group in groups], sum(map(len, groups))
-    between, within = len(groups) - 1, count - len(groups)
+    means = [fmean(group) for group in groups]
+    count = sum(map(len, groups))
+    between = len(groups) - 1
+    within = count - len(groups)
     if between < 1 or within < 1:
         return None
     grand = math.fsum(value for group in groups for value in group) / count
@@ -284,10 +286,8 @@ POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
 """How much a figure varies between fresh servers of one configuration, assumed where nothing was
 measured yet."""
-_SHARES, _SCATTERS = (
-    24,
-    64,
-)  # Points of the integrals: twice as many move the result by less than 1 %.
+_SHARES = 24
+_SCATTERS = 64  # Points of the integrals: twice as many move the result by less than 1 %.
 
 
 @lru_cache(maxsize=256)
@@ -313,9 +313,11 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
             w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters
         )
 
-    low, high = 0.0, 4.0
+    low = 0.0
+    high = 4.0
     while found(high) < POWER:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if found(middle) < POWER else (low, middle)
@@ -325,10 +327,12 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
     """Weights and critical values: the first side's share of the squared error has a beta
     distribution, here by its angle."""
-    logs, thresholds = [], []
+    logs = []
+    thresholds = []
     for place in range(_SHARES):
         angle = math.pi / 2 * (place + 0.5) / _SHARES
-        sine, cosine = math.sin(angle), math.cos(angle)
+        sine = math.sin(angle)
+        cosine = math.cos(angle)
         freedom = 1 / (sine**4 / (first - 1) + cosine**4 / (second - 1))
         logs.append((first - 2) * math.log(sine) + (second - 2) * math.log(cosine))
         thresholds.append(student_quantile(1 - error, freedom))
@@ -338,7 +342,8 @@ def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, flo
 def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
     """Weights and ratios of the estimated standard error to the true one."""
     reach = 6 / math.sqrt(2 * freedom)
-    low, high = max(0.0, 1 - reach), 1 + reach
+    low = max(0.0, 1 - reach)
+    high = 1 + reach
     points = [low + (high - low) * (place + 0.5) / _SCATTERS for place in range(_SCATTERS)]
     weights = _normalised([(freedom - 1) * math.log(x) - freedom * x * x / 2 for x in points])
     return tuple(zip(weights, points, strict=True))

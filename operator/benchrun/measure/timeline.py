@@ -212,7 +212,8 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     found: list[Sample] = []
     for server in servers:
-        role, pod = server["role"], server["pod"]
+        role = server["role"]
+        pod = server["pod"]
         if not all(isinstance(name, str) and len(name) <= MAX_SERVER_CHARS for name in (role, pod)):
             raise ValueError("a server's role or pod is not a name")
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))

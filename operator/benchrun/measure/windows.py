@@ -79,7 +79,8 @@ def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWind
     """One window a pod that was ever scraped, in order of the pods' first samples."""
     pods = by_server(samples)
     roles = [role for role, _ in pods]
-    begin, end = record.first_send_unix_us, record.last_receive_unix_us
+    begin = record.first_send_unix_us
+    end = record.last_receive_unix_us
     found = []
     for (role, pod), own in pods.items():
         of_role = [edge for edge in record.servers if edge.role == role]
@@ -148,7 +149,8 @@ def stage_windows(
     at_edges = counters.by_role(counters.of_vllm(record.servers))
     found = []
     for role in dict.fromkeys((*(pod.role for pod in pods), *at_edges)):
-        scraped, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
+        scraped = [pod for pod in pods if pod.role == role]
+        of_role = at_edges.get(role, ())
         inside = tuple(sample for pod in scraped for sample in pod.samples)
         servers = max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
         found.append(Window(role, inside, of_role, expected=due * servers, servers=servers))

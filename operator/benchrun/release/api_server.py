@@ -19,7 +19,9 @@ Codes = tuple[int, ...]
 Query = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 160, 10.0  # parsed, a page takes twelve times as much
+CHUNK_BYTES = 65_536
+MAX_CHUNKS = 160
+SECONDS = 10.0  # parsed, a page takes twelve times as much
 PAGE = 64  # objects; one of them can be made to be 9 MB of JSON
 LISTS_SECONDS = 60.0  # of all lists; each may take an equal part of what is left
 SHARE_SECONDS = 0.25  # of a list; a namespace whose own objects take longer is read last
@@ -50,7 +52,8 @@ class Api:
     """The time of the last answer by the API server's clock, Unix seconds; 0: it told none."""
 
     def __init__(self, lists: int) -> None:
-        self._lists, self._until = lists, monotonic() + LISTS_SECONDS
+        self._lists = lists
+        self._until = monotonic() + LISTS_SECONDS
         self._found = Configuration()
         load = (
             load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
@@ -109,7 +112,9 @@ class Api:
             ValueError,
             RecursionError,
         ) as error:
-            status, text, found = 0, repr(error).encode(), {}
+            status = 0
+            text = repr(error).encode()
+            found = {}
         if not found and status not in expected:
             self.fail(f"{method} {path}: {status or 'failed'}: {text[:300]!r}")
         return found
@@ -133,17 +138,20 @@ class Api:
     ) -> Iterator[list[Json]]:
         """Those of all namespaces. One whose own objects take long is left out from then on, and
         read when the others have been: nobody's objects hide those of another."""
-        path, slow = path_of(kind, ""), list[str]()
+        path = path_of(kind, "")
+        slow = list[str]()
         fields = [query["fieldSelector"]] if "fieldSelector" in query else []
         while True:
             others = [f"metadata.namespace!={name}" for name in slow]
             selected = ",".join([*fields, *others])
             wanted = query | ({"fieldSelector": selected} if selected else {})
             greedy = None
-            spent, began = dict[str, float](), monotonic()
+            spent = dict[str, float]()
+            began = monotonic()
             for page in self._pages(path, expected, accept, wanted, until):
                 yield page
-                seconds, began = monotonic() - began, monotonic()
+                seconds = monotonic() - began
+                began = monotonic()
                 for name in map(_namespace_of, page):
                     spent[name] = spent.get(name, 0.0) + seconds / len(page)
                 greedy = next((name for name in spent if spent[name] > SHARE_SECONDS), None)
@@ -160,12 +168,15 @@ class Api:
     def _pages(
         self, path: str, expected: Codes, accept: str, query: Query, until: float
     ) -> Iterator[list[Json]]:
-        limit, token, failures = PAGE, "", self.failures
+        limit = PAGE
+        token = ""
+        failures = self.failures
         while monotonic() <= until:
             wanted = query | {"limit": str(limit)} | ({"continue": token} if token else {})
             page = self.request("GET", path, None, expected, accept=accept, query=wanted)
             if self.failures > failures and limit > 1:
-                limit, self.failures = limit // 8 or 1, failures  # maybe it was too large
+                limit = limit // 8 or 1
+                self.failures = failures  # maybe it was too large
                 continue
             limit = min(2 * limit, PAGE)
             yield [mapping(item) for item in listing(page.get("items"))]

@@ -16,11 +16,11 @@ from typing import NamedTuple, TypeVar
 from benchrun import names
 from benchrun.release.api_server import METADATA, Api, Codes, Json, listing, mapping, path_of
 
-DEPLOYMENTS, GROUPS = (
-    "apis/apps/v1 deployments",
-    "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets",
-)
-CONFIG_MAPS, EVENTS, PODS = "api/v1 configmaps", "api/v1 events", "api/v1 pods"
+DEPLOYMENTS = "apis/apps/v1 deployments"
+GROUPS = "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
+CONFIG_MAPS = "api/v1 configmaps"
+EVENTS = "api/v1 events"
+PODS = "api/v1 pods"
 # We made no groups where that kind is not there, or not ours to make.
 KINDS: tuple[tuple[str, Codes], ...] = (DEPLOYMENTS, ()), (GROUPS, (403, 404))
 # A server that somebody took one of them from is found by the other.
@@ -114,8 +114,10 @@ class Seen(NamedTuple):
 def seen(kind: str, metadata: Json) -> Seen:
     """No value of the metadata raises."""
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
-    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-    hold, label = number(annotations.get(names.ANNOTATION_HOLD)), labels.get(names.LABEL_RUN_UID)
+    labels = mapping(metadata.get("labels"))
+    annotations = mapping(metadata.get("annotations"))
+    hold = number(annotations.get(names.ANNOTATION_HOLD))
+    label = labels.get(names.LABEL_RUN_UID)
     owners = map(mapping, listing(metadata.get("ownerReferences")))
     # Without a controller: its run was deleted with --cascade=orphan.
     orphaned = {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label} if hold and label else {}
@@ -192,7 +194,8 @@ class Look:
     else."""
 
     def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
-        self._api, self._bound = api, max_hold_seconds
+        self._api = api
+        self._bound = max_hold_seconds
         self._own_namespace, _, self._own_name = state.partition("/")
 
     def at(self, namespaces: Sequence[str]) -> int:
@@ -200,8 +203,10 @@ class Look:
         api = self._api
         state = path_of(CONFIG_MAPS, self._own_namespace, self._own_name)
         self._stored = api.request("GET", state, expected=(404,))
-        self._writable, kept = not api.failures, mapping(self._stored.get("data")).items()
-        self._known, self._now = {key: number(text) for key, text in kept if number(text)}, api.now
+        self._writable = not api.failures
+        kept = mapping(self._stored.get("data")).items()
+        self._known = {key: number(text) for key, text in kept if number(text)}
+        self._now = api.now
         latest = max(self._known.values(), default=0)
         if not self._now or self._now < latest:
             # Of two times that contradict each other one is wrong, and nobody knows which.
@@ -210,7 +215,8 @@ class Look:
                 f"{self._own_namespace}/{self._own_name} is {latest}; delete it if that is wrong"
             )
             return api.failures
-        clocks, held = dict[str, int](), dict[str, tuple[Seen, int]]()
+        clocks = dict[str, int]()
+        held = dict[str, tuple[Seen, int]]()
         for namespace in namespaces:
             failures = api.failures
             for server, since in self._held(namespace):

@@ -28,19 +28,21 @@ _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Text of others, which reads the same and can't end a table, mention a person, refer to an
-    issue or become a link or HTML."""
+    """Escape text that others wrote, so that it reads the same but has no effect.
+
+    It can't end a table, mention a person, refer to an issue, or become a link or HTML.
+    """
     flat = " ".join(text.split())
     return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
 
 
 def part(title: str, rows: Rows) -> str:
-    """A table under a heading; nothing where it has no rows."""
+    """Build a table under a heading; empty where it has no rows."""
     return f"### {title}\n\n{table(rows)}" if rows.rows else ""
 
 
 def table(rows: Rows) -> str:
-    """Nothing where there are no rows."""
+    """Build a table; empty where it has no rows."""
     lines = [
         map(escaped, rows.headers),
         ["---"] * len(rows.headers),
@@ -52,10 +54,12 @@ def table(rows: Rows) -> str:
 def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> str:
-    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds
-    the intervals of percentiles."""
+    """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
+
+    `wide` adds every stage and the intervals of percentiles.
+    """
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
-    # Indented and not fenced: the log could close a fence.
+    # The log is indented and not fenced, since it could close a fence.
     log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
     return _page(
         name,
@@ -80,7 +84,7 @@ def markdown(
 def sweep_markdown(
     name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS
 ) -> str:
-    """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
+    """Build a sweep's result: verdict, figures, changes, best variants, front, and remarks."""
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
     baseline = escaped(status.baseline or "")
     changes = (

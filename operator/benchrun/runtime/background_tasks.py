@@ -41,7 +41,8 @@ def keep_doing(
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
                 raise
-            pause, error = next(pauses), None if task.cancelled() else task.exception()
+            pause = next(pauses)
+            error = None if task.cancelled() else task.exception()
             logger.error("%s has ended and is restarted in %.0f s", name, pause, exc_info=error)
             restarted()
             await asyncio.sleep(pause)

@@ -88,7 +88,8 @@ class Indexes:
         self.results = LatestResults(most=result_runs)
         self.declared = Budget(declared_bytes)
         self.left_out: dict[views.Key, int] = {}  # what there is no room for, and its size
-        self._seconds, self._wake = seconds, wake
+        self._seconds = seconds
+        self._wake = wake
         self._seen: dict[views.Key, Seen] = {}
         self._parts: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}

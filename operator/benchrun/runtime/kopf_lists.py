@@ -55,7 +55,8 @@ def install() -> None:
 async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
     """Tell of every event of a watch. Give the versions, and at its end, if the API server ended it
     with an error, the event by which Kopf lists anew."""
-    settings, resource = asked["settings"], asked["resource"]
+    settings = asked["settings"]
+    resource = asked["resource"]
     try:
         async for event in _watch_objs(**asked):
             if event["type"] == "ERROR":
@@ -114,7 +115,8 @@ async def _pages(
     settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
 ) -> AsyncIterator[Page]:
     params = _selectors(settings, resource)
-    token, size = "", SAFE_PAGE
+    token = ""
+    size = SAFE_PAGE
     while True:
         params |= {"limit": str(size)} | ({"continue": token} if token else {})
         url = resource.get_url(namespace=namespace, params=params)

@@ -38,7 +38,8 @@ class Sparing(logging.Filter):
         self._let_through: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
+        text = re.sub(r"#\d+", "", record.getMessage())
+        now = self._seconds()
         if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
             return False
         if len(self._let_through) >= _MAX_REPEATED:

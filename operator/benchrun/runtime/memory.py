@@ -46,7 +46,8 @@ class RunMemory(Memory):
         stages = [
             c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
         ]
-        stored, arrivals = {(c.sequence, c.record_digest) for c in stages}, self.collected.arrivals
+        stored = {(c.sequence, c.record_digest) for c in stages}
+        arrivals = self.collected.arrivals
         self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
 
 
@@ -71,7 +72,8 @@ class Measured:
     def __init__(
         self, *, record_bytes: int = RECORD_BYTES, sample_bytes: int = ALL_SAMPLE_BYTES
     ) -> None:
-        self.records, self.samples = Budget(record_bytes), Budget(sample_bytes)
+        self.records = Budget(record_bytes)
+        self.samples = Budget(sample_bytes)
 
     def note(self, key: Key, collected: Collected) -> None:
         """Note what is held of the run now."""

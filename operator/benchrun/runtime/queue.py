@@ -42,7 +42,8 @@ class Later(Exception):
         self, reason: str, *, seconds: float, longest_seconds: float = LONGEST_RETRY_SECONDS
     ) -> None:
         super().__init__(reason)
-        self.seconds, self.longest_seconds = seconds, longest_seconds
+        self.seconds = seconds
+        self.longest_seconds = longest_seconds
 
 
 @dataclass(eq=False)
@@ -95,7 +96,8 @@ class WorkQueue:
         if seconds <= 0:
             self.add(key)
             return
-        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
         due = loop.time() + seconds
         if (
             key in self._urgent

@@ -103,7 +103,8 @@ class Reconciler(ABC, Generic[D, M]):
         return seconds
 
     async def _pass(self, key: Key) -> float | None:
-        declared, memory = self.known(key), self.memories.get(key)
+        declared = self.known(key)
+        memory = self.memories.get(key)
         failed = await self.clear(key, declared)
         if declared is None or declared.deleting:
             # The garbage collector removes what is its own, with or without us, but not before
@@ -209,7 +210,8 @@ class Reconciler(ABC, Generic[D, M]):
             return False
         if (declared := self.known(key)) is None:
             return False  # the next pass finds that it is gone
-        failed, now = self._failures.get(key), asyncio.get_running_loop().time()
+        failed = self._failures.get(key)
+        now = asyncio.get_running_loop().time()
         if failed is None or failed.uid != declared.uid:
             failed = self._failures[key] = Failures(declared.uid, since=now)
         failed.count += 1
@@ -223,7 +225,8 @@ class Reconciler(ABC, Generic[D, M]):
         already is left as it is."""
         if (declared := self.known(key)) is None:
             return True
-        now, kind = timestamp(self.now()), type(error).__name__
+        now = timestamp(self.now())
+        kind = type(error).__name__
         message = (
             f"the operator failed repeatedly on this {self.what} ({kind}) and "
             f"{self.let_go_in_words}; see the operator's log"

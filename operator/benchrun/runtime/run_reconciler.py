@@ -69,7 +69,8 @@ _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, F
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # What is measured is soon stored, judged (one run at a time) and written with its results; where
 # either takes longer, the status says that it is measured.
-STORED_WITHIN_SECONDS, JUDGED_WITHIN_SECONDS = 15.0, 60.0
+STORED_WITHIN_SECONDS = 15.0
+JUDGED_WITHIN_SECONDS = 60.0
 SECOND_LOOK_SECONDS = 300.0  # how soon two clocks are compared again that contradict each other
 LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
 
@@ -190,7 +191,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _carry_out(
         self, key: Key, facts: Facts, decision: Decision, memory: RunMemory
     ) -> float | None:
-        run, collected = facts.run, memory.collected
+        run = facts.run
+        collected = memory.collected
         collected.ending = decision.ending or collected.ending
         collected.blocked = decision.status.blocked
         about = About(
@@ -263,7 +265,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     def _turn_seconds(self, key: Key) -> float:
         """How long it takes until each run's status has been written once; of a namespace with few
         runs, until each of those has, were all namespaces as large."""
-        runs, of_namespaces = len(self.sessions), self.memories.namespaces
+        runs = len(self.sessions)
+        of_namespaces = self.memories.namespaces
         if len(of_namespaces) > 1:
             runs = min(runs, of_namespaces[key.namespace] * len(of_namespaces))
         return runs / RUNS_A_SECOND
@@ -273,7 +276,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     ) -> ClusterError | RefusedObject | None:
         """Why not everything is there now: an error that may be gone in a moment, or a refusal.
         Both are noted for the status."""
-        collected, refused = memory.collected, None
+        collected = memory.collected
+        refused = None
         for manifest in decision.apply:
             try:
                 await self._apply_one(key, run, manifest, memory)
@@ -291,10 +295,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
                     break
         if not decision.apply:
             return None
-        before, collected.refused_object = (
-            collected.refused_object,
-            refused[0] if refused is not None else None,
-        )
+        before = collected.refused_object
+        collected.refused_object = refused[0] if refused is not None else None
         if refused is None:
             return None
         collected.refused_at = self.now()
@@ -354,7 +356,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if not is_urgent and due > now:
             return due - now
         await self.change_status(run, changes)
-        memory.written_at, memory.outdated_since = now, None
+        memory.written_at = now
+        memory.outdated_since = None
         return None
 
     def forget(self, key: Key) -> None:

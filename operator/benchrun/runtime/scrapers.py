@@ -51,7 +51,8 @@ VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
 
 
 # Between looks at a pod that answers no more: its end may be seen a moment later.
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 2.0, 60.0
+FIRST_LOOK_SECONDS = 2.0
+LONGEST_LOOK_SECONDS = 60.0
 
 
 async def _not_looked_at() -> None:
@@ -71,7 +72,8 @@ class Doubts:
 
     def answered(self) -> None:
         """From now on silence is a sign."""
-        self._pauses, self._due = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS), 0.0
+        self._pauses = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
+        self._due = 0.0
 
     async def unanswered(self) -> None:
         """Look, if it has answered before and it is time."""
@@ -109,7 +111,8 @@ class Scraper:
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
-        pod, troubles = self.target.pod, self.collected.exporter_troubles
+        pod = self.target.pod
+        troubles = self.collected.exporter_troubles
         self._exporters = [
             ExporterScraper(e, pod, troubles, self.fetcher, self.news)
             for e in self.target.exporters
@@ -148,7 +151,8 @@ class Scraper:
                 text = await self.fetcher.fetch(
                     url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS
                 )
-                at, began = self.now().timestamp(), thread_time()
+                at = self.now().timestamp()
+                began = thread_time()
                 try:
                     sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
                     facts = None if self.target.pod in self.collected.server_facts else _facts(text)
@@ -216,7 +220,8 @@ class ExporterScraper:
     def take(self) -> dict[str, float | None]:
         """The latest figures, once: they count for one instant. Empty where there are no new
         ones."""
-        latest, self._latest = self._latest, None
+        latest = self._latest
+        self._latest = None
         return latest or {}
 
     async def _scrape(self) -> str | None:
@@ -329,7 +334,8 @@ class ClientPoller:
         except Refused as error:
             self._refuse(str(error))
             return UNUSABLE_RETRY_SECONDS
-        self._failures, self._good_at = 0, asyncio.get_running_loop().time()
+        self._failures = 0
+        self._good_at = asyncio.get_running_loop().time()
         self._doubts.answered()
         return await self._take(pulled, wanted)
 
@@ -339,7 +345,8 @@ class ClientPoller:
         self.telemetry.records_taken(len(new))
         self.held()
         client = self.collected.client
-        before, client.progress = client.progress, pulled.progress
+        before = client.progress
+        client.progress = pulled.progress
         log_lines.concerns_stage(pulled.progress.stage)
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version

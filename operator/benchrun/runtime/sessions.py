@@ -97,11 +97,9 @@ class Sessions:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
-        collected, fetcher, news = (
-            session.memory.collected,
-            self.fetcher,
-            partial(self.enqueue, key),
-        )
+        collected = session.memory.collected
+        fetcher = self.fetcher
+        news = partial(self.enqueue, key)
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
         for target in (t for t in wanted if t not in session.scrapers):
@@ -120,18 +118,17 @@ class Sessions:
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
-        current, collected, news = (
-            session.poller,
-            session.memory.collected,
-            partial(self.enqueue, key),
-        )
+        current = session.poller
+        collected = session.memory.collected
+        news = partial(self.enqueue, key)
         if current is not None and wanted is not None:
             old = current.target
             if (old.pod, old.url, old.token) == (wanted.pod, wanted.url, wanted.token):
                 current.target = wanted
                 return
         self._end(session.polling)
-        session.polling, session.poller = None, None
+        session.polling = None
+        session.poller = None
         if wanted is not None:
             poller = ClientPoller(
                 wanted,
@@ -144,7 +141,8 @@ class Sessions:
                 is_stored=partial(self._is_stored, key, wanted.run_uid),
                 look=partial(self._look_at_pods, key, wanted.run_uid),
             )
-            session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
+            session.poller = poller
+            session.polling = self._start(poller.run, "follow", wanted.pod)
 
     async def _is_stored(self, key: Key, run_uid: str, sequence: int) -> bool | None:
         """Whether the cluster holds the record: another operator may have stored it. What is found
@@ -165,7 +163,8 @@ class Sessions:
         """Bring what is known of the run's pods up to date, whatever their watch says."""
         selector = f"{names.LABEL_RUN_UID}={run_uid}"
         before = [pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid]
-        there, is_news = set[str](), False
+        there = set[str]()
+        is_news = False
         try:
             async for body in self.cluster.list("Pod", namespace=key.namespace, selector=selector):
                 there.add(raw.text(raw.mapping(body.get("metadata")).get("uid")))

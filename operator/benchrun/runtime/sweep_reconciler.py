@@ -168,7 +168,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         memory.collected.measured[run.uid] = figures
 
     async def _table(self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory) -> None:
-        table, problem = None, ""
+        table = None
+        problem = ""
         try:
             async with self._places.taken(key.namespace):
                 job = SweepJob(
@@ -202,7 +203,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
         """Whether something turned out that is to be decided on."""
-        collected, before = memory.collected, memory.collected.not_created
+        collected = memory.collected
+        before = memory.collected.not_created
         for manifest in decision.create:
             collected.not_created = None
             name = manifest["metadata"]["name"]
@@ -256,6 +258,7 @@ async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Par
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
     """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted,
     and goes with it."""
-    owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
+    owner = raw.controller(found["metadata"])
+    ours = raw.controller(manifest["metadata"])
     same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
     return same and owner.get("uid") != ours.get("uid")

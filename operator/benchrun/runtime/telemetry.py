@@ -138,7 +138,8 @@ class Telemetry:
         self, seconds: prometheus_client.Histogram, count: Callable[[str], None], *, broken: str
     ) -> Iterator[Outcome]:
         """`broken`: the result of what raises and did not say how it ended."""
-        outcome, started = Outcome(), time.perf_counter()
+        outcome = Outcome()
+        started = time.perf_counter()
         try:
             yield outcome
         except Exception:

@@ -35,7 +35,8 @@ CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
 # Between tries to watch what can't be watched. After an API server was away nothing is heard of
 # servers for so long; of many namespaces that may not be read, the tries add up.
-SHORTEST_LIMIT_SECONDS, LONGEST_LIMIT_SECONDS = 3.0, 30.0
+SHORTEST_LIMIT_SECONDS = 3.0
+LONGEST_LIMIT_SECONDS = 30.0
 SECONDS_A_NAMESPACE = 0.3
 
 
@@ -235,10 +236,8 @@ class Lister:
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        selector, lean = (
-            names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None,
-            kind == "ConfigMap",
-        )
+        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        lean = kind == "ConfigMap"
         with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(
                 kind, namespace=namespace, selector=selector, metadata_only=lean

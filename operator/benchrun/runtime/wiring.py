@@ -41,7 +41,8 @@ class Operator:
     """Indexes, queue, sessions and health of one process."""
 
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
-        self._settings, self._decide = settings, decide
+        self._settings = settings
+        self._decide = decide
         self.clock = effects.Clock()
         self.indexes = Indexes(
             result_runs=settings.result_runs if settings.run_metrics else 0, wake=self.enqueue
@@ -190,7 +191,8 @@ class Operator:
     ) -> WorkQueue:
         """The queue with everything that works on it, counted in the telemetry; nothing of it runs
         yet."""
-        indexes, telemetry = self.indexes, self.telemetry
+        indexes = self.indexes
+        telemetry = self.telemetry
         common: dict[str, Any] = {
             "cluster": cluster,
             "indexes": indexes,
@@ -269,7 +271,8 @@ class Operator:
     async def _election(self) -> effects.Elector:
         # On connections of its own: whoever waits for one that slow passes have does not renew.
         connection = await self._connection(LEASE_CONNECTIONS)
-        namespace, name = self._settings.operator_namespace, self._settings.lease_name
+        namespace = self._settings.operator_namespace
+        name = self._settings.lease_name
         leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
         return effects.Elector(
@@ -283,7 +286,8 @@ class Operator:
         if not self._makes_passes:
             self._begin_passes(lister, queue, list_first=True)
         await elector.hold()
-        self._makes_passes, self.is_superseded = False, True
+        self._makes_passes = False
+        self.is_superseded = True
         self.ends.set()
         await queue.stop()
         await asyncio.Event().wait()
@@ -304,7 +308,8 @@ class Operator:
             self._enqueue_all()
             queue.start()
             seconds = self._settings.resync_seconds
-            due, pauses = loop.time() + seconds, doubling(RETRY_SECONDS, seconds)
+            due = loop.time() + seconds
+            pauses = doubling(RETRY_SECONDS, seconds)
             while lister.unreadable and loop.time() + (pause := next(pauses)) < due:
                 await asyncio.sleep(pause)
                 if await lister.list_unreadable():

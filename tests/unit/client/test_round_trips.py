@@ -23,7 +23,9 @@ def after(seconds: float, *, status: int = 200) -> Handler:
 
 
 async def test_twenty_of_them_on_one_connection_one_at_a_time() -> None:
-    open_now, most, connections = 0, 0, set()
+    open_now = 0
+    most = 0
+    connections = set()
 
     async def answer(request: web.Request) -> web.Response:
         nonlocal open_now, most

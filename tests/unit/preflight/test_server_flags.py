@@ -452,10 +452,8 @@ def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
 
 # Servers with a CPU limit, at which the kernel stops them.
 
-LIMITED, UNLIMITED = (
-    {"limits": {"cpu": "4", "nvidia.com/gpu": 1}},
-    {"limits": {"memory": "9Gi"}, "requests": {"cpu": "4"}},
-)
+LIMITED = {"limits": {"cpu": "4", "nvidia.com/gpu": 1}}
+UNLIMITED = {"limits": {"memory": "9Gi"}, "requests": {"cpu": "4"}}
 SPLIT = {"kvTransfer": {"connector": "NixlConnector"}}
 
 

@@ -1,6 +1,8 @@
-"""Answers to what people ask of a load point: which repeat is true (prefix cache or compilation),
-why answers are short, what
---max-model-len limits."""
+"""Answers to what people ask of a load point.
+
+Which repeat is true (prefix cache or compilation), why answers are short, and what --max-model-len
+limits.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -20,7 +22,7 @@ is not always encoded back alike."""
 SHORT_BELOW_PERCENT = 99.0
 """Of the expected output tokens: some servers count the last token of an answer, and some do
 not."""
-MAX_NAMED = 8  # Repeats named; of more the first ones.
+MAX_NAMED = 8  # Repeats that are named; the others are counted.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
 _HITS = "{hitTokens} of {lookedUpTokens} prompt tokens ({hitPercent} %)"
@@ -54,8 +56,10 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
-    """By figure, one value a stage in their order; a figure that is not known of all of them is
-    left out."""
+    """Return each figure with one value a stage, in the order of the stages.
+
+    A figure that is not known of all stages is left out.
+    """
     rows = [_figures(stage) for stage in stages]
     columns = {
         name: [value for row in rows if (value := row[name]) is not None]
@@ -65,7 +69,9 @@ def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
 
 
 def _figures(stage: StageFacts) -> dict[str, float | None]:
-    answered, hits, compiled = len(stage.answered), prefix_hits(stage), compiled_during(stage)
+    answered = len(stage.answered)
+    hits = prefix_hits(stage)
+    compiled = compiled_during(stage)
     tokens = sum(map(stage.requests.input_tokens.__getitem__, stage.answered))
     return {
         "sequence": stage.record.sequence,
@@ -82,8 +88,11 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
 def with_true_runs(
     rows: Sequence[Result], servers: Sequence[ServerStatus], thresholds: Thresholds
 ) -> list[Result]:
-    """The rows, each with which of its repeats is true. What was sent before a stage is among the
-    other rows."""
+    """Return the rows, each with an explanation of which of its repeats is true.
+
+    What was sent before a stage is found in the other rows. A row that has nothing to compare stays
+    unchanged.
+    """
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
     answers = [
         _true_run(row, rows, seconds, thresholds.prefix_hits_suspect_percent) for row in rows
@@ -95,8 +104,10 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """The rows, with what a flag of the server limits at the first that asks: it is the same at
-    all."""
+    """Return the rows with only the first explanation of what a flag of the server limits.
+
+    Its meaning is the same at every load point.
+    """
     told: set[str] = set()
     found = []
     for row in rows:
@@ -112,9 +123,13 @@ _TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 def _true_run(
     row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float
 ) -> Explanation | None:
-    """`seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
-    prompt tokens beyond which a repeat counts as found in the cache."""
-    every, compiled = range(row.repeats), row.by_repeat.get("compilations", [])
+    """Explain which repeats of a row are true; None if there is nothing to compare.
+
+    `seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
+    prompt tokens beyond which a repeat counts as found in the prefix cache.
+    """
+    every = range(row.repeats)
+    compiled = row.by_repeat.get("compilations", [])
     warm = [
         place
         for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
@@ -143,8 +158,11 @@ def _true_run(
 
 
 def _sent_before(row: Result, rows: Sequence[Result]) -> Evidence:
-    """The load point whose prompts these begin like: of those sent before, the one of the longest
-    prompts that are not longer."""
+    """Return the earlier load point whose prompts begin like the row's, as evidence.
+
+    Of those sent before, it is the one with the longest prompts that are not longer. Empty if there
+    is none.
+    """
     first, own = (row.by_repeat.get(name, [0.0])[0] for name in ("sequence", "mean_input_tokens"))
     sent = [
         (other.by_repeat["mean_input_tokens"][0], other.cell)
@@ -161,7 +179,10 @@ def _sent_before(row: Result, rows: Sequence[Result]) -> Evidence:
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
-    """The mean latency of both, and by how many percent that of the others differs."""
+    """Return the mean latency of both groups of repeats, and their difference in percent.
+
+    The latency is TTFT, or E2EL where that is not known; without either only the repeats are named.
+    """
     evidence: Evidence = {"trueRepeats": _numbers(true), "otherRepeats": _numbers(others)}
     name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
     if name is None:
@@ -189,14 +210,18 @@ def _hits(row: Result, places: Sequence[int]) -> Evidence:
 
 
 def _numbers(places: Sequence[int]) -> str:
-    """Counted from 1."""
+    """Return the repeats as text, counted from 1."""
     shown = ", ".join(str(place + 1) for place in places[:MAX_NAMED])
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
 def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
-    """Of a cell with a record: why its answers are short, what --max-model-len limits, and whether
-    steps of `step_tokens` split prompts (None: nobody has set them)."""
+    """Explain the lengths of a measured load point.
+
+    Why its answers are short, what --max-model-len limits, and whether steps of `step_tokens` split
+    prompts; None: the spec does not set them. Empty where nothing was answered, or where it is not
+    known how long answers were.
+    """
     columns = [stage.requests for stage in cell.stages]
     rows = (
         compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
@@ -216,7 +241,10 @@ def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[E
 
 
 def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
-    """Where no prompt is longer than a step. A longer one may still be split in other ways."""
+    """Say that no prompt is longer than a step; None where one is, or no limit was set.
+
+    A step that is full with others may split a shorter prompt as well.
+    """
     if step_tokens is None or longest > step_tokens:
         return None
     evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
@@ -226,8 +254,13 @@ def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None
 def _answer_length(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where answers are shorter than expected, by vLLM's reasons why requests finished."""
-    expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
+    """Explain why answers are short, by vLLM's reasons why requests finished.
+
+    None where they are as long as expected. `lengths`: prompt, output and expected output tokens of
+    each answer.
+    """
+    expected = sum(length[2] for length in lengths)
+    output = sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]
@@ -249,8 +282,11 @@ def _answer_length(
 def _max_model_len(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where the requests in flight have more tokens together than one of them may have. By Little's
-    law."""
+    """Explain --max-model-len where the requests in flight exceed it together.
+
+    Their tokens in flight follow from Little's law. None where they do not exceed it, or where it
+    is not known.
+    """
     texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
     limit = max(
         (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None
