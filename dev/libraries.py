@@ -1,8 +1,9 @@
-"""What libraries cost that could do parts of benchrun, as a table: python -m dev.libraries FOLDER
+"""Prints what libraries for parts of benchrun would cost: `python -m dev.libraries FOLDER`.
 
-Each is installed into a folder of its own below FOLDER and imported after what its process imports
-anyway. Packages that are installed there anyway do not count. scipy's agreement with our statistics
-stands below the table."""
+The result is a table. Each is installed into a folder of its own below FOLDER and imported after
+what its process imports anyway. Packages that are installed there anyway do not count. The
+agreement of scipy with benchrun's statistics is shown below the table.
+"""
 
 import re
 import subprocess

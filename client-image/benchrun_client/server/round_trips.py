@@ -29,18 +29,19 @@ MAX_SERVERS = 4  # The servers idle meanwhile; a path that takes longer shows af
 async def measure_round_trips(
     session: aiohttp.ClientSession, urls: Sequence[str], *, seconds: float = MAX_SECONDS
 ) -> RoundTrips | None:
-    """Measure the round trips to these servers; None if none was answered in time.
+    """Measure the round trips to these servers; None if none answered 200 in time.
 
-    An answer with any status counts.
+    After a first 200 an answer with any status counts.
     """
     servers = urls[:MAX_SERVERS]
     took: dict[str, list[float]] = {url: [] for url in servers}
     with contextlib.suppress(*NETWORK_ERRORS):
         async with asyncio.timeout(seconds):
-            paths = {url: await _open_connection(session, url) for url in servers}
-            for url in islice(cycle(servers), ROUND_TRIPS):
+            found = [(url, await _open_connection(session, url)) for url in servers]
+            paths = [(url, path) for url, path in found if path is not None]
+            for url, path in islice(cycle(paths), ROUND_TRIPS if paths else 0):
                 start = time.perf_counter()
-                await _status(session, paths[url])
+                await _status(session, path)
                 took[url].append(time.perf_counter() - start)
                 await asyncio.sleep(PAUSE_SECONDS)
     every = sorted(seconds for of_server in took.values() for seconds in of_server)
@@ -53,16 +54,16 @@ async def measure_round_trips(
     )
 
 
-async def _open_connection(session: aiohttp.ClientSession, url: str) -> str:
-    """Return the server's health check or model list, whichever first answers 200.
+async def _open_connection(session: aiohttp.ClientSession, url: str) -> str | None:
+    """Return the server's health check or model list, whichever first answers 200; else None.
 
-    The model list is returned if neither does. A gateway may have no health check, and refuse it
-    without asking a server.
+    A gateway may have no health check, and refuse it without asking a server: the way to a refusal
+    says nothing of the way to the server.
     """
     for path in (ENGINE.health_path, ENGINE.models_path):
         if await _status(session, url + path) == 200:
-            break
-    return url + path
+            return url + path
+    return None
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> int:

@@ -1,4 +1,4 @@
-"""Metrics pages and records made into samples, windows, percentiles and cells. Pure."""
+"""Turns metrics pages and records into samples, windows, percentiles and figures. Pure."""
 
 from benchrun_client.contract import (
     InFlight as InFlight,

@@ -95,9 +95,9 @@ def flag_remarks(
 ) -> list[Remark]:
     """Return remarks on each argument, from the `first` that may be a flag.
 
-    `version` goes before the version in the image's tag; None: only the tag tells.
+    `version` is of images whose tag has none; None: only the tag tells.
     """
-    version = version or version_of_image(image)
+    version = version_of_image(image) or version
     table = table_for(version) if version is not None else None
     remarks = [
         warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])

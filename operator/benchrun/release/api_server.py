@@ -1,5 +1,7 @@
-"""What a release asks of the API server: requests that raise nothing, and lists in which no
-namespace hides another."""
+"""Requests of a release to the API server, which raise nothing.
+
+Lists are read so that no namespace hides another.
+"""
 
 import json
 import os
@@ -20,32 +22,37 @@ Query = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES = 65_536
-MAX_CHUNKS = 160
-SECONDS = 10.0  # parsed, a page takes twelve times as much
-PAGE = 64  # objects; one of them can be made to be 9 MB of JSON
-LISTS_SECONDS = 60.0  # of all lists; each may take an equal part of what is left
-SHARE_SECONDS = 0.25  # of a list; a namespace whose own objects take longer is read last
+MAX_CHUNKS = 160  # 10 MiB of a page; parsed, it takes twelve times as much
+SECONDS = 10.0  # of one request
+PAGE = 64  # objects of a page; one of them can be made to be 9 MB of JSON
+LISTS_SECONDS = 60.0  # for all lists; each may take an equal part of what is left
+SHARE_SECONDS = 0.25  # for one namespace in a list; one whose objects take longer is read last
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Of an object, or of all of its kind; without a namespace, of all namespaces."""
+    """Return the URL path of an object, or of all of its kind.
+
+    Without a namespace, of all namespaces.
+    """
     version, plural = kind.split(" ")
     return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
 
 
 def mapping(value: object) -> Json:
-    """The value where it is a JSON object, else an empty one."""
+    """Return the value where it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def listing(value: object) -> list[Any]:
-    """The value where it is a JSON array, else an empty one."""
+    """Return the value where it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 class Api:
-    """By this pod's service account, or by the kubeconfig. What fails is printed and counted, and
-    raises nothing."""
+    """The API server, by this pod's service account or by the kubeconfig.
+
+    Failures are printed and counted, and raise nothing.
+    """
 
     failures = 0
     now = 0
@@ -84,7 +91,10 @@ class Api:
         accept: str = JSON,
         query: Query | None = None,
     ) -> Json:
-        """The answer; empty where there is none, no failure with an expected status."""
+        """Send one request and return the answer's JSON object; empty where there is none.
+
+        A status in `expected` is not counted as a failure.
+        """
         try:
             token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
             headers = {"Accept": accept, "Accept-Encoding": "identity"}
@@ -97,10 +107,10 @@ class Api:
                 headers=headers,
                 timeout=SECONDS,
                 verify=self._trust,
-                trust_env=False,  # as the operator: no proxy stands before an API server
+                trust_env=False,  # as in the operator: no proxy stands before an API server
             ) as answer:
                 self.now = _told(answer.headers.get("Date", "")) or self.now
-                # What is cut off is no JSON.
+                # A text that is cut off is not JSON, and so a failure.
                 text = b"".join(islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS))
             status = answer.status_code
             found = mapping(json.loads(text)) if answer.is_success else {}
@@ -122,7 +132,10 @@ class Api:
     def objects(
         self, kind: str, namespace: str, expected: Codes = (), *, accept: str, query: Query
     ) -> Iterator[Json]:
-        """All objects of a collection, as far as they can be read within its time; some twice."""
+        """Yield the objects of a collection that can be read within its share of the time.
+
+        Some twice.
+        """
         now = monotonic()
         until = now + (self._until - now) / max(self._lists, 1)
         self._lists -= 1
@@ -136,8 +149,11 @@ class Api:
     def _pages_everywhere(
         self, kind: str, expected: Codes, accept: str, query: Query, until: float
     ) -> Iterator[list[Json]]:
-        """Those of all namespaces. One whose own objects take long is left out from then on, and
-        read when the others have been: nobody's objects hide those of another."""
+        """Yield pages of the objects of all namespaces.
+
+        A namespace whose own objects take long is left out from then on, and read after the others:
+        no namespace's objects hide those of another.
+        """
         path = path_of(kind, "")
         slow = list[str]()
         fields = [query["fieldSelector"]] if "fieldSelector" in query else []

@@ -104,6 +104,14 @@ async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: 
     assert requests == {"/v1/models": ROUND_TRIPS + 1}
 
 
+async def test_the_way_to_a_refusal_is_not_the_way_to_the_server() -> None:
+    async with (
+        serving(health=answering(404), v1_models=answering(403)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        assert await measure_round_trips(session, [url]) is None
+
+
 async def test_a_long_way_ends_it_early() -> None:
     async with serving(health=after(0.1)) as url, aiohttp.ClientSession() as session:
         start = time.monotonic()

@@ -107,6 +107,11 @@ def test_flags_of_unknown_versions_are_not_checked(image: str) -> None:
     golden(only.text)
 
 
+def test_the_tag_goes_before_the_users_word() -> None:
+    """A sweep has several images, and one option."""
+    assert remarks("--no-such-flag", image=IMAGE, version="1.0") == remarks("--no-such-flag")
+
+
 def test_the_user_may_say_the_version() -> None:
     (only,) = remarks("--no-such-flag", image="vllm:latest", version="0.32.0")
     assert only.level == "Error"

@@ -251,7 +251,9 @@ def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
     try:
         demands.demand(shape, args)
         engine = engine_of(args, shape, gpu_bytes=options.gpu_memory)
-        weights = options.weights or model_folder.weights_beside(path)
+        weights = options.weights
+        if weights is None:
+            weights = model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(
                 f"no weight files next to {path}; give their size with --weights"

@@ -5,7 +5,6 @@ Nothing is found, and nothing counts as missing, where the run starts no server 
 CPU limit.
 """
 
-import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
@@ -171,18 +170,38 @@ def gpu_errors(run: RunContext) -> Found:
     A finding names the load point in which they were first seen.
     """
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
-    level: dict[tuple[str, str], float] = {}
+    known: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
         for (pod, figure), values in stage.gpus.items():
-            before = level.setdefault((pod, figure), values[0])
-            (error, severity) = _ERRORS[figure]
-            # The number of an XID says which error it is; 0 is a driver that was loaded anew.
-            is_new = (lambda value, old: value not in (0, old)) if figure == XID else operator.gt
-            if after := [value for value in values if is_new(value, before)]:
-                level[pod, figure] = after[-1]
+            error, severity = _ERRORS[figure]
+            before = known.get((pod, figure), values[0])
+            news = _new_xid if figure == XID else _new_count
+            after, known[pod, figure] = news(before, values)
+            if after is not None:
                 where = {"error": error, "server": pod, "stage": stage.stage_id}
-                evidence: Evidence = {**where, "before": before, "after": after[-1]}
-                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after[-1])
+                evidence: Evidence = {**where, "before": before, "after": after}
+                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after)
+
+
+def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
+    """Return the last new XID, if any, and the one that is known from then on.
+
+    The number says which error it is; 0 is a driver that was loaded anew.
+    """
+    new = [value for value in values if value not in (0, known)]
+    return (new[-1], new[-1]) if new else (None, known)
+
+
+def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, float]:
+    """Return the last count that grew, if any, and the count that is known from then on.
+
+    A count that fell began anew, as after a reset of the GPU.
+    """
+    new = None
+    for value in values:
+        new = value if value > known else new
+        known = value
+    return new, known
 
 
 def gpu_shared(stage: StageFacts) -> Found:

@@ -51,13 +51,20 @@ def compilation_in_window(stage: StageFacts) -> Found:
     """Find compilations in the server's log between the first send and the last answer."""
     inside = compiled_during(stage)
     if inside is None:
-        return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
+        return [NotChecked(Code.COMPILATION_IN_WINDOW, _unread(stage.servers))]
     if not inside:
         return []
     evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0])}
     return [
         StageFinding(Code.COMPILATION_IN_WINDOW, "Suspect", stage.id, evidence, weight=len(inside))
     ]
+
+
+def _unread(servers: Sequence[ServerStatus]) -> str:
+    """Return why it is not known when servers compiled."""
+    if len(servers) > 1:
+        return "of several servers no log is read"
+    return "the server's log could not be read"
 
 
 def cold_start(stage: StageFacts) -> Found:

@@ -295,6 +295,16 @@ def test_new_memory_errors_are_invalid(more: float) -> None:
     assert found[:2] == ("chat/rate=1", "Invalid")
 
 
+def test_memory_errors_are_counted_anew_after_a_reset() -> None:
+    (found,) = errors(
+        [{"gpu_memory_errors": 5.0}],
+        [{"gpu_memory_errors": 0.0}],
+        [{"gpu_memory_errors": 0.0}, {"gpu_memory_errors": 2.0}],
+    )
+    assert found[:2] == ("chat/rate=3", "Invalid")
+    assert (found[2]["before"], found[2]["after"]) == (0.0, 2.0)
+
+
 def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:
     assert errors([{"gpu_xid": 94.0}], [{"gpu_xid": 0.0}], [{"gpu_xid": 0.0}]) == []
 
