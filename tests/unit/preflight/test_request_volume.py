@@ -294,7 +294,7 @@ def test_a_search_counts_its_maximum_of_requests() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64", "maxProbes": 6, "maxRepeats": 2}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
     found = volume_of(spec({"workloads.0.load": {"search": search}, "objectives": objectives}))
-    assert (found.stages, found.probe_stages, found.requests) == (18, 18, 1800)
+    assert (found.stages, found.probe_stages, found.requests) == (6 + 3 * 2, 12, 1200)
 
 
 @pytest.mark.parametrize(
