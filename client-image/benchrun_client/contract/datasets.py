@@ -254,8 +254,9 @@ class ShareGPTData(DatasetFields, LeavesOut):
 
 
 class CustomData(DatasetFields):
-    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name
-    custom` takes it. Each line is used once a run. Skipped and counted: prompts that came before,
+    """Prompts from a JSON Lines file, as `vllm bench serve --dataset-name custom` takes it.
+
+    One object a line. Each line is used once a run. Skipped and counted: prompts that came before,
     and what is longer than the model takes. Hits on what all prompts begin with do not count as
     contamination.
     """
@@ -276,8 +277,9 @@ COPY = "{copy}"
 
 
 class TextsData(DatasetFields, LeavesOut):
-    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
-    prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
+    """Texts of a CSV or JSON Lines column, packed into prompts with an instruction behind them.
+
+    One text a line, textsPerPrompt of them in a prompt. Each text is used once a run: a stage takes requests x
     textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
     and prompts longer than the model takes.
     """
@@ -352,8 +354,10 @@ class HuggingFaceData(DatasetFields):
 
 
 class TimedTraceData(DatasetFields):
-    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and
-    the blocks that its prompt was made of. The words are random; equal blocks within a stage get
+    """Recorded requests from a JSON Lines file.
+
+    Each has its instant, the lengths of prompt and answer, and the blocks that its prompt was made
+    of. The words are random; equal blocks within a stage get
     equal words, and hits on them do not count as contamination. Each stage sends the first ones: at
     their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
     than the model takes.

@@ -1,6 +1,8 @@
 # Generated from the rules in operator/benchrun/api by: python -m dev.generate
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the
-checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`.
+
+By the checksum of its CEL.
+"""
 
 import re
 from collections.abc import Callable, Mapping

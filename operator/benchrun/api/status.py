@@ -179,8 +179,9 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the best Valid load point of the first workload, else the
-    best Suspect one, marked with question marks. Best: the highest output throughput; of those
+    """The figures of the printer columns: those of the first workload's best load point.
+
+    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest output throughput; of those
     within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first.
     """
 
@@ -357,7 +358,9 @@ class DatasetStatus(StatusModel):
 
 
 class SearchResult(StatusModel):
-    """What came of one search. Its bounds rest on the judged load points, not on what the client
+    """What came of one search.
+
+    Its bounds rest on the judged load points, not on what the client
     made of them.
     """
 

@@ -30,8 +30,10 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 
 
 class Search(base.SpecModel):
-    """From the lowest load on it doubles until the objectives are not met, then halves the bracket,
-    in ratios; then new stages confirm the load found.
+    """Looks for the highest load that meets the objectives.
+
+    From the lowest load on it doubles until they are not met, then halves the bracket, in ratios;
+    then new stages confirm the load found.
     """
 
     rules = (
@@ -192,9 +194,10 @@ _SET_USERS = (
 
 
 class Load(base.SpecModel):
-    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
-    for the highest load, the speeds at which a trace is replayed, or batch sizes (with
-    `offline`).
+    """Load points of one kind.
+
+    Exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest
+    load, the speeds at which a trace is replayed, or batch sizes (with `offline`).
     """
 
     rules = (
@@ -288,9 +291,7 @@ class Sampling(base.SpecModel):
 
 
 class Workload(base.SpecModel):
-    """One kind of traffic, measured at every load point; without a load it is only part of a
-    mix.
-    """
+    """One kind of traffic, measured at every load point; without a load only part of a mix."""
 
     rules = (
         base.Rule(
