@@ -23,7 +23,21 @@ MAX_CRD_BYTES = 230_000
 WIDE = 100
 LONG_FUNCTION = 60
 VERBS = frozenset(
-    ["Act", "Add", "Answer", "Apply", "Ask", "Await", "Begin", "Build", "Call", "Cancel", "Check", "Close", "Collect", "Combine", "Compare", "Complete", "Compute", "Connect", "Convert", "Count", "Create", "Cut", "Decide", "Defer", "Delete", "Derive", "Describe", "Diagnose", "Divide", "Do", "Download", "Draw", "Drop", "Empty", "Encode", "End", "Enter", "Escape", "Estimate", "Explain", "Fill", "Find", "Follow", "Forget", "Format", "Give", "Hand", "Handle", "Have", "Import", "Install", "Join", "Judge", "Keep", "Leave", "Lengthen", "Let", "Listen", "Load", "Look", "Make", "Mark", "Measure", "Merge", "Mount", "Multiply", "Note", "Open", "Pack", "Parse", "Pass", "Pool", "Print", "Prove", "Pull", "Put", "Raise", "Read", "Receive", "Record", "Redirect", "Refuse", "Release", "Remove", "Render", "Replace", "Report", "Resolve", "Return", "Run", "Send", "Serve", "Set", "Show", "Size", "Sort", "Split", "Start", "Stop", "Store", "Sum", "Take", "Tell", "Turn", "Unpack", "Update", "Wait", "Warm", "Warn", "Wrap", "Write", "Yield", "Bring", "Declare", "Group", "Hold", "Kill", "List", "Log", "Name", "Poll", "Post", "Reconcile", "Reduce", "Renew", "Repeat", "Request", "Restart", "Round", "Say", "Scrape", "Shorten"]
+    re.findall(
+        r"\w+",
+        """
+    Act Add Answer Apply Ask Await Begin Bring Build Call Cancel Check Close Collect Combine
+    Compare Complete Compute Connect Convert Count Create Cut Decide Declare Defer Delete
+    Derive Describe Diagnose Divide Do Download Draw Drop Empty Encode End Enter Escape
+    Estimate Explain Fill Find Follow Forget Format Give Group Hand Handle Have Hold Import
+    Install Join Judge Keep Kill Leave Lengthen Let List Listen Load Log Look Make Mark Measure
+    Merge Mount Multiply Name Note Open Pack Parse Pass Poll Pool Post Print Prove Pull Put
+    Raise Read Receive Reconcile Record Redirect Reduce Refuse Release Remove Render Renew
+    Repeat Replace Report Request Resolve Restart Return Round Run Say Scrape Send Serve Set
+    Shorten Show Size Sort Split Start Stop Store Sum Take Tell Turn Unpack Update Wait Warm
+    Warn Wrap Write Yield
+        """,
+    )
 )
 """What a docstring of a function may begin with: a verb in the imperative."""
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
