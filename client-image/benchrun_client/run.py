@@ -1,7 +1,8 @@
 """One run from plan to exit, as the main thread of shard 0 or of the only process goes through it.
 
 read plan -> load tokenizer -> find data -> ready
-import the load engine, write the prompts          | meanwhile, in the background: wait for the servers, prove the path
+import the load engine, write the prompts          | meanwhile, in the background: wait for the
+                                                   | servers, prove the path
 warm up -> stage, stage, stage                     | meanwhile: serve records, make records
 wait until all is acknowledged
 """

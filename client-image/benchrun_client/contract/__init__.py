@@ -3,11 +3,13 @@
 This is the only module that both sides import. The operator writes a `Plan` as JSON and mounts it
 into the client pod. The client answers on a small port:
 
-    GET  /ready                           200 once plan, tokenizer and data have been found; 503 before
-    GET  /records?from=N&seen=V&wait=S    a `Delivery`, held back up to S seconds until a record N exists or the
-                                          progress has moved past version V
-    POST /ack                             an `Acknowledgement`: records below `through` are stored for good
-    GET  /metrics                         Prometheus text, for people
+    GET  /ready                         200 once plan, tokenizer and data have been found, before
+                                        that 503
+    GET  /records?from=N&seen=V&wait=S  a `Delivery`, held back up to S seconds until a record N
+                                        exists or the progress has moved past version V
+    POST /ack                           an `Acknowledgement`: records below `through` are stored
+                                        for good
+    GET  /metrics                       Prometheus text, for people
 
 Records and acknowledgements need the token whose digest is in the plan, as `Benchrun-Token: TOKEN`
 or `Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows

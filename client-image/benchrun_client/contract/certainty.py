@@ -33,7 +33,8 @@ FULL_CLUSTERS = 40
 interval is wider by the root of what is missing."""
 MAX_STRETCH = 2.5
 MIN_ROUNDS = 3
-"""Rounds of all requests in flight that a stage has at least: a shorter one shows no steady load."""
+"""Rounds of all requests in flight that a stage has at least: a shorter one shows no steady
+load."""
 TAIL_PERCENT = 90.0
 MIN_TAIL_ROUNDS = 12
 """Rounds of each stage that percentiles beyond that need to be relied on: the longest answers find

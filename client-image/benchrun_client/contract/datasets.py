@@ -279,9 +279,9 @@ COPY = "{copy}"
 class TextsData(DatasetFields, LeavesOut):
     """Texts of a CSV or JSON Lines column, packed into prompts with an instruction behind them.
 
-    One text a line, textsPerPrompt of them in a prompt. Each text is used once a run: a stage takes requests x
-    textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
-    and prompts longer than the model takes.
+    One text a line, textsPerPrompt of them in a prompt. Each text is used once a run: a stage takes
+    requests x textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came
+    before, and prompts longer than the model takes.
     """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"order"})

@@ -188,8 +188,8 @@ class LoadPoint(LeavesOut):
     """Without an API server: so many requests a call of the engine, one call after the other; None:
     all in one."""
     start: UserStartMode | None = None
-    """How the users of a closed loop begin: spread over a round, or one right after the other; None:
-    the latter, or there are no users."""
+    """How the users of a closed loop begin: spread over a round, or one right after the other;
+    None: the latter, or there are no users."""
     think: ThinkTime | None = None  # Of the users of a closed loop; None: they do not think.
 
     @model_validator(mode="after")

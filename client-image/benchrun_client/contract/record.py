@@ -29,6 +29,7 @@ from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, UserStart
 PROCESS_CPU = "process_cpu_seconds_total"
 """CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a
 part of."""
+# Series of the proxy between prefill and decode, by their whole names; a vLLM has the last, too.
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
     "benchrun_proxy_added_seconds_sum",
@@ -40,7 +41,7 @@ PROXY_COUNTERS = (
     "benchrun_proxy_loop_lag_seconds_sum",
     "benchrun_proxy_loop_lag_seconds_count",
     PROCESS_CPU,
-)  # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last one, too.
+)
 # Kept in an edge snapshot beside the counters: a change of it is a restart.
 START_TIME = "process_start_time_seconds"
 MAX_ID_CHARACTERS = 300

@@ -98,15 +98,15 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 # The steady part (plateau): what every figure of a load point is of. It leaves out
 #
 #     the begin    of a closed loop until nearly all users have sent, and one mean E2EL more, in
-#                  which the first wave is answered; of an open loop until two mean E2ELs, or a tenth
-#                  of the sending, are over
+#                  which the first wave is answered; of an open loop until two mean E2ELs, or a
+#                  tenth of the sending, are over
 #     the end      the last two mean E2ELs before the last send: later requests run beside too few
 #
 # Requests count that are *sent* in between, however late their answer. At most half of the sending
 # of users is left out, and three tenths of that under a rate: where more had to be, there is no
-# steady part, and no other part stands for it; the throughput alone is of the time in which the load
-# pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the load
-# is the whole stage.
+# steady part, and no other part stands for it; the throughput alone is of the time in which the
+# load pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the
+# load is the whole stage.
 
 MIN_REQUESTS = 10  # Fewer sent within it do not show a level.
 REACHED_SHARE = 0.95

@@ -45,7 +45,10 @@ SERVICE = "s3"
 def shown_url(url: str) -> str:
     """Return the URL without user, password and query, which may be secret (signed URLs)."""
     parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
+    return (
+        f"{parts.scheme}://{parts.hostname or ''}"
+        f"{f':{parts.port}' if parts.port else ''}{parts.path}"
+    )
 
 
 async def fetch(file: DataFile, *, max_bytes: int) -> Path:
@@ -386,7 +389,8 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
         raise invalid(f"{name}, {at}: {error.msg}. {should_be}") from error
     except _StandsTwiceError as error:
         raise invalid(
-            f"{where}: an object has the key {listed([error.key])} more than once. Keep one of them."
+            f"{where}: an object has the key {listed([error.key])} more than once. Keep one of "
+            "them."
         ) from error
     except UnicodeDecodeError as error:
         raise not_utf8(error, name=name) from error

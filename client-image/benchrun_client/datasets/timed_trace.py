@@ -69,8 +69,8 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
             entry = _entry(line, data, where=where)
             if entry.at_seconds < last:
                 raise invalid(
-                    f'{where}: "{data.timestamp_field}" goes back in time, to {line[data.timestamp_field]}. '
-                    "Sort the trace by it."
+                    f'{where}: "{data.timestamp_field}" goes back in time, to '
+                    f"{line[data.timestamp_field]}. Sort the trace by it."
                 )
             last = entry.at_seconds
             if (

@@ -23,8 +23,8 @@ HANDING_OUT_SECONDS = 0.000_02
 """What vLLM takes to hand out a request, at most, where the first user can't wait to see it done:
 its instant is agreed."""
 MAX_SPREAD_SECONDS = 60.0
-"""Longest time over which users begin, beside what they think: a guess that is far too long must not
-take the stage."""
+"""Longest time over which users begin, beside what they think: a guess that is far too long must
+not take the stage."""
 SPREAD_SHARE = 0.2  # Of the expected stage, at most: the rest of it has its whole load.
 _THINK_VERSION = "benchrun.think/1"
 

@@ -6,14 +6,17 @@ functions are called, `add_cli_args(parser)` and `main_async(args)`; the rest is
 
     get_samples          hands out prompts that were made before
     get_tokenizer        hands out the tokenizer that was loaded before
-    wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
-    aiohttp              opens sessions with benchrun's options, see `Sessions`: what the server streams comes event
-                         by event, however it is spelled and cut
+    wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions
+                         insist on it)
+    aiohttp              opens sessions with benchrun's options, see `Sessions`: what the server
+                         streams comes event by event, however it is spelled and cut
     fetch_..._metrics    read metrics within benchrun's bounds, and all from one reading
-    ASYNC_REQUEST_FUNCS  wrapped, to note when a request was sent and when its answer was complete, to let users begin one
-                         by one (`UserRamp`), and to let them think (`Thinking`)
-    get_request          wrapped, to hand out each request at its own instant (`arrivals_of`, or that of a trace) and note it,
-                         however late the loop wakes up, and to begin together with other shards
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request was sent and when its answer was complete,
+                         to let users begin one by one (`UserRamp`), and to let them think
+                         (`Thinking`)
+    get_request          wrapped, to hand out each request at its own instant (`arrivals_of`, or
+                         that of a trace) and note it, however late the loop wakes up, and to begin
+                         together with other shards
 
 With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench
 serve` with that seed.

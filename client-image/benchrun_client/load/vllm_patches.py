@@ -75,7 +75,8 @@ class Sessions:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._module, name)
 
-    def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802 (the name it stands in for)
+    # By the name it stands in for.
+    def ClientSession(self, *args: Any, **kwargs: Any) -> Any:  # noqa: N802
         traces = [*kwargs.get("trace_configs", ()), _noting_connects(self._module.TraceConfig())]
         options = {**kwargs, "trust_env": self._trust_env, "trace_configs": traces}
         session = StreamingSession(

@@ -1,7 +1,8 @@
 """The engine behind a small HTTP server, and how a load is put to vLLM's engine.
 
-GET  /health, /version, /v1/models, /metrics     as vLLM's API server answers them
-POST /load                                       an `OfflineLoad`; empty lines while it is generated, then an `OfflineAnswer`
+GET  /health, /version, /v1/models, /metrics    as vLLM's API server answers them
+POST /load                                      an `OfflineLoad`; empty lines while it is generated,
+                                                then an `OfflineAnswer`
 """
 
 import asyncio

@@ -155,9 +155,11 @@ CAUSES = (
 #
 #     Time spent downloading weights for org/model: 12.345678 seconds
 #     Loading weights took 2.13 seconds
-#     Model loading took 14.99 GiB memory and 15.678901 seconds               all of the above, and making the model
-#     torch.compile took 22.10 s in total                                     "takes" in older versions
-#     init engine (profile, create kv cache, warmup model) took 47.64 s       "seconds" in older versions; the one before in it
+#     Model loading took 14.99 GiB memory and 15.678901 seconds       all of the above, and making
+#                                                                     the model
+#     torch.compile took 22.10 s in total                             "takes" in older versions
+#     init engine (profile, create kv cache, ...) took 47.64 s        "seconds" in older versions;
+#                                                                     the one before in it
 #     init engine (...) took 212.68 s (compilation: 13.01 s)
 #
 # Lines of one process add up: a draft model is loaded after the model it drafts for. Of several
@@ -170,7 +172,8 @@ _LINES: Mapping[str, re.Pattern[str]] = {
     "weights": re.compile(rf"\bLoading weights took {_SECONDS} seconds"),
     "model": re.compile(rf"\bModel loading took .{{1,40}} and {_SECONDS} seconds"),
     "compile": re.compile(
-        rf"torch\.compile (?:takes|took|and initial profiling/warmup run together took) {_SECONDS} s in total"
+        r"torch\.compile (?:takes|took|and initial profiling/warmup run together took) "
+        rf"{_SECONDS} s in total"
     ),
     "engine": re.compile(rf"\binit engine \(.{{1,80}}\) took {_SECONDS} s"),
     "engine_compile": re.compile(
@@ -230,7 +233,8 @@ def _slowest(log: str) -> Mapping[str, float]:
 # What it chose, or fell back to; of the second line older versions write "Using Flash Attention
 # backend on V1 engine.":
 #
-#     Initializing a V1 LLM engine (v0.32.0) with config: model='..', ..., dtype=torch.bfloat16, ..., quantization=None, ...
+#     Initializing a V1 LLM engine (v0.32.0) with config: model='..', ..., dtype=torch.bfloat16,
+#         ..., quantization=None, ...                                         in one line
 #     Using FLASH_ATTN attention backend out of potential backends: ['FLASH_ATTN', 'FLASHINFER'].
 #     Using TRITON Unquantized MoE backend out of potential backends: [..]
 #     Available KV cache memory: 50.82 GiB                                    for each rank
@@ -267,7 +271,8 @@ def _less(whole: float, part: float | None) -> float:
 
 # Kernels compiled while serving:
 #
-#     2026-11-21T12:00:00.123456789Z (EngineCore_0 pid=7) WARNING ... Triton kernel JIT compilation during inference: f. ...
+#     2026-11-21T12:00:00.123456789Z (EngineCore_0 pid=7) WARNING ... Triton kernel JIT
+#         compilation during inference: f. ...                                in one line
 #
 # Each stands for a pause in that instant's answers: the warm-up did not cover that tensor shape. By
 # default vLLM writes it once a kernel.

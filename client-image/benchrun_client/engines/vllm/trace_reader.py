@@ -4,7 +4,9 @@ It uses the standard library alone: the operator gives this file's text to the P
 server's image, which has nothing else of benchrun. A trace may have hundreds of MB, and its writer
 is not trusted: it is read as a stream, with bounds on bytes, events and names.
 
-    python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
+    python trace_reader.py DIRECTORY PORT
+
+    GET /    a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
 """
 
 import gzip
@@ -28,9 +30,12 @@ MAX_KERNELS = 12
 MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
+# vLLM's name of a step, with the tokens of its prompts and of its answers
+# (`Worker.annotate_profile`, vLLM 0.32).
 _STEP = re.compile(
-    r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)_generation_\d{1,9}\((?:sq)?(\d{1,9})"
-)  # vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32).
+    r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)"
+    r"_generation_\d{1,9}\((?:sq)?(\d{1,9})"
+)
 
 
 def unpacked(path: Path) -> Iterator[str]:
@@ -68,7 +73,8 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
             found = _BEGIN.search(text)
             at, begun = (found.end(), True) if found else (max(0, len(text) - 100), False)
         while begun:
-            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]  # It matches nothing, too.
+            # It matches nothing, too.
+            at = _BETWEEN.match(text, at).end()  # type: ignore[union-attr]
             if text.startswith("]", at):
                 return
             try:
