@@ -16,27 +16,39 @@ FAMILIES = {
 _HEAD = """\
 # Faults
 
-What becomes of a run when something breaks, and how soon. Tests bring each fault about against a real API server; the
+What becomes of a run when something breaks, and how soon. Tests bring each fault about against a \
+real API server; the
 seconds are what they measured last, on two cores, with some thirty runs at a time.
 
-- **state, reason**: what the run's status says in the end; of a run that goes on, what it says meanwhile. "A, then B": A
+- **state, reason**: what the run's status says in the end; \
+of a run that goes on, what it says meanwhile. "A, then B": A
   at once, B when the run ends.
-- **waits**: how long that has to last until the run ends. Deadlines are shorter in these tests than they are by default.
-- **told**: from the first sign in the cluster (an event, an exit, a deadline) until the status says it. At most 10 s.
-- **GPU free**: from when the run has to end until the deletion of its server is under way. At most 5 s, but for a namespace.
+- **waits**: how long that has to last until the run ends. Deadlines are shorter in these tests \
+than they are by default.
+- **told**: from the first sign in the cluster (an event, an exit, \
+a deadline) until the status says it. At most 10 s.
+- **GPU free**: from when the run has to end until the deletion of its server is under way. \
+At most 5 s, but for a namespace.
   A dash: it held no GPU, or keeps it.
-- An asterisk: tried with real pods. For the others the test writes the pods' status, as a kubelet and a scheduler do.
+- An asterisk: tried with real pods. For the others the test writes the pods' status, \
+as a kubelet and a scheduler do.
 
 """
 _NOTES = {
-    "client": "Answers that can't be used (another contract, another run, a stage twice) end the run when three come in a "
-    "row, within 4 s.",
-    "control plane": "While each of these lasts, the server runs out of memory; in the rows that end as Completed, the run "
-    "is measured to its end. The seconds count from when the fault is over, or when the operator is ready again; if the "
-    "fault stays, from the end of the server.\n\n"
-    "- *The namespace is deleted*: Kubernetes deletes its content itself, in its own order; within 15 s.\n"
-    "- *Every watch falls silent*: once a server or client that has answered answers no more, its pods are looked at. Of "
-    "pods that have never answered, a silent watch is noticed after 70 s.",
+    "client": (
+        "Answers that can't be used (another contract, another run, a stage twice) end the run "
+        "when three come in a row, within 4 s."
+    ),
+    "control plane": (
+        "While each of these lasts, the server runs out of memory; in the rows that end as "
+        "Completed, the run is measured to its end. The seconds count from when the fault is over, "
+        "or when the operator is ready again; if the fault stays, from the end of the server.\n\n"
+        "- *The namespace is deleted*: Kubernetes deletes its content itself, in its own order; "
+        "within 15 s.\n"
+        "- *Every watch falls silent*: once a server or client that has answered answers no more, "
+        "its pods are looked at. Of pods that have never answered, a silent watch is noticed after "
+        "70 s."
+    ),
 }
 _COLUMNS = "| fault | state | reason | waits | told | GPU free |\n|---|---|---|---|---|---|\n"
 

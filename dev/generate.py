@@ -36,16 +36,19 @@ _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
 _FINDINGS = """\
 # Findings
 
-A finding is a problem with a measurement. `status.findings` has its code, severity and numbers. `benchrun explain` prints
+A finding is a problem with a measurement. `status.findings` has its code, severity and numbers. \
+`benchrun explain` prints
 this list, `benchrun explain CODE` a page.
 
 | severity | meaning |
 |---|---|
-| Invalid | The figures are wrong, or answer another question. Condition `Valid` is False, exit code 4. |
+| Invalid | The figures are wrong, or answer another question. \
+Condition `Valid` is False, exit code 4. |
 | Suspect | The figures may be wrong. Condition `Valid` is True, reason `Suspect`. |
 | Note | Good to know. The load point stays Valid. |
 
-`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. `benchrun judge`
+`validity.severities` in the spec changes a severity or switches a rule off; the result shows it. \
+`benchrun judge`
 re-evaluates a finished run with other thresholds; `--help` lists them.
 
 Findings in the order of results:

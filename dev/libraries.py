@@ -26,10 +26,12 @@ COMMAND = "benchrun.cli.__main__"
 CLIENT = "benchrun_client.record_server"
 LIBRARIES = """benchrun.judge_process.messages scipy scipy.special scipy.stats
 benchrun.runtime.main pydantic-settings pydantic_settings
-benchrun.cli.__main__ kubernetes kubernetes.config kubernetes.dynamic:DynamicClient kubernetes.client:CustomObjectsApi
+benchrun.cli.__main__ kubernetes kubernetes.config kubernetes.dynamic:DynamicClient \
+kubernetes.client:CustomObjectsApi
 benchrun.cli.__main__ lightkube lightkube
 benchrun.cli.__main__ kr8s kr8s
-benchrun.runtime.main kubernetes kubernetes.aio.client:CoreV1Api kubernetes.aio.client:AppsV1Api kubernetes.aio.client:BatchV1Api
+benchrun.runtime.main kubernetes kubernetes.aio.client:CoreV1Api kubernetes.aio.client:AppsV1Api \
+kubernetes.aio.client:BatchV1Api
 benchrun.runtime.main kubernetes-asyncio kubernetes_asyncio.client
 benchrun.runtime.main lightkube lightkube
 benchrun.runtime.main kr8s kr8s.asyncio

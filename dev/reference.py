@@ -55,10 +55,12 @@ def _intro(kind: str, short: str, name: str) -> str:
     return f"""\
 # {kind}
 
-API version `{API_VERSION}`, kind `{kind}`, short name `{short}`, category `{CATEGORY}`. The same text is shown by
+API version `{API_VERSION}`, kind `{kind}`, short name `{short}`, category `{CATEGORY}`. \
+The same text is shown by
 `kubectl explain {short}.spec`. {name}
 
-Decimals are strings (`"0.5"`, `"inf"`): specs hold no floats. `[]` stands for the entries of a list, `{{}}` for the values of
+Decimals are strings (`"0.5"`, `"inf"`): specs hold no floats. \
+`[]` stands for the entries of a list, `{{}}` for the values of
 a map. A field whose default is a dash is simply absent when it is left out."""
 
 
