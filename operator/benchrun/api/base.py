@@ -321,7 +321,9 @@ _OBEYED = re.compile(
     r"|\x1b[ -/]{0,8}[0-~]?"
     # Control characters but tab and line feed, what turns the direction of writing, and halves of
     # characters.
-    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+    r"|[\x00-\x08\x0b-\x1f\x7f-\x9f"
+    r"\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069"
+    r"\ud800-\udfff]"
 )
 
 

@@ -95,7 +95,8 @@ Gate = Literal[
     "Underpowered",
     "Inconclusive",
 ]
-"""RegressedHere, NotRegressedHere: with one server a side, so it holds for these two servers only."""
+"""RegressedHere, NotRegressedHere: with one server a side, so it holds for these two servers
+only."""
 ThroughputOf = Literal["Plateau", "Arrivals", "Stage"]
 """What the throughput of a load point is that of, wherever one is compared, priced or shown."""
 ReasonText = Annotated[str, Field(max_length=300)]

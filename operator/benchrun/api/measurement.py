@@ -41,10 +41,15 @@ MEASUREMENT_RULES = (
         path=".client.parallelism",
     ),
     Rule(
-        cel=f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : !has(self.offline) && "
-        f"!has({_PROFILE}.claimName)) && self.workloads.all(w, !has(w.load.search))",
-        message="measurement.profile can't be taken with offline, disaggregated or load.search: remove it; with an endpoint remove "
-        "its claimName",
+        cel=(
+            f"!has({_PROFILE}) || (has(self.server) ? !has(self.server.disaggregated) : "
+            f"!has(self.offline) && !has({_PROFILE}.claimName)) && self.workloads.all(w, "
+            "!has(w.load.search))"
+        ),
+        message=(
+            "measurement.profile can't be taken with offline, disaggregated or load.search: remove "
+            "it; with an endpoint remove its claimName"
+        ),
         path=".measurement.profile",
     ),
 )

@@ -375,8 +375,10 @@ class Server(Started):
             "(!has(self.resources) || ((!has(self.resources.limits) || "
             "size(self.resources.limits) == 0) && "
             "(!has(self.resources.requests) || size(self.resources.requests) == 0))))",
-            message="disaggregated has servers of two roles: give replicas and resources under disaggregated.prefill "
-            "and disaggregated.decode instead",
+            message=(
+                "disaggregated has servers of two roles: give replicas and resources under "
+                "disaggregated.prefill and disaggregated.decode instead"
+            ),
             path=".disaggregated",
         ),
         base.Rule(

@@ -122,10 +122,15 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel=f"!has(self.offline) || self.workloads.all(w, has({_BATCHES}) || (has({_RATES}) && {_RATES}.all(r, r == 'inf') "
-            "&& !has(w.load.maxConcurrency) && !has(w.load.burstiness)))",
-            message='offline gives the engine a whole load: load is {requestRates: ["inf"]}, all prompts in one call, '
-            "or batchSizes",
+            cel=(
+                f"!has(self.offline) || self.workloads.all(w, has({_BATCHES}) || (has({_RATES}) && "
+                f"{_RATES}.all(r, r == 'inf') && !has(w.load.maxConcurrency) && "
+                "!has(w.load.burstiness)))"
+            ),
+            message=(
+                'offline gives the engine a whole load: load is {requestRates: ["inf"]}, all '
+                "prompts in one call, or batchSizes"
+            ),
             path=".workloads",
         ),
         Rule(
@@ -137,8 +142,10 @@ class BenchmarkRunSpec(SpecModel):
             path=".measurement.cachePolicy",
         ),
         Rule(
-            cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
-            f"{_SENT_ONCE}))",
+            cel=(
+                f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != "
+                f"'Share' && {_SENT_ONCE}))"
+            ),
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
                 "and no random.seed, shareGPT.seed or texts.order File"
@@ -160,8 +167,11 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"{_NO_RESET} || !has(self.endpoint) || self.endpoint.allowCacheReset",
-            message="measurement.cachePolicy Reset empties the prefix cache of a server that others may use: "
-            "set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: Isolate",
+            message=(
+                "measurement.cachePolicy Reset empties the prefix cache of a server that others "
+                "may use: set endpoint.allowCacheReset: true to have it emptied, or cachePolicy: "
+                "Isolate"
+            ),
             path=".endpoint.allowCacheReset",
         ),
         Rule(
@@ -173,8 +183,11 @@ class BenchmarkRunSpec(SpecModel):
             path=".cost",
         ),
         Rule(
-            cel=f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || self.server.env.all(v, "
-            f"v.name != '{ENGINE.development_mode}' || (has(v.value) && v.value == '1'))",
+            cel=(
+                f"{_NO_RESET} || !has(self.server) || !has(self.server.env) || "
+                f"self.server.env.all(v, v.name != '{ENGINE.development_mode}' || (has(v.value) && "
+                "v.value == '1'))"
+            ),
             message=f"measurement.cachePolicy Reset needs {ENGINE.development_mode}=1 and sets it: "
             "take it out of server.env, or give it the value 1",
             path=".server.env",

@@ -181,8 +181,9 @@ class Live(StatusModel):
 class Headline(StatusModel):
     """The figures of the printer columns: those of the first workload's best load point.
 
-    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest output throughput; of those
-    within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first.
+    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest
+    output throughput; of those within 3 % of it the lowest p99 TTFT. Load points that meet every
+    objective go first.
     """
 
     cell: str = Field(max_length=160, description="Which cell it is.")
@@ -259,9 +260,9 @@ class ObjectiveResult(StatusModel):
     """About how many requests of this load point, over all repeats, would decide it; none where it
     is decided or not known."""
     outcome: Literal["Met", "Missed", "Inconclusive"]
-    """Met or Missed: with 95 % certainty, of this server in these minutes; a failed request is above
-    every limit. Inconclusive: the limit lies within the interval, within half of what one stretch of
-    time measured, the stage is too short, or its numbers can't be trusted."""
+    """Met or Missed: with 95 % certainty, of this server in these minutes; a failed request is
+    above every limit. Inconclusive: the limit lies within the interval, within half of what one
+    stretch of time measured, the stage is too short, or its numbers can't be trusted."""
 
 
 class Result(StatusModel):
@@ -288,9 +289,9 @@ class Result(StatusModel):
     uncertain: Codes = Field(default_factory=list)
     """Percentiles that so few requests, or so short stages, can't bound; not to be relied on."""
     steady: Metrics = Field(default_factory=dict)
-    """The figures of the steady part: without the ramp at the start and the drain at the end. Tables,
-    objectives, intervals and comparisons use these. Its seconds and requests are duration and
-    completed; absent where a stage has no steady part."""
+    """The figures of the steady part: without the ramp at the start and the drain at the end.
+    Tables, objectives, intervals and comparisons use these. Its seconds and requests are duration
+    and completed; absent where a stage has no steady part."""
     throughput_of: ThroughputOf | None = None
     """Which throughput is compared, priced and shown. Plateau: that of `steady`. Arrivals: the
     same, but not compared: the rate set it. Stage, or absent: that of `metrics`."""

@@ -127,23 +127,31 @@ WORKLOAD_RULES = (
     ),
     base.Rule(
         cel=f"self.workloads.all(w, !{_SEARCH} || ({_ENOUGH}))",
-        message="a search needs requests (or durationSeconds x from) for its percentiles: at least 369 a stage for the 99th, "
-        "74 for the 95th, 37 for the 90th, in general 369 / (100 - percentile), or 479 where "
-        "maxRepeats is 1; ITL needs "
-        "no such number",
+        message=(
+            "a search needs requests (or durationSeconds x from) for its percentiles: at least 369 "
+            "a stage for the 99th, 74 for the 95th, 37 for the 90th, in general 369 / (100 - "
+            "percentile), or 479 where maxRepeats is 1; ITL needs no such number"
+        ),
         path=".workloads",
     ),
     base.Rule(
-        cel="self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, self.workloads.exists(o, "
-        "o.name == p.workload && !has(o.dataset.mix) && !has(o.dataset.timedTrace))))",
-        message="dataset.mix names other workloads of this spec, whose dataset is neither mix nor timedTrace: add the workload, "
-        "or correct its name",
+        cel=(
+            "self.workloads.all(w, !has(w.dataset.mix) || w.dataset.mix.all(p, "
+            "self.workloads.exists(o, o.name == p.workload && !has(o.dataset.mix) && "
+            "!has(o.dataset.timedTrace))))"
+        ),
+        message=(
+            "dataset.mix names other workloads of this spec, whose dataset is neither mix nor "
+            "timedTrace: add the workload, or correct its name"
+        ),
         path=".workloads",
     ),
     base.Rule(
-        cel=f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || has(w.durationSeconds) || "
-        "self.workloads.exists(m, "
-        "has(m.dataset.mix) && m.dataset.mix.exists(p, p.workload == w.name)))",
+        cel=(
+            f"self.workloads.all(w, {_LOADS.format('w.load')} > 0 || has(w.requests) || "
+            "has(w.durationSeconds) || self.workloads.exists(m, has(m.dataset.mix) && "
+            "m.dataset.mix.exists(p, p.workload == w.name)))"
+        ),
         message=(
             "a workload without load is sent only as part of a mix: set its load, or name it in a "
             "dataset.mix"
@@ -306,8 +314,11 @@ class Workload(base.SpecModel):
                 f"{_LOADS.format('self.load')} > 0 || (!has(self.requests) && "
                 "!has(self.durationSeconds))"
             ),
-            message="load must set exactly one of requestRates, concurrencies, search, traceSpeeds and batchSizes; "
-            "a workload that is only part of a mix has no load, requests or durationSeconds",
+            message=(
+                "load must set exactly one of requestRates, concurrencies, search, traceSpeeds and "
+                "batchSizes; a workload that is only part of a mix has no load, requests or "
+                "durationSeconds"
+            ),
             path=".load",
         ),
         base.Rule(
@@ -315,18 +326,27 @@ class Workload(base.SpecModel):
             message="load.traceSpeeds needs dataset.timedTrace",
         ),
         base.Rule(
-            cel="!has(self.durationSeconds) || (has(self.load.requestRates) && self.load.requestRates.all(r, r != 'inf')) || "
-            "(has(self.load.search) && self.load.search.axis == 'RequestRate')",
+            cel=(
+                "!has(self.durationSeconds) || (has(self.load.requestRates) && "
+                "self.load.requestRates.all(r, r != 'inf')) || (has(self.load.search) && "
+                "self.load.search.axis == 'RequestRate')"
+            ),
             message="durationSeconds needs finite requestRates; use requests instead",
         ),
         base.Rule(
-            cel="!has(self.durationSeconds) || !has(self.load.requestRates) || self.load.requestRates.all("
-            f"r, r == 'inf' || double(r) * double(self.durationSeconds) <= {MAX_REQUESTS}.0)",
+            cel=(
+                "!has(self.durationSeconds) || !has(self.load.requestRates) || "
+                "self.load.requestRates.all(r, r == 'inf' || double(r) * "
+                f"double(self.durationSeconds) <= {MAX_REQUESTS}.0)"
+            ),
             message=f"rate x durationSeconds must be at most {MAX_REQUESTS} requests a stage",
         ),
         base.Rule(
-            cel=f"!has(self.durationSeconds) || !has(self.load.search) || !self.load.search.to.matches({base.NUMBER}) || "
-            f"double(self.load.search.to) * double(self.durationSeconds) <= {MAX_REQUESTS}.0",
+            cel=(
+                "!has(self.durationSeconds) || !has(self.load.search) || "
+                f"!self.load.search.to.matches({base.NUMBER}) || double(self.load.search.to) * "
+                f"double(self.durationSeconds) <= {MAX_REQUESTS}.0"
+            ),
             message=(
                 f"load.search.to x durationSeconds must be at most {MAX_REQUESTS} requests a stage"
             ),
@@ -337,7 +357,10 @@ class Workload(base.SpecModel):
         ),
         base.Rule(
             cel="!self.testRequest || !has(self.load.search)",
-            message="testRequest leaves a prompt in the cache, and load.search needs new ones; remove one",
+            message=(
+                "testRequest leaves a prompt in the cache, and load.search needs new ones; remove "
+                "one"
+            ),
             path=".testRequest",
         ),
     )

@@ -169,7 +169,8 @@ _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules we
 """Log lines of its libraries, and the remark that rules were not checked for an object that breaks
 its schema."""
 _PREFIX = re.compile(
-    r"^(error: |Error in configuration: |Error from server( \(\w+\))?: |error when \w+ \"STDIN\": )+"
+    r"^(error: |Error in configuration: |Error from server( \(\w+\))?: "
+    r"|error when \w+ \"STDIN\": )+"
 )
 _KNOWN: tuple[tuple[str, Trouble, str | Callable[[re.Match[str]], str]], ...] = (
     (r"connection to the server (?P<host>\S+) was refused", "NoCluster", _no_cluster),

@@ -7,10 +7,13 @@ from contextlib import suppress
 from typing import Any
 
 EXIT_CODES = """\
-exit codes: 0 Valid or Suspect; 1 can't be read; 2 failed; 3 an objective missed or a figure regressed; 4 some numbers are
-invalid, or the run was not judged; 5 cancelled; 6 an objective or the baseline's gate is inconclusive, or the gate has one
+exit codes: 0 Valid or Suspect; 1 can't be read; 2 failed; 3 an objective missed or a figure \
+regressed; 4 some numbers are
+invalid, or the run was not judged; 5 cancelled; 6 an objective or the baseline's gate is \
+inconclusive, or the gate has one
 server a side.
-For a sweep: 2 the sweep, one of its runs or its table failed; objectives and changes do not set the code."""
+For a sweep: 2 the sweep, one of its runs or its table failed; \
+objectives and changes do not set the code."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:

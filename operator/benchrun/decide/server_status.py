@@ -39,7 +39,10 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
         decision.ScrapeTarget(
             role=pod.role,
             pod=pod.name,
-            url=f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, ENGINE.port)}{ENGINE.metrics_path}",
+            url=(
+                f"{_base_url(state, state.owner.namespace, pod.name, pod.ip, ENGINE.port)}"
+                f"{ENGINE.metrics_path}"
+            ),
             interval_seconds=interval,
             exporters=tuple(_exporter_endpoints(state, pod)),
         )
@@ -131,7 +134,10 @@ def _exporter_endpoints(state: RunState, pod: Pod) -> Iterator[decision.Exporter
     for exporter in _exporters_of(state, pod):
         if (found := state.collected.answers.value(exporter)) is not None:
             exporters = state.facts.context.exporters[exporter.kind]
-            url = f"{_base_url(state, exporters.namespace, found.name, found.ip, exporters.port)}/metrics"
+            url = (
+                f"{_base_url(state, exporters.namespace, found.name, found.ip, exporters.port)}"
+                "/metrics"
+            )
             yield decision.ExporterEndpoint(exporter.kind, url, namespace=state.owner.namespace)
 
 

@@ -54,7 +54,9 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
             load_incluster_config(client_configuration=found)  # type: ignore[no-untyped-call]
         else:
             file = os.environ.get("KUBECONFIG")
-            await load_kube_config(config_file=file, client_configuration=found)  # type: ignore[no-untyped-call]
+            await load_kube_config(  # type: ignore[no-untyped-call]
+                config_file=file, client_configuration=found
+            )
     except ConfigException as error:
         raise Unavailable(f"no way to reach an API server: {error}") from error
     found.retries = None  # the work queue retries, with its own back-off

@@ -69,7 +69,11 @@ def _limit(memory_bytes: int, cpu_seconds: int) -> None:
 
 def _in_a_line(error: BaseException) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    where = f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})" if frames else ""  # noqa: PTH119
+    where = (
+        f" ({os.path.basename(frames[-1].filename)}:{frames[-1].lineno})"  # noqa: PTH119
+        if frames
+        else ""
+    )
     words = " ".join(str(error).split())[:MAX_WORDS]
     return f"{type(error).__name__}: {words}{where}"
 

@@ -47,8 +47,8 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
 
     Raises UnreadableMetrics for unreadable text, and where no GPU is this pod's.
 
-        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"}
-        412.5
+        DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",
+        namespace="lab",pod="chat-0"} 412.5
 
     The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and
     Helm chart start it.

@@ -15,9 +15,11 @@ MAX_LINES = 1024
 MAX_LINE_CHARS = 2048  # of that end
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(
-    r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$"
+    r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))"
+    r"(?:: (?P<text>.*))?$"
 )
-# The program's name may be `vllm serve`, `vllm (offline)` or, from Python 3.14 on, `python3 -m vllm...`.
+# The program's name may be `vllm serve`, `vllm (offline)` or, from Python 3.14 on,
+# `python3 -m vllm...`.
 _ARGPARSE = re.compile(r"^\S+(?: [\w().-]+)*: error: (?P<text>.+)$")
 _PYDANTIC_INPUT = re.compile(r"\[type=\w+, input_value=(?P<value>.*), input_type=(?P<type>\w+)\]")
 _PYDANTIC_HEAD = re.compile(r"^\d+ validation errors? for \w+$")
@@ -31,7 +33,8 @@ _CHAINED = re.compile(r"^\s*(?:During handling of the above|The above exception 
 _TOLD_TO_END = re.compile(r"^(?:\w+\.)*(?:KeyboardInterrupt|CancelledError)\b")
 _PROCESS = re.compile(r"^\(\S+ pid=\d+\)")
 _END_OF_ERROR = re.compile(
-    r"^Traceback \(|^\s*During handling of|^\s*The above exception|Warning: |^\[rank\d+\]|^\s+File \""
+    r"^Traceback \(|^\s*During handling of|^\s*The above exception|Warning: |^\[rank\d+\]"
+    r"|^\s+File \""
 )
 
 

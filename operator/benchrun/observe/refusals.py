@@ -211,7 +211,10 @@ _RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (r"integer value of priority|preemptionPolicy", ("{pod}.priorityClassName",)),
         (r"\bRuntimeClass\b|\bpod rejected: Pod.*Overhead", ("{pod}.runtimeClassName",)),
         (
-            r"service account \S+: serviceaccounts? \S+ not found|service account \S+ was not found",
+            (
+                r"service account \S+: serviceaccounts? \S+ not found"
+                r"|service account \S+ was not found"
+            ),
             ("{pod}.serviceAccountName",),
         ),
         (

@@ -319,7 +319,8 @@ def _termination(value: object) -> Termination | None:
 # size: ... Container image "vllm/vllm-openai:v0.32.0" already present on machine
 
 _PULLED = re.compile(
-    r"Successfully pulled image .{1,1024} in ([0-9.a-zµ]{2,40})(?: \(([0-9.a-zµ]{2,40}) including waiting\))?"
+    r"Successfully pulled image .{1,1024} in ([0-9.a-zµ]{2,40})"
+    r"(?: \(([0-9.a-zµ]{2,40}) including waiting\))?"
 )
 _PRESENT = "already present on machine"
 _PARTS = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,12})?)(h|ms|m|s|µs|us|ns)")

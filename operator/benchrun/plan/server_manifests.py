@@ -22,7 +22,10 @@ PROXY_MODULE = "benchrun_client.proxy"
 
 def role_url(owner: Owner, role: str) -> str:
     """Return the URL at which the servers of a role are reached."""
-    return f"http://{names.child_name(owner.name, owner.uid, role)}.{owner.namespace}.svc:{ENGINE.port}"
+    return (
+        f"http://{names.child_name(owner.name, owner.uid, role)}"
+        f".{owner.namespace}.svc:{ENGINE.port}"
+    )
 
 
 def proxy_pod(

@@ -15,7 +15,8 @@ from benchrun.observe import Key, untrusted_json
 MAX_CHARACTERS = 4000
 """Of a message, and of a traceback."""
 _FIELD = {KIND: "run", SWEEP_KIND: "sweep"}
-_fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  # noqa: B039 (never changed in place)
+# The default is never changed in place.
+_fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  # noqa: B039
 
 
 def concerns(key: Key) -> None:

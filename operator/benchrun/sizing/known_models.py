@@ -17,8 +17,8 @@ from benchrun.sizing.cache_layers import UnknownShape
 Config = Mapping[str, Any]
 
 WRAPPERS = frozenset({
-    "gemma3", "gemma3n", "gemma4", "internvl", "internvl_chat", "llama4", "llava", "llava_next", "mistral3",
-    "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_vl", "qwen3_vl_moe",
+    "gemma3", "gemma3n", "gemma4", "internvl", "internvl_chat", "llama4", "llava", "llava_next",
+    "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_vl", "qwen3_vl_moe",
 })  # fmt: skip
 """Models for more than text; the part for text has a type of its own."""
 ENCODERS = ("bert", "xlm-roberta", "modernbert")

@@ -129,11 +129,12 @@ class Row(StatusModel):
     load point. The row is Suspect then, at best."""
     metrics: Metrics = Field(
         default_factory=dict,
-        description="Figures under vLLM's own names, the geometric mean over the runs; output_throughput_per_gpu beside "
-        "them where every variant has GPUs, and the costs of a run's rows where the template names "
-        "a price. Then the "
-        f"servers' own words: {_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any "
-        "run.",
+        description=(
+            "Figures under vLLM's own names, the geometric mean over the runs; "
+            "output_throughput_per_gpu beside them where every variant has GPUs, and the costs of "
+            "a run's rows where the template names a price. Then the servers' own words: "
+            f"{_MEANS}, the mean over the runs, and {_MAXIMA}, the highest of any run."
+        ),
     )
     throughput_of: ThroughputOf | None = None
     """What its throughput, costs and tokens per joule are those of, as in a run's rows."""
@@ -182,7 +183,8 @@ class UndecidedVariant(StatusModel):
 
 
 class BestVariant(StatusModel):
-    """Who did best by one objective, in one workload; and who would be better if it were decided."""
+    """Who did best by one objective, in one workload; and who would be better if it were
+    decided."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     objective: Annotated[str, Field(max_length=80)]
@@ -229,7 +231,8 @@ class BestVariant(StatusModel):
 class FrontPoint(StatusModel):
     """A load point of the workload that none of the front beats.
 
-    None is better on one axis, and at least equal on the other. Values that differ by less than noise or 1 % are equal.
+    None is better on one axis, and at least equal on the other. Values that differ by less than
+    noise or 1 % are equal.
     """
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")

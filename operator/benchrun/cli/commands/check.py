@@ -78,7 +78,10 @@ def volume_sentence(volume: Volume) -> str:
     most = "at most, where searches take all their probes" if volume.probe_stages else ""
     runs = f"{_counted(volume.runs, 'run')}, " if volume.runs > 1 else ""
     parts = [
-        f"{runs}{_counted(volume.stages, 'stage')}, {_counted(volume.requests, 'request')} {most}".strip()
+        (
+            f"{runs}{_counted(volume.stages, 'stage')}, "
+            f"{_counted(volume.requests, 'request')} {most}"
+        ).strip()
         + "."
     ]
     if volume.open_stages:
@@ -109,8 +112,10 @@ def _counted(count: int, noun: str, plural: str = "s") -> str:
 FAULTY = 1
 SUMMARY = "check a manifest before a GPU is asked for"
 DESCRIPTION = """\
-Check a manifest before it is applied: what the API server would refuse, flags that this version of vLLM does not have,
-requests longer than the model's longest sequence, a KV cache too small for the load, requests too few for the percentiles;
+Check a manifest before it is applied: what the API server would refuse, \
+flags that this version of vLLM does not have,
+requests longer than the model's longest sequence, a KV cache too small for the load, \
+requests too few for the percentiles;
 and how large the run is.
 
 The model's own limits are known with --model; room in the KV cache with --gpu-memory too."""

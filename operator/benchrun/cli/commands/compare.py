@@ -29,14 +29,21 @@ SUMMARY = "compare two configurations, each one run or several"
 DESCRIPTION = """\
 Compare two configurations: what changed, by how much, and whether that is more than noise.
 
-Each side is a run, or a comma-separated list of runs of one configuration, each with a server of its own. With one run a
-side the intervals hold the noise of its repeats: within one server, so a restart may count as a change. With two runs or more
-a side they hold that of fresh servers. The words are corrected together: equals are called different in at most 5 % of cases.
-The gate (--max-regression) tests each figure against the limit; with one server a side it speaks of these two servers
-only, and passes only with --one-server-is-enough. --equivalence is the least change that matters."""
+Each side is a run, or a comma-separated list of runs of one configuration, \
+each with a server of its own. With one run a
+side the intervals hold the noise of its repeats: within one server, \
+so a restart may count as a change. With two runs or more
+a side they hold that of fresh servers. The words are corrected together: \
+equals are called different in at most 5 % of cases.
+The gate (--max-regression) tests each figure against the limit; \
+with one server a side it speaks of these two servers
+only, and passes only with --one-server-is-enough. --equivalence is the least change that \
+matters."""
 EPILOG = """\
-exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; 3 a figure got worse by more
-than --max-regression (with one server a side: on these two servers); 6 neither is shown (Inconclusive), or could not have
+exit codes: 0 compared, whatever the outcome, or within --max-regression; 1 a run can't be read; \
+3 a figure got worse by more
+than --max-regression (with one server a side: on these two servers); \
+6 neither is shown (Inconclusive), or could not have
 been (Underpowered), or one server a side does not show it for others (NotRegressedHere)."""
 
 

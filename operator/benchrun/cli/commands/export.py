@@ -47,8 +47,10 @@ SUMMARY = "write a finished run's records in the format of another tool"
 DESCRIPTION = """\
 Write what a finished run has measured, stage by stage, in the format of another tool.
 
-Load points with the verdict Invalid, and those that were not judged, are left out unless --include-invalid is given.
-Standard error lists what is left out. Verdict and findings go along wherever a format has a place for them."""
+Load points with the verdict Invalid, and those that were not judged, \
+are left out unless --include-invalid is given.
+Standard error lists what is left out. Verdict and findings go along wherever a format has a \
+place for them."""
 _WIDTH = max(map(len, FORMATS))
 _LIST = "\n".join(f"  {name:{_WIDTH}}  {each.summary}" for name, each in FORMATS.items())
 EPILOG = f"""\

@@ -15,7 +15,8 @@ from benchrun.report import exit_codes, run_list, run_summary
 
 SUMMARY = "list runs and sweeps, or sum one up"
 DESCRIPTION = """\
-List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is Suspect), what limits it and the
+List the runs of a namespace, the youngest first: verdict, best load point (with ? where it is \
+Suspect), what limits it and the
 findings. Sweeps are listed below: how many of their runs have ended, and the best variant.
 With NAME: what that run (or sweep) measured, on what, how long each part took, and the result."""
 

@@ -72,7 +72,8 @@ def _split(text: str, form: str) -> tuple[str, str]:
 
 SUMMARY = "re-evaluate a finished run from its stored records, with other thresholds if given"
 DESCRIPTION = """\
-Re-evaluate a finished run by the rules of this version, from the records and the timeline that the run has stored, and
+Re-evaluate a finished run by the rules of this version, from the records and the timeline that \
+the run has stored, and
 from what its server's log has about compiling.
 
 The run itself is not changed. What is missing is named, and the rest is judged."""

@@ -200,10 +200,13 @@ def _tokens(text: str) -> int:
 
 SUMMARY = "size a model's KV cache from its config.json"
 DESCRIPTION = """\
-Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, the longest context, sequences at a length.
+Size a model's KV cache by vLLM's own arithmetic: bytes a token, tokens that fit, \
+the longest context, sequences at a length.
 
-After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. What fits is shown
-where the memory is given: by --gpu-memory (and --weights, where no weight files are next to config.json), or by
+After --serve come the flags of `vllm serve`, verbatim; those that change the cache are counted. \
+What fits is shown
+where the memory is given: by --gpu-memory (and --weights, where no weight files are next to \
+config.json), or by
 --kv-cache-memory-bytes among the flags."""
 EPILOG = """\
 for example:

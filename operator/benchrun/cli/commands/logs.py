@@ -18,7 +18,8 @@ SUMMARY = "show or follow what a run's server and client write"
 DESCRIPTION = """\
 The logs of a run's server and client, as they are or as they grow.
 
-The pods go when the run ends. The end of a failed server's log is kept in the run's status, and shown then."""
+The pods go when the run ends. The end of a failed server's log is kept in the run's status, \
+and shown then."""
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192

@@ -14,12 +14,15 @@ from benchrun.report import exit_codes, live_view, markdown, run_settings, table
 
 SUMMARY = "show the result of a run or a sweep; the exit code is that of its verdict"
 DESCRIPTION = """\
-Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, or as one HTML file.
+Show the result of a run (or of a sweep, if no run has that name) on the terminal, as Markdown, \
+or as one HTML file.
 
-For a sweep it shows what each variant measured, what its servers did meanwhile, the change against the baseline and whether it
+For a sweep it shows what each variant measured, what its servers did meanwhile, \
+the change against the baseline and whether it
 is more than noise, the best variants, and the Pareto front of throughput against TPOT.
 
-The HTML file has everything, from the verdict to the manifest that repeats the measurement; it has no script and needs no network.
+The HTML file has everything, from the verdict to the manifest that repeats the measurement; \
+it has no script and needs no network.
 Distributions and the timeline come from the run's records: with -f, give --records too."""
 EPILOG = f"{shared_options.EXIT_CODES}\n0 also if it has not ended yet."
 

@@ -23,12 +23,16 @@ SUMMARY = (
 DESCRIPTION = """\
 Apply manifests, follow their runs and sweeps to the end, and show the results.
 
-Every object of the files is applied in order, so a dataset's ConfigMap may stand before the run that reads it. A run with
-generateName is a new one each time. One with a name is measured once: if it is under way it is followed, and if it has
+Every object of the files is applied in order, so a dataset's ConfigMap may stand before the run \
+that reads it. A run with
+generateName is a new one each time. One with a name is measured once: \
+if it is under way it is followed, and if it has
 ended nothing is measured and the command fails. The same holds of sweeps.
 
-Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluster. With --cancel-on-interrupt they cancel
-it: its GPU is freed, what was measured is kept, and the command ends when the run has. A second Ctrl-C does not wait."""
+Ctrl-C, SIGTERM and --timeout end the waiting, and the run goes on in the cluster. \
+With --cancel-on-interrupt they cancel
+it: its GPU is freed, what was measured is kept, and the command ends when the run has. \
+A second Ctrl-C does not wait."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -114,8 +114,10 @@ SUMMARY = "follow runs and sweeps to their ends; the exit code is that of the ve
 DESCRIPTION = """\
 Follow runs and sweeps to their ends, then show their results.
 
-On a terminal a display shows how far a run is, each stage as it finishes, and what the servers are doing. In a pipe it
-prints lines. For a sweep it shows how many runs have ended, and which go on. Ctrl-C ends the watching; the run goes on."""
+On a terminal a display shows how far a run is, each stage as it finishes, \
+and what the servers are doing. In a pipe it
+prints lines. For a sweep it shows how many runs have ended, and which go on. \
+Ctrl-C ends the watching; the run goes on."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -109,8 +109,10 @@ def _figure_of(
 
 
 SCOPES: Mapping[api.Scope, str] = {
-    "WithinOneServer": "within one server: the intervals hold the noise of repeats on one server a side. Another start "
-    "of the same server may differ by more",
+    "WithinOneServer": (
+        "within one server: the intervals hold the noise of repeats on one server a side. Another "
+        "start of the same server may differ by more"
+    ),
     "BetweenServers": "between servers: the intervals hold the noise of fresh servers",
 }
 _SPOKEN = {

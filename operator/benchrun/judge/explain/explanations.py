@@ -32,24 +32,36 @@ _KNOWN = (
 )
 _EOS = "ignoreEOS is off: the model decides where it ends."
 _SENTENCES: Mapping[str, str] = {
-    "PrefixCache": "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix cache: "
-    f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts of "
-    f"{{earlierTokens}} tokens, and these have "
-    "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output "
-    "length.]",
-    "Compilation": "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled kernels"
-    f"[: its {_APART}].{_KNOWN}",
-    "Noise": "Repeats are not shown to differ by more than chance[: mean {figure} is {otherMs} ms in the first and {trueMs} ms in the "
-    f"others ({{changePercent}} %)].{_KNOWN}",
+    "PrefixCache": (
+        "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix "
+        f"cache: {{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts "
+        f"of {{earlierTokens}} tokens, and these have "
+        "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output "
+        "length.]"
+    ),
+    "Compilation": (
+        "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled "
+        f"kernels[: its {_APART}].{_KNOWN}"
+    ),
+    "Noise": (
+        "Repeats are not shown to differ by more than chance[: mean {figure} is {otherMs} ms in "
+        "the first and {trueMs} ms in the others "
+        f"({{changePercent}} %)].{_KNOWN}"
+    ),
     "Unknown": (
         "Repeats differ by more than chance, and neither cache nor compilation explains it[: in "
         f"the first, {_APART}].{_KNOWN}"
     ),
-    "AnswerLength": "{requests} requests expected {expectedTokens} output tokens and got {outputTokens} ({percent} %).[ {stop} ended at "
-    "a stop token (EOS).][ {length} ended at the limit of their tokens.]",
-    "MaxModelLen": "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest had {longestTokens}. It "
-    "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV "
-    "cache holds {kvCacheTokens}].",
+    "AnswerLength": (
+        "{requests} requests expected {expectedTokens} output tokens and got {outputTokens} "
+        "({percent} %).[ {stop} ended at a stop token (EOS).][ {length} ended at the limit of "
+        "their tokens.]"
+    ),
+    "MaxModelLen": (
+        "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest "
+        "had {longestTokens}. It does not limit their sum: {tokensInFlight} tokens were in flight "
+        "on average[, and the KV cache holds {kvCacheTokens}]."
+    ),
     "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
     "and a step may have {stepTokens} (--max-num-batched-tokens).",
 }

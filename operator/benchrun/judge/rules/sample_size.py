@@ -132,9 +132,10 @@ RULES = Rules(
     of_cells=(too_few_samples, repeats_disagree),
     sentences={
         (340, Code.TOO_FEW_SAMPLES): (
-            "Percentile {percentiles} can't be relied on: {samples} requests in the steady part"
-            "[; p{percentile} needs {needed}][, {rounds} rounds of all requests in flight (needed: "
-            "{roundsNeeded})][, {repeats} repeats (needed, as all were sent at once: {repeatsNeeded})]."
+            "Percentile {percentiles} can't be relied on: {samples} requests in the steady part[; "
+            "p{percentile} needs {needed}][, {rounds} rounds of all requests in flight (needed: "
+            "{roundsNeeded})][, {repeats} repeats (needed, as all were sent at once: "
+            "{repeatsNeeded})]."
         ),
         (
             290,

@@ -406,16 +406,21 @@ RULES = Rules(
         (
             330,
             Code.WINDOW_TOO_SHORT,
-        ): "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
-        "{neededRequests} requests and {neededSeconds} s)[; it has no steady part: {noSteadyPart}].",
+        ): (
+            "{requests} requests in {seconds} s with {concurrency} in flight (needed: "
+            "{neededRequests} requests and {neededSeconds} s)[; it has no steady part: "
+            "{noSteadyPart}]."
+        ),
         (275, Code.FIRST_PART_DIFFERS): (
-            "Mean {figure} is {firstMs} ms in the first quarter of the steady part and {restMs} ms in "
-            "the rest: {changePercent} % (threshold {suspectPercent} %)."
+            "Mean {figure} is {firstMs} ms in the first quarter of the steady part and {restMs} "
+            "ms in the rest: {changePercent} % (threshold {suspectPercent} %)."
         ),
         (
             280,
             Code.DRIFT,
-        ): "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} ms "
-        "(threshold {suspectPercent} %).",
+        ): (
+            "{figure} changed by {changePercent} % over {repeats} repeats, from {first} to {last} "
+            "ms (threshold {suspectPercent} %)."
+        ),
     },
 )

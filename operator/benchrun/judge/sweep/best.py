@@ -306,7 +306,10 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
     highest = max((value for value in values if value is not None), default=None)
     if highest is None:
         return f"{name} was not measured in {where}"
-    return f"{name} is {highest:.4g} ms (limit {objective.max_milliseconds} ms), not certain in {where}"
+    return (
+        f"{name} is {highest:.4g} ms (limit {objective.max_milliseconds} ms), not certain in "
+        f"{where}"
+    )
 
 
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:

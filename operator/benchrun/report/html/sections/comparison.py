@@ -239,9 +239,10 @@ def _line(at: float, **mark: object) -> ChartSpec:
 
 
 FRONT = (
-    "Large points are on the front. Every other load point of the workload is equal to one of them, "
-    "or worse in throughput or TPOT and not better in the other. Values that differ by less than "
-    "noise or 1 % are equal. Up and to the left is better; how you weigh the two is up to you."
+    "Large points are on the front. Every other load point of the workload is equal to one of "
+    "them, or worse in throughput or TPOT and not better in the other. Values that differ by less "
+    "than noise or 1 % are equal. Up and to the left is better; how you weigh the two is up to "
+    "you."
 )
 
 
