@@ -13,7 +13,7 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.report import comparison_rows, run_list, sweep_rows, tables
+from benchrun.report import comparison_rows, run_list, serving_result, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
@@ -44,8 +44,8 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens
-    and intervals."""
+    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens,
+    intervals, and vLLM's block of every load point."""
     verdict, word = status.verdict or "Unknown", run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
@@ -87,6 +87,9 @@ def _show_load_points(
     for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
         if wide or rows is tables.kernel_rows:
             _print_rows(console, rows(status))
+    for block in serving_result.blocks(status) if wide else ():
+        console.print(Text(f"\n{block.name}", style="bold"))
+        console.print(Text(block.text))
 
 
 def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = None) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.report import sweep_rows, tables
+from benchrun.report import serving_result, sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
 from benchrun.report.run_list import outcome_word
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
@@ -53,10 +53,9 @@ def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> str:
     """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds
-    the intervals of percentiles."""
+    the intervals of percentiles, and vLLM's block of every load point, not of the first few only."""
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
-    # Indented and not fenced: the log could close a fence.
-    log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
+    log = _code(status.log_tail or "")
     return _page(
         name,
         outcome_word(status),
@@ -69,6 +68,7 @@ def markdown(
         part("Profile", tables.kernel_rows(status)),
         part("Stages in order of measurement", tables.repeat_rows(status)) if wide else "",
         part("Percentiles", tables.interval_rows(status)) if wide else "",
+        *_serving_results(status, most=None if wide else FEW_BLOCKS),
         "\n".join(f"- {escaped(f'{each.workload}: {each.sentence}')}" for each in status.searches),
         part("Objectives", tables.objective_rows(status)),
         *_comparison(status),
@@ -106,6 +106,25 @@ def sweep_markdown(
             for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))
         ),
     )
+
+
+def _code(text: str) -> str:
+    """Indented and not fenced: a log could close a fence."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+FEW_BLOCKS = 8  # A comment on a pull request has room for some forty.
+
+
+def _serving_results(status: BenchmarkRunStatus, *, most: int | None) -> Iterable[str]:
+    found = serving_result.blocks(status)
+    if found:
+        yield f"### {serving_result.TITLE}"
+    for block in found[:most]:
+        yield escaped(f"{block.name}:")
+        yield _code(block.text)
+    if len(found[:most]) < len(found):
+        yield f"{len(found) - len(found[:most])} more are shown with --wide."
 
 
 def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:
