@@ -209,12 +209,23 @@ class Bottleneck(StatusModel):
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "AnswerLength", "MaxModelLen"]
-    """Which repeat to use; why answers are short; whether max-model-len holds requests back."""
+    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen"]
+    """Which repeat to use; which prompts were sent before; why answers are short; whether
+    max-model-len holds requests back."""
     answer: Literal[
-        "PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"
+        "PrefixCache",
+        "Compilation",
+        "Noise",
+        "SentBefore",
+        "TestRequest",
+        "NewPrompts",
+        "StopToken",
+        "TokenLimit",
+        "OneRequest",
+        "Unknown",
     ]
-    """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."""
+    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before. OneRequest:
+    it limits a request, not their sum."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 

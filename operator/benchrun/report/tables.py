@@ -26,6 +26,7 @@ GAP = " "  # For an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
 _QUESTIONS: Mapping[str, str] = {
     "TrueRun": "true run",
+    "Beginnings": "prompts",
     "AnswerLength": "answers",
     "MaxModelLen": "max-model-len",
 }

@@ -106,6 +106,7 @@ def test_a_stage_has_the_numbers_of_the_load_generator() -> None:
     found = lines(block_of_stage(record, None, ["50", "99"]).text)
     assert found["Mean TTFT (ms)"] == f"{record.scalars['mean_ttft_ms']:.2f}"
     assert found["P99 ITL (ms)"] == f"{record.scalars['p99_itl_ms']:.2f}"
+    assert found["Total token throughput (tok/s)"] == "2524.99"
     assert found["Benchmark duration (s)"] == "0.72"
     assert found["Total generated tokens"] == "288"
 
