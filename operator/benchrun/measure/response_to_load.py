@@ -102,6 +102,7 @@ class OperatingPoint:
     running: float
     throughput: float  # In any unit, the same for all points that are compared.
     kv_percent: float | None = None
+    all_served: bool = False  # Whether the throughput is that of the arrivals: no more was asked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +124,8 @@ class Comparison:
 
     @property
     def is_flat(self) -> bool:
-        return self.change_percent <= FLAT_PERCENT
+        """Premise: the one with more running was asked for more than it did."""
+        return self.change_percent <= FLAT_PERCENT and not self.high.all_served
 
     @property
     def grows(self) -> bool:
