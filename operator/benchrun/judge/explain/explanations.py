@@ -134,7 +134,9 @@ def _true_run(
     )
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
         return None
-    if compiled and compiled[0] > max(compiled[1:]):
+    change = evidence.get("changePercent")
+    is_slower = isinstance(change, float) and change > 0
+    if compiled and compiled[0] > max(compiled[1:]) and is_slower:
         return _explanation("TrueRun", "Compilation", evidence)
     differ = Code.REPEATS_DISAGREE.value in row.findings
     return _explanation("TrueRun", "Unknown" if differ else "Noise", evidence)

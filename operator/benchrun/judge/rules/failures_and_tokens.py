@@ -178,8 +178,8 @@ def _answers(stage: StageFacts) -> _Answers:
 
 
 def token_counts_disagree(stage: StageFacts) -> Found:
-    """How far the servers' rise lies outside of what the client's answers explain. A failed request
-    may have cost the servers anything between nothing and all of its tokens."""
+    """How far the servers' rise lies outside of what the client's answers explain. A request that failed,
+    or was sent again, may have cost the servers anything between nothing and all of its tokens."""
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
     if not stage.counts_tokens:
@@ -194,6 +194,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
+    of_failed += stage.sent_again * max(columns.asked_tokens, default=0)
     percent = 100 * max(counted - served, served - counted - of_failed, 0) / counted
     threshold = stage.thresholds.token_difference_suspect_percent
     if percent <= threshold:
@@ -211,7 +212,11 @@ def token_counts_disagree(stage: StageFacts) -> Found:
 def chunks_are_not_tokens(stage: StageFacts) -> Found:
     """Chunks (the first of each answer, and one after each gap) for each output token."""
     tokens = sum(compress(stage.requests.output_tokens, stage.requests.ok))
-    if tokens == 0 or stage.expected.offline:
+    if stage.expected.offline:
+        return []
+    if not stage.counts_tokens:
+        return [NotChecked(Code.CHUNKS_ARE_NOT_TOKENS, _NO_COUNTS)]
+    if tokens == 0:
         return []
     chunks = sum(stage.record.gaps.count) + sum(stage.requests.ok)
     each, limit = chunks / tokens, stage.thresholds.chunks_a_token_note
@@ -228,7 +233,7 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
 
 def requests_aborted(stage: StageFacts) -> Found:
     """Requests that the servers ended as aborted or with an error, beyond those that failed at the
-    client."""
+    client or broke off and were sent again."""
     if stage.expected.offline or not stage.answered:
         return []
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
@@ -236,7 +241,7 @@ def requests_aborted(stage: StageFacts) -> Found:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
     requests, failed = len(stage.requests.ok), failed_requests(stage.record)
     percent, threshold = (
-        100 * (broken - failed) / requests,
+        100 * (broken - failed - stage.sent_again) / requests,
         stage.thresholds.aborted_suspect_percent,
     )
     if percent <= 0:

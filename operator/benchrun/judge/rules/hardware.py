@@ -8,7 +8,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchrun.api import Severity
+from benchrun.api import Sample, Severity
 from benchrun.judge.rules.rule import (
     CellContext,
     Code,
@@ -23,6 +23,7 @@ from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     groups_p_value,
+    is_busy,
     known,
     renewed,
     rounded,
@@ -35,14 +36,21 @@ MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 def gpu_slowed(stage: StageFacts) -> Found:
     """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of
-    the stage than in the first."""
+    the stage than in the first.
+
+    Premise of a fall: both halves have the same load. That of a trace changes, and a server without
+    a request lets its clock fall: such samples do not count."""
     thresholds, by_pod = stage.thresholds, renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
     slowed, capped = (
         100 * fmean(found) if (found := known(getattr(sample, name) for sample in read)) else None
         for name in ("gpu_slowed", "gpu_power_capped")
     )
-    clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
+    clocks = [
+        known(sample.sm_clock_mhz for sample in samples if _may_work(sample))
+        for samples in by_pod.values()
+        if not stage.expected.follows_trace
+    ]
     halves = [
         (each[: len(each) // 2], each[len(each) // 2 :])
         for each in clocks
@@ -84,6 +92,11 @@ def gpu_slowed(stage: StageFacts) -> Found:
             Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0)
         )
     ]
+
+
+def _may_work(sample: Sample) -> bool:
+    """Whether the server had a request, or it is not known."""
+    return sample.running is None or is_busy(sample)
 
 
 _Change = tuple[float, float, float]

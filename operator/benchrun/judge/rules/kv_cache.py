@@ -42,11 +42,22 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
         return PrefixHits(hits, external_hits, 0.0, 0.0, 0.0)
     percent = 100 * (hits + external_hits) / looked_up
     allowed_for = (
-        stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
+        stage.record.shared_prefix_tokens * len(stage.requests.ok)
+        + stage.record.repeated_tokens
+        + _looked_up_again(stage, looked_up)
     )
     return PrefixHits(
         hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0)
     )
+
+
+def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
+    """Tokens of preempted requests, which some servers look up once more when they resume: these
+    find what they had computed themselves. Without preemptions every look-up is a prompt's."""
+    edges = counters.of_vllm(stage.edges)
+    if not counters.rise(edges, counters.PREEMPTIONS):
+        return 0.0
+    return max(0.0, looked_up - sum(stage.requests.input_tokens))
 
 
 def prefix_cache(stage: StageFacts) -> Found:
@@ -114,17 +125,13 @@ def kv_recomputed(stage: StageFacts) -> Found:
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = (
-        counters.rise(servers, counters.PROMPT_TOKENS),
-        counters.rise(servers, counters.EXTERNAL_HITS),
+    prompts, fetched, cached = (
+        counters.rise(servers, name)
+        for name in (counters.PROMPT_TOKENS, counters.EXTERNAL_HITS, counters.PREFIX_HITS)
     )
-    if prompts is None or fetched is None:
-        return [
-            NotChecked(
-                Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends"
-            )
-        ]
-    cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
+    if prompts is None or fetched is None or cached is None:
+        why = "a decode server's fetched and cached tokens were not read at both ends"
+        return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent, thresholds = 100 * computed / prompts if prompts > 0 else 0.0, stage.thresholds
     if percent <= thresholds.recomputed_suspect_percent:

@@ -3,9 +3,11 @@ add?"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from benchrun_client.contract import ServerEdge
 
+from benchrun.api import Sample
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -16,9 +18,11 @@ from benchrun.judge.rules.rule import (
     StageFinding,
     times,
 )
-from benchrun.measure import counters, is_busy, rounded
+from benchrun.measure import counters, is_busy, risen, rounded
+from benchrun.measure.timeline import by_server
 
 MAX_NAMES_CHARS = 200
+MIN_SAMPLES = 5  # Of a role: fewer say little about how often it is idle.
 
 
 def replicas_unequal(stage: StageFacts) -> Found:
@@ -136,18 +140,22 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 
 
 def role_idle(stage: StageFacts) -> Found:
-    """The idlest role beside the one with the most queued samples."""
+    """The idlest role beside the one with the most queued samples.
+
+    Premise: a server that works is seen to. A gauge does not show what is done within one step, as
+    a prompt is prefilled: so none of its counters may have moved either."""
     idle_percents, queued_percents = {}, {}
     for window in stage.windows:
         if samples := window.samples:
-            idle_percents[window.role] = (
-                100 * sum(not is_busy(sample) for sample in samples) / len(samples)
-            )
+            idle_percents[window.role] = 100 * _idle(samples) / len(samples)
             queued_percents[window.role] = (
                 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
             )
     if len(idle_percents) < 2:
         return []
+    if any(len(window.samples) < MIN_SAMPLES for window in stage.windows):
+        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage"
+        return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
     idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
@@ -162,6 +170,22 @@ def role_idle(stage: StageFacts) -> Found:
         "notePercent": threshold,
     }
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
+
+
+def _idle(samples: Sequence[Sample]) -> int:
+    """How many samples show no request, and no token since the one before."""
+    found = 0
+    for own in by_server(samples).values():
+        for before, sample in pairwise((None, *own)):
+            found += not is_busy(sample) and not _worked(before, sample)
+    return found
+
+
+def _worked(before: Sample | None, after: Sample) -> bool:
+    return before is not None and any(
+        (risen(getattr(before, name), getattr(after, name)) or 0) > 0
+        for name in ("prompt_tokens", "generation_tokens")
+    )
 
 
 def proxy_saturated(stage: StageFacts) -> Found:

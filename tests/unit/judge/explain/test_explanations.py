@@ -263,3 +263,9 @@ def test_max_model_len_limits_one_request_and_not_the_sum() -> None:
 
 def test_nobody_asks_for_the_limit_where_nothing_waited() -> None:
     assert "MaxModelLen" not in {each.question for each in crowd(0.0).explanations}
+
+
+def test_a_first_run_that_compiled_and_was_not_slower_is_no_worse_than_the_others() -> None:
+    """Premise of "use the warm ones": compiling made it slower."""
+    (row,) = rows(stage(1, ttft_ms=265), stage(2, sequence=1, ttft_ms=266), compilations=(1001.0,))
+    assert true_run(row).answer == "Noise"

@@ -110,9 +110,7 @@ def at_rate(rate: int, running: float, *, begins_at: float, seconds: int = 60) -
     count = rate * seconds
     starts = [round(1e6 * i / rate) for i in range(count)]
     us = round(1e6 * running / rate)
-    columns = answered(
-        count, start_us=starts, ttft_us=[us // 4] * count, e2el_us=[us] * count
-    )
+    columns = answered(count, start_us=starts, ttft_us=[us // 4] * count, e2el_us=[us] * count)
     gauges = [(running, 0, 0.1)] * seconds
     return LoadPoint(
         gauges, columns=columns, axis="rate", value=str(rate), servers=(), begins_at=begins_at
