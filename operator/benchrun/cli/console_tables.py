@@ -26,10 +26,6 @@ OUTCOME_COLOURS = {
     "RegressedHere": "red",
 }
 COMPARISON_WIDTH = 100
-LEGEND = (
-    "throughput and latencies (ms) are of the steady part, where there is one; "
-    "running and waiting are means over the stages, of all servers"
-)
 WIDEST_CELL = 26
 """A longer one folds: it is a sentence, and would leave no room for figures."""
 GUTTER = 2  # between columns
@@ -80,7 +76,7 @@ def _show_load_points(
 ) -> None:
     points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
-    console.print(Text(LEGEND, style="dim"), width=prose_width(console))
+    console.print(Text(tables.LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
     _print_rows(console, tables.explanation_rows(status, wide=wide), width=prose_width(console))

@@ -1,6 +1,5 @@
 """Whether a server did more when it had more to do, and how fast it went."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -129,8 +128,12 @@ class Comparison:
 
     @property
     def grows(self) -> bool:
-        ratio = self.high.throughput / self.low.throughput
-        return ratio > 0 and math.log(ratio) >= GROWING_EXPONENT * math.log(self.running_ratio)
+        return self.high.throughput / self.low.throughput >= self.growing_ratio
+
+    @property
+    def growing_ratio(self) -> float:
+        """The least ratio of throughputs that counts as growth."""
+        return float(self.running_ratio**GROWING_EXPONENT)
 
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:

@@ -21,9 +21,7 @@ _LIVE = {
     "://": "&#58;//",
     "www.": "www&#46;",
 }
-LATENCIES = (
-    "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
-)
+LATENCIES = f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}."
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 

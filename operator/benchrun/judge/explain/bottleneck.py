@@ -98,6 +98,11 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     ran."""
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
+    if pressure.queued < pressure.samples:
+        waited = (
+            f"while requests waited, in {pressure.queued} of {pressure.samples} samples "
+            f"({number(pressure.waiting_mean)} on average over all)"
+        )
     running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
     if pressure.hold is Hold.SEQUENCES:
         limit, sentence = (

@@ -25,10 +25,8 @@ def results_section(run: html.Reported) -> html.Section:
         "Results",
         html.Table("Load points, their repeats pooled", rows, words=VERDICT),
         html.Prose(
-            "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and "
-            "hits are what the servers report; "
-            "running and waiting are means over the stages, of all servers. A dash is what was "
-            "not measured."
+            f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}. Latencies are the client's; running, "
+            "waiting, KV max and hits are what the servers report. A dash is what was not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
         html.Prose(f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""),
@@ -73,7 +71,9 @@ def limits_section(run: html.Reported) -> html.Section | None:
     where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
     where = where if explained else "any load point; the servers kept up"
     found = Rows(("load point", "question", "answer"), tuple(answers))
-    stages = html.Table("Latencies are means, in ms", tables.repeat_rows(run.status))
+    stages = html.Table(
+        "Latencies are means of whole stages, in ms", tables.repeat_rows(run.status)
+    )
     return html.section(
         "limits",
         "Bottlenecks",
