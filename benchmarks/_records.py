@@ -72,7 +72,8 @@ def server_edge(
         START_TIME: start_time,
         "generation_tokens_total": generated,
     }
-    prompt_tokens, count = float(sum(requests.input_tokens)), float(len(requests.ok))
+    prompt_tokens = float(sum(requests.input_tokens))
+    count = float(len(requests.ok))
     rises = {
         "prompt_tokens_total": prompt_tokens,
         "prefix_cache_queries_total": prompt_tokens,

@@ -84,7 +84,9 @@ async def _play(wishes: Wishes) -> Figures:
 
 
 async def _rounds(arena: Arena, wishes: Wishes) -> Figures:
-    began, carried_out, found = time.monotonic(), 0, list[Violation]()
+    began = time.monotonic()
+    carried_out = 0
+    found = list[Violation]()
     calm = await arena.play(CALM_ROUND, (), calm_seconds=None)
     if calm.violations:
         raise NotAsExpected("without any fault: " + "; ".join(map(str, calm.violations)))
@@ -126,7 +128,8 @@ async def _shrunk(
 ) -> tuple[Fault, ...]:
     """The shortest sequence that is known to break the same."""
     keys = {violation.key for violation in outcome.violations}
-    shortest, tries = outcome.carried_out, shrinking(outcome.carried_out)
+    shortest = outcome.carried_out
+    tries = shrinking(outcome.carried_out)
     tried = next(tries, None)
     for _ in range(trials):
         if tried is None:

@@ -79,7 +79,8 @@ async def _measure(server: ServerKind) -> Figures:
         _print_arm("by hand", by_hand)
     finally:
         await cluster.close()
-    run, baseline = ours.seen(), by_hand.seen()
+    run = ours.seen()
+    baseline = by_hand.seen()
     return Figures(
         ready_to_first_seconds=round(run.ready_to_first_seconds, 3),
         between_stages_seconds=round(run.between_stages_seconds, 3),

@@ -25,12 +25,16 @@ from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 
-REQUESTS, RATE, TOKENS = 10_000, 40.0, 64
+REQUESTS = 10_000
+RATE = 40.0
+TOKENS = 64
 ROUNDS = 15
-LOAD_POINTS, REPEATS = 32, 2
+LOAD_POINTS = 32
+REPEATS = 2
 TICK_SECONDS = 0.01
 _RATES = [f"{RATE + n:g}" for n in range(LOAD_POINTS)]
-MAX_RATIO, MAX_ALL_RATIO = 10.0, 20.0
+MAX_RATIO = 10.0
+MAX_ALL_RATIO = 20.0
 """A rule that became quadratic would be far above, on any machine."""
 MAX_LAG_MS = 500.0
 """Judged on the event loop the run would hold it up for all of `run_seconds`."""
@@ -133,10 +137,13 @@ def judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
 
 
 async def _judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
-    spec, samples, records = _spec(_RATES, repeats=REPEATS), _samples(), PackedRecords(packed)
+    spec = _spec(_RATES, repeats=REPEATS)
+    samples = _samples()
+    records = PackedRecords(packed)
     lags: list[float] = []
     ticking = asyncio.create_task(_tick(lags))
-    before, began = _resident_mb(), time.perf_counter()
+    before = _resident_mb()
+    began = time.perf_counter()
     judged = await asyncio.to_thread(results, cells(spec), records, samples, spec=spec)
     seconds = time.perf_counter() - began
     ticking.cancel()
@@ -189,10 +196,8 @@ def _record() -> StageRecord:
     client = ClientFigures(
         cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500
     )
-    began, lasted = (
-        1_000_000_000,
-        max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True)),
-    )
+    began = 1_000_000_000
+    lasted = max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))
     edge = server_edge(requests, start_time=1.0)
     stage = f"chat/rate={RATE:g}/r1"
     return stage_record(

@@ -66,7 +66,8 @@ def main() -> int:
         "--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder"
     )
     screenshots = parser.parse_args().screenshots
-    large, small = _large(), simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
+    large = _large()
+    small = simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
     began = time.perf_counter()
     text = _page(large)
     build_seconds = time.perf_counter() - began

@@ -22,7 +22,9 @@ from truth_kit.timing import ttft_error
 
 RATES = range(100, 625, 25)
 """Requests a second. Close to one another: what is too much for one is found to a few percent."""
-TTFT_MS, TPOT_MS, TOKENS = 100.0, 10.0, 32
+TTFT_MS = 100.0
+TPOT_MS = 10.0
+TOKENS = 32
 SECONDS = 6
 TIMES = {2: 1.6, 8: 6.0}
 """How many times the load that is too much for one, by the number of processes."""
@@ -55,7 +57,8 @@ class Figures:
 
     def beyond_limits(self) -> Iterator[str]:
         """Every limit that was not kept."""
-        error, alone = self.ttft_error_percent, self.alone_ttft_error_percent
+        error = self.ttft_error_percent
+        alone = self.alone_ttft_error_percent
         if self.saturated_at == 0:
             yield "no rate was too much for one process"
         if error is None or alone is None or abs(error) > abs(alone):
@@ -97,7 +100,9 @@ async def _measure(processes: int) -> Figures:
     asked = round(TIMES[processes] * (saturated or RATES[-1]))
     together = await measure(_experiment("together", (asked,), processes=processes))
     (record,) = together.records
-    client, shards, sent = record.client, record.shards, record.requests.start_us
+    client = record.client
+    shards = record.shards
+    sent = record.requests.start_us
     off_alone = ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
     off = ttft_error(together, record.stage_id)
     return Figures(

@@ -1,7 +1,7 @@
 """Figures of the source that people write, as a trend: `make house` prints them and limits none.
 
-The one limit is that of a CRD: the API server stores it whole, and clients read it whole.
-Generated modules are not counted: the rules and pages that they are made from are.
+The one limit is that of a CRD: the API server stores it whole, and clients read it whole. Generated
+modules are not counted, but the rules and pages that they are made from are.
 """
 
 import ast
@@ -61,13 +61,13 @@ def crd_bytes(path: Path) -> int:
 
 
 def percent(flags: Iterator[bool]) -> float:
-    """Return the share that is true, in percent."""
+    """Return the share of true flags, in percent."""
     found = list(flags)
     return round(100 * sum(found) / len(found), 2)
 
 
 def function_lengths(tree: ast.Module) -> Iterator[int]:
-    """Return the length of each function in lines."""
+    """Yield the length of each function in lines."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield (node.end_lineno or node.lineno) - node.lineno + 1

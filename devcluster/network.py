@@ -45,7 +45,8 @@ def refuse_taken(settings: Settings) -> None:
 
 def connect(settings: Settings, node_pid: int) -> None:
     """Make the link between this machine and the network namespace of the node's process."""
-    link, node = settings.link, str(node_pid)
+    link = settings.link
+    node = str(node_pid)
     run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", node)
     run("ip", "link", "set", link, "alias", settings.directory)
     run("ip", "address", "add", f"{settings.host_ip}/{PREFIX_LENGTH}", "dev", link)

@@ -18,7 +18,8 @@ def capacity_patch(gpus: int) -> dict[str, Any]:
 
 
 def _dns_rights() -> list[dict[str, Any]]:
-    name, watch = "system:coredns", ["get", "list", "watch"]
+    name = "system:coredns"
+    watch = ["get", "list", "watch"]
     role = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",

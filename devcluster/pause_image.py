@@ -34,6 +34,7 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755
+            entry.size = len(content)
+            entry.mode = 0o755
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()

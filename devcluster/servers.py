@@ -23,7 +23,8 @@ def servers(settings: Settings) -> list[Server]:
 
 
 def _etcd(settings: Settings) -> Server:
-    client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+    client = "http://127.0.0.1:2379"
+    peer = "http://127.0.0.1:2380"
     flags = {
         "data-dir": settings.directory / "etcd",
         "listen-client-urls": client,
@@ -70,7 +71,8 @@ def _api_server(settings: Settings) -> Server:
 
 def _clients(settings: Settings) -> list[Server]:
     """The servers that are clients of the API server."""
-    home, pki = settings.directory, settings.directory / "pki"
+    home = settings.directory
+    pki = settings.directory / "pki"
     controllers = {
         "kubeconfig": home / "controllers.kubeconfig",
         "service-account-private-key-file": pki / "sa.key",

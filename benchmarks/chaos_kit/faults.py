@@ -131,7 +131,8 @@ _RUN: dict[str, tuple[int, Choice]] = {
 _SWEEP: dict[str, tuple[int, Choice]] = {
     "sweep": (5, _of("suspend", "cancel", "delete", "anew", least=2, most=8)),
 }
-OF_ALL, AIMED = frozenset(_OPERATOR), frozenset(_RUN) | frozenset(_SWEEP)
+OF_ALL = frozenset(_OPERATOR)
+AIMED = frozenset(_RUN) | frozenset(_SWEEP)
 FROM_THE_START = ("no-node", "never-a-node", "pod-clock")
 """What the run's kubelet must know before it has a pod."""
 

@@ -19,7 +19,9 @@ from chaos_kit.operators import Operators
 from chaos_kit.proxy import Spoiling
 from chaos_kit.rights import without
 
-KILLED_WITHIN_SECONDS, GONE_WITHIN_SECONDS, OBEY_SECONDS = 15.0, 40.0, 120.0
+KILLED_WITHIN_SECONDS = 15.0
+GONE_WITHIN_SECONDS = 40.0
+OBEY_SECONDS = 120.0
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles/benchrun"
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
 _COUNTED = {
@@ -43,8 +45,11 @@ class Inflicting:
         operators: Operators,
         namespaces: dict[str, str],
     ) -> None:
-        self._api, self._chronicle = api, chronicle
-        self._kubelets, self._operators, self._namespaces = kubelets, operators, namespaces
+        self._api = api
+        self._chronicle = chronicle
+        self._kubelets = kubelets
+        self._operators = operators
+        self._namespaces = namespaces
         self._rules: dict[str, list[Json]] = {}
         self._taken: dict[str, list[str]] = defaultdict(list)
         self._deeds: dict[str, Deed] = {

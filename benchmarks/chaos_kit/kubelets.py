@@ -18,7 +18,8 @@ from runs_kit.metrics_page import MetricsServer, Server
 from chaos_kit import manifests
 from chaos_kit.chronicle import polled
 
-LOAD_SECONDS, STAGE_SECONDS = 0.4, 1.2
+LOAD_SECONDS = 0.4
+STAGE_SECONDS = 1.2
 TOLD_SECONDS = 600.0
 _HOSTS = itertools.count(1)
 
@@ -76,7 +77,8 @@ class Kubelets:
         """A pod is there, has changed, or is gone."""
         meta = body["metadata"]
         labels = meta.get("labels", {})
-        role, uid = labels.get(names.LABEL_ROLE), meta["uid"]
+        role = labels.get(names.LABEL_ROLE)
+        uid = meta["uid"]
         if role not in ("client", "server"):
             return
         pod = self.pods.get(uid)
@@ -162,7 +164,8 @@ class Kubelets:
 
     async def _server(self, pod: PlayedPod) -> None:
         await asyncio.sleep(LOAD_SECONDS)
-        pod.server, pod.pages = Server(), MetricsServer()
+        pod.server = Server()
+        pod.pages = MetricsServer()
         pod.pages.servers[pod.address] = pod.server
         await pod.pages.start([pod.address])
         pod.is_ready = await self.write(pod, manifests.running("server", pod.address))

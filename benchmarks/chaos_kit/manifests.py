@@ -13,7 +13,8 @@ Json = dict[str, Any]
 STAGES = 2
 DEADLINE_SECONDS = 90
 """Longer than a round disturbs one run."""
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 CONTAINERS = {"client": ("client", CLIENT_IMAGE), "server": ("vllm", SERVER_IMAGE)}
 _NO_NODE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 _NEVER = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."

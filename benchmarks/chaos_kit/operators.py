@@ -21,7 +21,10 @@ class Operators:
 
     def __init__(self, api: Cluster, home: str, watched: tuple[str, ...], directory: Path) -> None:
         self._tls = ssl.create_default_context(cafile=api.authority)
-        self._api, self._home, self._watched, self._directory = api, home, watched, directory
+        self._api = api
+        self._home = home
+        self._watched = watched
+        self._directory = directory
         self._changing = asyncio.Lock()
         self._is_wanted = False
         self._watchdog: asyncio.Task[None] | None = None

@@ -70,7 +70,8 @@ class FaultyProxy:
 
     def __init__(self, upstream: str, *, tls: ssl.SSLContext | None) -> None:
         address = urlsplit(upstream)
-        self._host, self._tls = address.hostname or "localhost", tls
+        self._host = address.hostname or "localhost"
+        self._tls = tls
         self._port = address.port or (443 if tls else 80)
         self._server: asyncio.Server | None = None
         self._watches: set[asyncio.StreamWriter] = set()
@@ -105,7 +106,8 @@ class FaultyProxy:
             spoiling.over.set()
         self.spoilings.clear()
         self.audible.set()
-        self.watches_gone, self.at_write = False, None
+        self.watches_gone = False
+        self.at_write = None
 
     def close_watches(self) -> None:
         """End every watch without a word."""

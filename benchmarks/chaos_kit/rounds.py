@@ -26,7 +26,8 @@ from chaos_kit.operators import Operators
 STRIKES_SECONDS = 45.0
 """After the beginning of a round a fault strikes, whatever it waits for."""
 SETTLE_SECONDS = 200.0
-LEAK_SECONDS, GONE_SECONDS = 25.0, 90.0
+LEAK_SECONDS = 25.0
+GONE_SECONDS = 90.0
 Say = Callable[[str], None]
 
 
@@ -45,7 +46,8 @@ class Arena:
 
     def __init__(self, api: Cluster, directory: Path, say: Say) -> None:
         mark = uuid.uuid4().hex[:6]
-        self._api, self._say = api, say
+        self._api = api
+        self._say = say
         self.namespaces = {tenant: f"chaos-{mark}-{tenant}" for tenant in TENANTS}
         self._home = f"chaos-{mark}-home"
         watched = tuple(self.namespaces.values())
@@ -134,7 +136,8 @@ class Arena:
 
     def _reached(self, fault: Fault) -> bool:
         """Whether the run is at that step, or over."""
-        namespace, chronicle = self.namespaces[fault.tenant], self._chronicle
+        namespace = self.namespaces[fault.tenant]
+        chronicle = self._chronicle
         name = fault.run
         if chronicle.object(namespace, SWEEP_KIND, name) is not None:
             name = f"{name}-v1-r1"  # a sweep is as far as its first run

@@ -9,7 +9,8 @@ T = TypeVar("T")
 def shrinking(failing: Sequence[T]) -> Generator[tuple[T, ...], bool, tuple[T, ...]]:
     """Yield what to try; send whether that fails too. The shortest that is known to fail is
     returned. Whoever stops before the end keeps the last that failed."""
-    known, parts = tuple(failing), 2
+    known = tuple(failing)
+    parts = 2
     while len(known) > 1:
         parts = min(parts, len(known))
         for tried in _candidates(known, parts):

@@ -12,12 +12,16 @@ from benchrun_client.engines import ENGINE
 Json = dict[str, Any]
 
 NAME = "idle"
-MODEL, MODEL_PATH = "tiny", "/models/tiny"
+MODEL = "tiny"
+MODEL_PATH = "/models/tiny"
 VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
 SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
 
-CONCURRENCIES, REPEATS = (2, 8), 3
-REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS = 16, 64, 16
+CONCURRENCIES = (2, 8)
+REPEATS = 3
+REQUESTS = 16
+INPUT_TOKENS = 64
+OUTPUT_TOKENS = 16
 STAGES = [concurrency for _ in range(REPEATS) for concurrency in CONCURRENCIES]
 CLIENT_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 

@@ -19,7 +19,8 @@ def lines(
         "warm-up"
     )
     for number, stage in enumerate(arm.stages):
-        began, ended = min(e.began for e in stage), max(e.ended for e in stage)
+        began = min(e.began for e in stage)
+        ended = max(e.ended for e in stage)
         yield (
             f"  stage {number}: {began - arm.ready_at:8.3f} .. {ended - arm.ready_at:8.3f} s "
             "after the first healthy answer"
@@ -50,7 +51,8 @@ def _end(arm: Seen, records: Sequence[Exchange]) -> Iterator[str]:
     last = arm.deleted_at - arm.last_to_deleted_seconds
     for told in records:
         if told.ended > last:
-            asked, answered = 1000 * (told.began - last), 1000 * (told.ended - last)
+            asked = 1000 * (told.began - last)
+            answered = 1000 * (told.ended - last)
             yield (
                 f"  after the last answer: {told.method} {told.path} "
                 f"{asked:+.0f}..{answered:+.0f} ms"

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from gpu_idle_kit.wire import RST, SYN, Packet
 
 GENERATING = ("/v1/completions", "/v1/chat/completions")
-_HALF, _WHOLE = 1 << 31, 1 << 32
+_HALF = 1 << 31
+_WHOLE = 1 << 32
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
 
@@ -64,7 +65,8 @@ class _Message:
 class _Connection:
     def __init__(self, peer: tuple[str, int]) -> None:
         self._peer = peer
-        self._requests, self._answers = _Stream(), _Stream()
+        self._requests = _Stream()
+        self._answers = _Stream()
         self._last_at = 0.0
 
     def take(self, packet: Packet) -> None:
@@ -121,7 +123,8 @@ class _Stream:
         while (length := message_length(self._held)) is not None:
             first_line = self._held.split(b"\r\n", 1)[0].decode("latin-1")
             self.messages.append(_Message(first_line, self._began, at))
-            self._held, self._began = self._held[length:], at
+            self._held = self._held[length:]
+            self._began = at
 
 
 def message_length(data: bytes) -> int | None:

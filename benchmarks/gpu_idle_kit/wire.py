@@ -14,15 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
-ETH_P_ALL, ETH_P_IP = 0x0003, 0x0800
+ETH_P_ALL = 0x0003
+ETH_P_IP = 0x0800
 """What goes out is shown to those alone who ask for everything."""
 PACKET_PROTOCOL = 0xFFFFF000
 """Where a filter program finds it."""
-SOL_PACKET, PACKET_STATISTICS = 263, 6
-SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
+SOL_PACKET = 263
+PACKET_STATISTICS = 6
+SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
 BUFFER_BYTES = 64 * 1024 * 1024
 LARGEST_PACKET = 1 << 18
-FIN, SYN, RST = 0x01, 0x02, 0x04
+FIN = 0x01
+SYN = 0x02
+RST = 0x04
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +92,8 @@ class Wire:
                 self._packets.append(packet)
 
     def _parsed(self, data: bytes, *, at: float) -> Packet:
-        header, total = (data[0] & 0x0F) * 4, struct.unpack_from("!H", data, 2)[0]
+        header = (data[0] & 0x0F) * 4
+        total = struct.unpack_from("!H", data, 2)[0]
         source, destination = (socket.inet_ntoa(data[n : n + 4]) for n in (12, 16))
         source_port, destination_port, sequence = struct.unpack_from("!HHI", data, header)
         payload = header + (data[header + 12] >> 4) * 4
@@ -142,8 +149,13 @@ def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
     """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us
     up."""
     ip = struct.unpack("!I", socket.inet_aton(address))[0]
-    byte, half, word, half_after_header = 0x30, 0x28, 0x20, 0x48
-    header_length, equals, give = 0xB1, 0x15, 0x06
+    byte = 0x30
+    half = 0x28
+    word = 0x20
+    half_after_header = 0x48
+    header_length = 0xB1
+    equals = 0x15
+    give = 0x06
     return [
         (half, 0, 0, PACKET_PROTOCOL),
         (equals, 0, 12, ETH_P_IP),

@@ -43,8 +43,10 @@ async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
 
 async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, seconds: float) -> Times:
     """`rate` requests a second through the proxy, and among them some that go past it."""
-    times, loop = Times(), asyncio.get_running_loop()
-    start, tasks = loop.time(), []
+    times = Times()
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    tasks = []
     for number in range(int(rate * seconds)):
         due = start + number / rate
         await asyncio.sleep(max(due - loop.time(), 0))
@@ -65,12 +67,14 @@ def _body() -> bytes:
 
 
 async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
-    body, sent = _body(), time.perf_counter()
+    body = _body()
+    sent = time.perf_counter()
     times.append(await _first_bytes(http, split.proxy, body) - sent)
 
 
 async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
-    body, sent = _body(), time.perf_counter()
+    body = _body()
+    sent = time.perf_counter()
     asked = forwarding.read_object(body)
     async with http.post(
         split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS

@@ -14,7 +14,9 @@ import benchrun_client
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(__file__).parents[2] / "tests" / "simulator"
 START_SECONDS = 60.0
-PREFILL_MS, DECODE_MS, TOKEN_MS = 30, 10, 10
+PREFILL_MS = 30
+DECODE_MS = 10
+TOKEN_MS = 10
 TRANSFER = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "%s"}'
 
 

@@ -9,7 +9,8 @@ from _records import columns, gap_counts
 from benchrun_client.contract import GapCounts, RequestColumns
 
 PLACES = 16
-INPUT_TOKENS, OUTPUT_TOKENS = 512, 48
+INPUT_TOKENS = 512
+OUTPUT_TOKENS = 48
 
 
 def played(

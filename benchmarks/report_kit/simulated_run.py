@@ -130,7 +130,8 @@ def _measured(
 ) -> tuple[tuple[StageRecord, ...], tuple[Sample, ...]]:
     records: list[StageRecord] = []
     samples: list[Sample] = []
-    now, generated = START_UNIX, 0.0
+    now = START_UNIX
+    generated = 0.0
     for sequence, stage in enumerate(planned_stages(spec, run_uid=uid)):
         draw = random.Random(f"{name} {stage.id}")
         columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)

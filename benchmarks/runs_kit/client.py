@@ -31,7 +31,9 @@ from runs_kit.metrics_page import Server, Work
 
 RECORDING_SECONDS = 0.2
 """A record is made beside the next stage and arrives this long after that has begun."""
-TTFT_US, GAP_US, JITTER_US = 90_000, 11_000, 1_500
+TTFT_US = 90_000
+GAP_US = 11_000
+JITTER_US = 1_500
 
 
 class PlayedClient:
@@ -48,7 +50,8 @@ class PlayedClient:
 
     async def start(self, plan: Plan) -> None:
         """Read the plan, answer on port 8090, and be ready."""
-        self._plan, self._digest = plan, plan.digest()
+        self._plan = plan
+        self._digest = plan.digest()
         self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
@@ -66,7 +69,8 @@ class PlayedClient:
         self._ledger.note("healthy_unix_us", self._now_us())
         self._ledger.enter("WarmingUp")
         self._ledger.note("warmup_us", 100_000)
-        before, made = server.counters(), None
+        before = server.counters()
+        made = None
         for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
             self._ledger.enter("Measuring", stage=stage.id)
             if made is None:
@@ -74,7 +78,9 @@ class PlayedClient:
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
-            began, seconds, data = self._now_us(), max(0.0, end - time.monotonic()), _random(stage)
+            began = self._now_us()
+            seconds = max(0.0, end - time.monotonic())
+            data = _random(stage)
             now = time.time()
             until = now + seconds
             server.begin(

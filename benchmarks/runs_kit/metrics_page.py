@@ -64,7 +64,8 @@ class Server:
 
     def begin(self, work: Work) -> None:
         """The next stage. What is left of the one before is taken for done."""
-        self._before, self._work = self._counted(self._work.ends), work
+        self._before = self._counted(self._work.ends)
+        self._work = work
 
     def counters(self) -> dict[str, float]:
         """Values by name, without the `vllm:` prefix, as the client's snapshots have them."""
@@ -77,7 +78,8 @@ class Server:
         }
 
     def _counted(self, now: float) -> Counter[str]:
-        done, found = self._work.done(now), Counter(self._before)
+        done = self._work.done(now)
+        found = Counter(self._before)
         found["request_success_total"] += done
         found["generation_tokens_total"] += done * self._work.output_tokens
         for of_prompts in ("prompt_tokens_total", "prefix_cache_queries_total"):

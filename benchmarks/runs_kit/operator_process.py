@@ -250,7 +250,8 @@ async def refuse_rivals(cluster: Cluster) -> None:
         "GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}"
     )
     for deployment in installed["items"]:
-        meta, spec = deployment["metadata"], deployment["spec"]
+        meta = deployment["metadata"]
+        spec = deployment["spec"]
         settings = {
             e["name"]: e.get("value")
             for c in spec["template"]["spec"]["containers"]

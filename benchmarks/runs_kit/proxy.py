@@ -59,10 +59,8 @@ class CountingProxy:
         self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]
     ) -> None:
         address = urlsplit(upstream)
-        self._host, self._port = (
-            address.hostname or "localhost",
-            address.port or (443 if tls else 80),
-        )
+        self._host = address.hostname or "localhost"
+        self._port = address.port or (443 if tls else 80)
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
@@ -122,7 +120,8 @@ class CountingProxy:
 
     def _request(self, head: bytes, body: bytes) -> Request:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
-        path, query = urlsplit(target).path, urlsplit(target).query
+        path = urlsplit(target).path
+        query = urlsplit(target).query
         found = _PATH.fullmatch(path)
         plural, name, subresource = found.groups() if found else (path, None, None)
         text = body.decode(errors="replace")

@@ -81,7 +81,8 @@ class Scenario:
         """All of it. Raises NotAsExpected when something does not hold that must at any speed."""
         async with self._cluster() as cluster:
             await refuse_rivals(cluster)
-            self._api, self._picture = cluster, Picture(cluster, self._namespace)
+            self._api = cluster
+            self._picture = Picture(cluster, self._namespace)
             self._picture.start()
             await self._pages.start([run.address for run in self._runs])
             # While nobody acts on what it creates.
@@ -245,13 +246,12 @@ class Scenario:
         await self._each(self._start_server)
         measuring = asyncio.gather(*(self._measure(n, run) for n, run in enumerate(self._runs)))
         await self._until(lambda: self._in_phase("Running"), "every run is measuring")
-        before, scrapes, began = (
-            self._operator.usage(),
-            self._pages.readings.copy(),
-            time.monotonic(),
-        )
+        before = self._operator.usage()
+        scrapes = self._pages.readings.copy()
+        began = time.monotonic()
         await self._through_the_window(began)
-        after, seconds = self._operator.usage(), time.monotonic() - began
+        after = self._operator.usage()
+        seconds = time.monotonic() - began
         self._check_scrapes(self._pages.readings - scrapes, seconds)
         await measuring
         return (after.cpu_seconds - before.cpu_seconds) / seconds
@@ -266,7 +266,8 @@ class Scenario:
         """Stages end evenly over the window, those of different runs at different times; the last
         one at its end."""
         step = self._scale.scrape_seconds / manifests.STAGES
-        began, part = time.monotonic(), number / len(self._runs)
+        began = time.monotonic()
+        part = number / len(self._runs)
         ends = [began + (stage + part) * step for stage in range(1, manifests.STAGES)]
         await run.client.measure(
             self._pages.servers[run.address], ends=[*ends, began + self._scale.scrape_seconds]

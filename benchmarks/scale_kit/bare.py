@@ -34,6 +34,7 @@ async def make(api: Cluster, namespace: str, numbers: Iterable[int]) -> float:
         for kind, body in manifests.alike(f"bare-{number:04d}", namespace):
             await api.ask("POST", PATHS[kind].format(namespace), body)
 
-    began, waited = time.monotonic(), kept_waiting_seconds(os.getpid())
+    began = time.monotonic()
+    waited = kept_waiting_seconds(os.getpid())
     await each(numbers, one)
     return time.monotonic() - began - (kept_waiting_seconds(os.getpid()) - waited)

@@ -15,7 +15,8 @@ from runs_kit.client import PlayedClient
 from runs_kit.cluster import PATHS, Cluster, Json, Picture
 from runs_kit.metrics_page import MetricsServer, Server
 
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 GETS_READY_SECONDS = 2.0
 """A client's process answers long before it has found tokenizer and data."""
 AT_ONCE = 16
@@ -76,7 +77,8 @@ class Tenant:
     def __init__(
         self, api: Cluster, namespace: str, pages: MetricsServer, *, runs: Sequence[PlayedRun]
     ) -> None:
-        self._api, self._pages = api, pages
+        self._api = api
+        self._pages = pages
         self.namespace = namespace
         self.runs = {run.name: run for run in runs}
         self.picture = Picture(api, namespace, notify=self._heard)

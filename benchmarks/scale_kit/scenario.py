@@ -42,7 +42,8 @@ QUIET_SECONDS = 3.0
 AFTER_RESTART_SECONDS = 15.0
 ALONE_SECONDS = 20.0
 SLICE_SECONDS = 4.0
-FEW_STAGE_SECONDS, LATE_STAGE_SECONDS = 1.0, 2.0
+FEW_STAGE_SECONDS = 1.0
+LATE_STAGE_SECONDS = 2.0
 BEFORE_RESTART = ("runs are applied", "clients get ready")
 AFTER_RESTART = ("servers get ready", "stages end", "runs end")
 Say = Callable[[str], None]
@@ -63,8 +64,12 @@ class Scenario:
 
     def __init__(self, scale: Scale, api: Cluster, directory: Path, say: Say) -> None:
         mark = f"scale-{uuid.uuid4().hex[:6]}"
-        self._scale, self._api, self._say = scale, api, say
-        self._home, self._old, self._bare = f"{mark}-home", f"{mark}-old", f"{mark}-bare"
+        self._scale = scale
+        self._api = api
+        self._say = say
+        self._home = f"{mark}-home"
+        self._old = f"{mark}-old"
+        self._bare = f"{mark}-bare"
         self._pages = MetricsServer()
         at = addresses()
         self._many = self._tenant(f"{mark}-many", "many", scale.runs, at)
@@ -196,7 +201,8 @@ class Scenario:
         """Seconds from the first run being applied until the last of their children is there;
         without those in which the operator waited for a core."""
         many = self._many
-        began, waited = time.monotonic(), self._operator.usage().kept_waiting_seconds
+        began = time.monotonic()
+        waited = self._operator.usage().kept_waiting_seconds
         await bare.each(
             many.runs.values(),
             lambda run: many.apply(run, manifests.run(run.name, many.namespace)),
@@ -241,7 +247,8 @@ class Scenario:
         began = time.monotonic()
         await self._operator.launch()
         await self._until_converged()
-        seconds, usage = time.monotonic() - began, self._operator.usage()
+        seconds = time.monotonic() - began
+        usage = self._operator.usage()
         self._report(f"it has looked at everything after {seconds:.1f} s")
         await asyncio.sleep(AFTER_RESTART_SECONDS)
         writes = [r for r in self._proxy.requests if r.at >= began and r.writes]
@@ -305,7 +312,8 @@ class Scenario:
 
     async def _end(self) -> None:
         """All runs that were measured end at once; then the others get the GPUs."""
-        many, began = self._many, time.monotonic()
+        many = self._many
+        began = time.monotonic()
         first = [run for run in many.runs.values() if run.has_measured]
         release = asyncio.create_task(self._release_at(4, lambda: len(many.released) > 0))
         for run in first:
@@ -342,9 +350,11 @@ class Scenario:
 
     async def _release_at(self, number: int, holds: Callable[[], bool]) -> None:
         """The other tenant's run of that number hands out its last record, as soon as it holds."""
-        run, moment = self._few_run(number), (*BEFORE_RESTART, *AFTER_RESTART)[number]
+        run = self._few_run(number)
+        moment = (*BEFORE_RESTART, *AFTER_RESTART)[number]
         await self._until(holds, moment)
-        began, waited = time.monotonic(), self._operator.usage().kept_waiting_seconds
+        began = time.monotonic()
+        waited = self._operator.usage().kept_waiting_seconds
         run.may_finish = True
         run.wake()
         await self._until(lambda: run.name in self._few.released, f"{run.name} is released")
@@ -360,7 +370,9 @@ class Scenario:
     # ---- looking
 
     async def _window(self, seconds: float) -> Window:
-        usage, read, began = self._operator.usage(), self._read(), time.monotonic()
+        usage = self._operator.usage()
+        read = self._read()
+        began = time.monotonic()
         await asyncio.sleep(seconds)
         used = self._operator.usage().cpu_seconds - usage.cpu_seconds
         return Window(time.monotonic() - began, used, self._read() - read)

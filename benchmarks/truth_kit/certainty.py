@@ -220,7 +220,8 @@ def _truth(server: Server) -> Mapping[tuple[str, int], float]:
 
 
 def _chunk(task: _Task) -> tuple[Tally, list[float]]:
-    setting, truth = task.setting, _truth(task.setting.server)
+    setting = task.setting
+    truth = _truth(task.setting.server)
     tally: Tally = Counter()
     widths: list[float] = []
     for number in range(task.load_points):

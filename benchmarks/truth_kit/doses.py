@@ -35,7 +35,9 @@ CAUSES: Mapping[str, Cause] = {
 says that it does not know."""
 UNKNOWN = "ClientServerGap"
 """The code that says: something between client and engine, not the client, and no more is known."""
-RATE, SECONDS, OUTPUT_TOKENS = "15", 11.5, 24
+RATE = "15"
+SECONDS = 11.5
+OUTPUT_TOKENS = 24
 SERVER = (
     "--sim-ttft-ms=100",
     "--sim-tpot-ms=10",
@@ -310,7 +312,8 @@ def _severities(outcome: Outcome) -> Mapping[str, Severity]:
 
 
 def _harm_percent(name: str, row: Result, twin: Result) -> float:
-    told, true = row.figure(name), twin.figure(name)
+    told = row.figure(name)
+    true = twin.figure(name)
     if told is None or not true or name in row.uncertain:
         return 0.0  # What the row itself says is not to be relied on misleads nobody.
     return 100 * abs(told - true) / true
@@ -347,8 +350,11 @@ Dose = tuple[str, float]
 def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -> Tally:
     """Return all doses in a few figures."""
     mistakes = {mistake.name: mistake for mistake in MISTAKES}
-    worst, extra, harmed = 0.0, 0, Counter[bool]()
-    named, of_server = Counter[str](), Counter[str]()
+    worst = 0.0
+    extra = 0
+    harmed = Counter[bool]()
+    named = Counter[str]()
+    of_server = Counter[str]()
     for (name, dose), cells in found.items():
         mistake = mistakes[name]
         words = [word for cell in cells if (word := cell.named(mistake)) is not None]

@@ -149,7 +149,8 @@ def _counts(settings: Sequence[Sides], comparisons: int) -> dict[Sides, Counter[
 
 
 def _chunk(task: _Task) -> Counter[str]:
-    random, count = Random(str(task)), Counter[str]()
+    random = Random(str(task))
+    count = Counter[str]()
     for _ in range(CHUNK):
         found = product.compared(
             *task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT

@@ -309,7 +309,8 @@ async def _pull(
 ) -> list[StageRecord]:
     """Every record, acknowledged as it comes; as the operator does."""
     records: list[StageRecord] = []
-    seen, held = -1, False
+    seen = -1
+    held = False
     standing: list[asyncio.Task[None]] = []
     while True:
         try:

@@ -25,15 +25,20 @@ from truth_kit.physical import run_ahead
 from truth_kit.processes import TINY_MODEL, VLLM_PYTHON, VLLM_VARIABLES, Server, server
 from truth_kit.timing import LATENCIES, Figures, Line, sending_span, stage_lines, true_figures
 
-OURS, FIRST, SECOND = "ours", "vLLM's", "vLLM's again"
+OURS = "ours"
+FIRST = "vLLM's"
+SECOND = "vLLM's again"
 ROUNDS = 6
 """Each order of the three turns once."""
 FLAGS = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
-PROMPT_TOKENS, OUTPUT_TOKENS = 64, 24
-CLOCK_MS, ROUNDING_PERCENT = 0.05, 0.1
+PROMPT_TOKENS = 64
+OUTPUT_TOKENS = 24
+CLOCK_MS = 0.05
+ROUNDING_PERCENT = 0.1
 """An error below either is none: an event loop wakes no more exactly than 0.05 ms, and tables have
 three digits."""
-RESAMPLES, LOWER = 2000, 0.025
+RESAMPLES = 2000
+LOWER = 0.025
 MAX_RATIO = 1.1
 TTFT = "mean_ttft_ms"
 FIGURES = (

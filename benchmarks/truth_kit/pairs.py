@@ -24,7 +24,8 @@ from truth_kit.lab import Experiment, Outcome
 from truth_kit.mistakes import users
 from truth_kit.spread import spread
 
-SERVER_DEVIATION, POINT_DEVIATION = 0.015, 0.005
+SERVER_DEVIATION = 0.015
+POINT_DEVIATION = 0.005
 """Relative: of a server's speed, and of a load point's beside the server's others."""
 CORRELATION = 0.6
 """Of a server's speeds in prefill and decoding."""
@@ -33,7 +34,8 @@ SERVERS_A_SIDE = 5
 POINTS = (1, 2, 4, 6)
 POOL = 60
 """Servers of an arm that are made of one record."""
-TTFT_MS, TPOT_MS = 40.0, 12.0
+TTFT_MS = 40.0
+TPOT_MS = 12.0
 BLOCK = 8
 """Real servers that are halved together: four a side."""
 
@@ -73,7 +75,8 @@ def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
 
 def _resampled(task: _Task) -> tuple[int, int]:
     """Pairs of one arm called different, and of both arms called worse."""
-    random, spec = Random(task.seed), BenchmarkRunSpec.model_validate_json(task.spec)
+    random = Random(task.seed)
+    spec = BenchmarkRunSpec.model_validate_json(task.spec)
     arm_a, arm_b = (
         [_server(spec, task.records, random, effect=effect) for _ in range(POOL)]
         for effect in (0.0, EFFECT)

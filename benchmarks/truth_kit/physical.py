@@ -28,7 +28,8 @@ share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-RESET_ON_FORK, SLICE_NS = 1, 100_000
+RESET_ON_FORK = 1
+SLICE_NS = 100_000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 PIECE_BYTES = 65536
 

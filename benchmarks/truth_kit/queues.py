@@ -79,12 +79,14 @@ def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request
     rate, as vLLM's client does."""
     rate = load * queue.servers
     free = [0.0] * queue.servers
-    now, warmed = 0.0, WARMUP_RELAXATIONS * queue.relaxation(load)
+    now = 0.0
+    warmed = WARMUP_RELAXATIONS * queue.relaxation(load)
     while now < warmed:
         now += random.expovariate(rate)
         _serve(free, now, queue.service(random))
     gaps = [random.expovariate(rate) for _ in range(count)]
-    stretch, began = count / rate / math.fsum(gaps), now
+    stretch = count / rate / math.fsum(gaps)
+    began = now
     found = []
     for gap in gaps:
         now += gap * stretch
@@ -96,10 +98,12 @@ def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request
 def closed_stage(queue: Queue, count: int, random: Random) -> list[Request]:
     """So many requests of its users, who all begin at once with an idle server, as the client's
     do."""
-    free, ready = [0.0] * queue.servers, [0.0] * (queue.users or 0)
+    free = [0.0] * queue.servers
+    ready = [0.0] * (queue.users or 0)
     found = []
     for _ in range(count):
-        now, served = heappop(ready), queue.service(random)
+        now = heappop(ready)
+        served = queue.service(random)
         begun = _serve(free, now, served)
         heappush(ready, begun + served)
         found.append(Request(now, begun - now, served))
@@ -119,7 +123,8 @@ def percentile(queue: Queue, load: float, percent: int) -> float:
         return CLOSED_TRUTH[queue.name][percent]
     if queue is MG32:
         return SIMULATED[load][percent]
-    low, high = 0.0, 1e6
+    low = 0.0
+    high = 1e6
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (
@@ -132,7 +137,8 @@ def beyond(queue: Queue, load: float, time: float) -> float:
     """The share of requests in the system for longer than `time` with exponential services (Erlang
     1917): a request waits with the probability C, then for an exponential time of rate k (1 -
     load)."""
-    waits, speed = erlang_c(queue.servers, load), queue.servers * (1 - load)
+    waits = erlang_c(queue.servers, load)
+    speed = queue.servers * (1 - load)
     alone = math.exp(-time)
     both = (
         (1 + time) * alone
@@ -145,7 +151,8 @@ def beyond(queue: Queue, load: float, time: float) -> float:
 def erlang_c(servers: int, load: float) -> float:
     """The share of requests that wait (Erlang 1917), by way of his formula B, which is a short
     recursion."""
-    blocked, offered = 1.0, servers * load
+    blocked = 1.0
+    offered = servers * load
     for each in range(1, servers + 1):
         blocked = offered * blocked / (each + offered * blocked)
     return blocked / (1 - load * (1 - blocked))
@@ -153,7 +160,10 @@ def erlang_c(servers: int, load: float) -> float:
 
 def simulated(queue: Queue, load: float, count: int, seed: int) -> dict[int, float]:
     """Percentiles of so many requests."""
-    random, rate, free, now = Random(seed), load * queue.servers, [0.0] * queue.servers, 0.0
+    random = Random(seed)
+    rate = load * queue.servers
+    free = [0.0] * queue.servers
+    now = 0.0
     times = []
     for number in range(count + count // 20):
         now += random.expovariate(rate)

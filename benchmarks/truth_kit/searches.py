@@ -18,7 +18,7 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from _records import columns
-from benchrun_client.contract import Limit, RandomData, RequestColumns, Search
+from benchrun_client.contract import Limit, RandomData, RequestColumns, Search, most_search_stages
 from benchrun_client.search.bisection import (
     LoadResult,
     Position,
@@ -73,8 +73,10 @@ class Case:
         slower = self.slower(stages)
         if slower == 1 or self.kind != "queue":
             return self.truth
-        late, limit = 1 - self.percentile / 100, self.limit_ms / SERVICE_MS / slower
-        low, high = 0.0, 1.0
+        late = 1 - self.percentile / 100
+        limit = self.limit_ms / SERVICE_MS / slower
+        low = 0.0
+        high = 1.0
         for _ in range(40):
             middle = (low + high) / 2
             low, high = (
@@ -102,8 +104,10 @@ def simulated(
     """When each request of a stage at this rate (requests a second) began and ended, in
     milliseconds."""
     mean_log = -(case.sigma**2) / 2 if case.sigma is not None else 0.0
-    free, now = [0.0] * case.servers, 0.0
-    begins, ends = [], []
+    free = [0.0] * case.servers
+    now = 0.0
+    begins = []
+    ends = []
     for _ in range(requests):
         now += chance.expovariate(rate / 1000)
         if scatter is not None:
@@ -142,7 +146,8 @@ def share_beyond(servers: int, rho: float, t: float) -> float:
 def limit_at(servers: int, sigma: float | None, rho: float, percentile: float) -> int:
     """The percentile of the response time at this utilisation, in milliseconds."""
     if sigma is None:
-        low, high = 0.0, 1000.0
+        low = 0.0
+        high = 1000.0
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (
@@ -168,7 +173,7 @@ def case_of(
     )
 
 
-def search_of(case: Case, *, max_repeats: int = 3) -> Search:
+def search_of(case: Case, *, max_repeats: int = 6) -> Search:
     """From a tenth of the truth to four times it."""
     probes = 16
     metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
@@ -187,7 +192,7 @@ def search_of(case: Case, *, max_repeats: int = 3) -> Search:
         "data": RandomData(input_tokens=1, output_tokens=1),
         "requests": case.requests,
     }
-    return Search.model_validate(blank | {"seeds": (0,) * ((probes + 3) * max_repeats)})
+    return Search.model_validate(blank | {"seeds": (0,) * most_search_stages(probes, max_repeats)})
 
 
 Row = tuple[float, float, float]
@@ -219,7 +224,8 @@ def _users(case: Case, users: int, chance: random.Random) -> list[Row]:
     ready = [SERVICE_MS * number / users for number in range(users)]
     rows = []
     for _ in range(case.requests):
-        sent, served = ready[0], SERVICE_MS * chance.gauss(1.0, CONSTANT_SCATTER)
+        sent = ready[0]
+        served = SERVICE_MS * chance.gauss(1.0, CONSTANT_SCATTER)
         begun = max(sent, free[0])
         heapreplace(free, begun + served)
         heapreplace(ready, begun + served)
@@ -248,7 +254,8 @@ class Found(NamedTuple):
 
 def one_search(case: Case, seed: int) -> Found:
     """Search once, from the first stage to the last."""
-    search, stages = search_of(case), 0
+    search = search_of(case)
+    stages = 0
     here: Position | None = first(search)
     results: list[LoadResult] = []
     while here is not None:

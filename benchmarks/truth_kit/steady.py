@@ -129,7 +129,8 @@ def _chunk(task: _Task) -> tuple[Shown, Tally]:
         if task.setting is None:
             _count_slow(tally, task, number)
             continue
-        setting, truth = task.setting, _truth(task.setting.rate, task.setting.users)
+        setting = task.setting
+        truth = _truth(task.setting.rate, task.setting.users)
         row = _row(setting, Random(f"{setting} {task.seed} {number}"), truth)
         tally[row.verdict] += 1
         tally.update(each.outcome for each in row.objectives)

@@ -27,7 +27,8 @@ def stage_lines(
         (line for line in log if line["arrived_at"] >= first_sent - SLACK_SECONDS),
         key=lambda line: line["arrived_at"],
     )
-    lines, later = arrived[:requests], arrived[requests:]
+    lines = arrived[:requests]
+    later = arrived[requests:]
     others = bool(later) and later[0]["arrived_at"] <= last_sent
     return None if others or len(lines) < requests else lines
 

@@ -16,7 +16,9 @@ from benchrun_client.contract import LoadPoint, RandomData, StageRecord
 from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, client, free_port
 from unit.client.plans import plan, stage, warmup
 
-INPUT_TOKENS, OUTPUT_TOKENS, REQUESTS = 64, 32, 96
+INPUT_TOKENS = 64
+OUTPUT_TOKENS = 32
+REQUESTS = 96
 TEMPLATE_WORDS = 8
 """Of three tokens each: more than the tolerance of the counts could hide."""
 FLAGS = (
@@ -61,7 +63,8 @@ class Measured:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder, port = tmp_path_factory.mktemp("offline"), free_port()
+    folder = tmp_path_factory.mktemp("offline")
+    port = free_port()
     data = RandomData(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     template = folder / "chat.jinja"
     template.write_text(
@@ -165,7 +168,8 @@ def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(
 
 
 def test_a_larger_batch_takes_longer_and_brings_more(measured: Measured) -> None:
-    one, eight = measured.records["by/batch=1/r1"], measured.records["by/batch=8/r1"]
+    one = measured.records["by/batch=1/r1"]
+    eight = measured.records["by/batch=8/r1"]
     latency = {r.stage_id: float(r.scalars["avg_latency"] or 0) for r in (one, eight)}
     assert latency[eight.stage_id] > latency[one.stage_id]
     assert 8 / latency[eight.stage_id] > 1 / latency[one.stage_id]

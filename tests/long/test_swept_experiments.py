@@ -158,7 +158,8 @@ def test_more_batch_brings_nothing_and_the_sweep_says_why(
     of_runs = []
     for number, tokens in enumerate((1024, 2048, 3072), start=1):
         run = namespace.get(RUN, f"{name}-v{number}-r1")["status"]
-        profile, (row,) = run["profile"], run["results"]
+        profile = run["profile"]
+        (row,) = run["results"]
         assert (profile["limit"], profile["evidence"]["workload"]) == (
             "Compute",
             row["workload"],

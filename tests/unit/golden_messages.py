@@ -39,7 +39,8 @@ def begin(item: pytest.Item) -> None:
     """From now on messages are those of this test, in the file of its area."""
     global _running
     area, *folders = item.path.relative_to(Path(__file__).parent).with_suffix("").parts
-    module, file = ".".join(folders), AREAS / f"{area}.yaml"
+    module = ".".join(folders)
+    file = AREAS / f"{area}.yaml"
     _running = Running(
         file, module, item.name, list(_known(file).get(module, {}).get(item.name, []))
     )

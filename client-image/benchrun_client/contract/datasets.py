@@ -1,8 +1,9 @@
-"""Datasets: one model each, with the fields, bounds and defaults of both the plan and the spec.
+"""The models of all datasets, with the fields, bounds and defaults of both the plan and the spec.
 
 The API derives the datasets of a spec from these models (`benchrun.api.datasets`): camelCase,
-without `kind`, and with the file wherever a spec can name one. Docstrings and descriptions are
-those of the CustomResourceDefinition."""
+without `kind`, and with the file in any place that a spec can name. Docstrings and descriptions
+become those of the CustomResourceDefinition.
+"""
 
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
@@ -28,7 +29,7 @@ class S3Object(Message):
 
 
 class DataFile(Message):
-    """A file: exactly one of its members says where it is."""
+    """A file; exactly one of its fields says where it is."""
 
     path: LongText | None = None  # In the client's container: in its image, or on a volume.
     url: LongText | None = None
@@ -42,7 +43,7 @@ class DataFile(Message):
 
 
 class DatasetFields(Message):
-    """Base of all datasets but the mix."""
+    """The base class of all datasets but the mix."""
 
     kind: ShortText  # Its name in plan and spec.
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -63,8 +64,10 @@ class DrawnLengths(Message):
 
 
 class RandomData(DatasetFields, LeavesOut):
-    """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the
-    prefix cache stays cold."""
+    """Random tokens, of fixed or drawn length.
+
+    No prompt shares its beginning with another, so the prefix cache stays cold.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"version", "range_ratio", "rangeRatio"})
     rules_in_spec = (
@@ -137,12 +140,12 @@ class RandomData(DatasetFields, LeavesOut):
 
     @property
     def input(self) -> DrawnLengths:
-        """Lengths of the prompts; a fixed one is its own mean, min and max."""
+        """Return the distribution of prompt lengths; a fixed one is its own mean, min and max."""
         return self.input_lengths or _around(self.input_tokens, self.range_ratio)
 
     @property
     def output(self) -> DrawnLengths:
-        """Tokens requested for the answers, likewise."""
+        """Return the distribution of requested answer lengths; see `input` for a fixed length."""
         return self.output_lengths or _around(self.output_tokens, self.range_ratio)
 
 
@@ -153,14 +156,17 @@ def _around(tokens: int | None, ratio: str | None) -> DrawnLengths:
 
 
 def length_range(tokens: int, ratio: str | None) -> tuple[int, int]:
-    """Return the least and the greatest length that vLLM 0.9 draws, rounded as it rounds."""
+    """Return the least and the greatest length that vLLM 0.9 draws, rounded as vLLM rounds."""
     part = float(ratio or 0)
     return int(tokens * (1 - part)), int(tokens * (1 + part))
 
 
 class PrefixRepetitionData(DatasetFields):
-    """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns,
-    and every prompt ends differently. Hits on the shared tokens do not count as contamination."""
+    """Random tokens, many prompts beginning alike.
+
+    Each stage has its own prefixes, used in turns, and every prompt ends differently. Hits on the
+    shared tokens do not count as contamination.
+    """
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(
@@ -174,8 +180,10 @@ class PrefixRepetitionData(DatasetFields):
 
 
 class AgentData(DatasetFields):
-    """One long conversation, with date and time in front of its first user turn. A spec has other
-    fields for it."""
+    """One long conversation, with date and time in front of its first user turn.
+
+    A spec has other fields for it.
+    """
 
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None  # None: the conversation that comes with the client.
@@ -196,10 +204,12 @@ class AgentData(DatasetFields):
 
 
 class ShareGPTData(DatasetFields):
-    """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row
-    is used once a run (under cachePolicy Share all stages of a workload send the same rows).
-    Skipped and counted: prompts and answers below 4 tokens, what is longer than the limits or the
-    model takes, and prompts that came before."""
+    """Conversations from a ShareGPT file.
+
+    The first turn of a conversation is the prompt. Each row is used once a run (under cachePolicy
+    Share all stages of a workload send the same rows). Skipped and counted: prompts and answers
+    below 4 tokens, what is longer than the limits or the model takes, and prompts that came before.
+    """
 
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
@@ -225,7 +235,8 @@ class CustomData(DatasetFields):
     """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name
     custom` takes it. Each line is used once a run. Skipped and counted: prompts that came before,
     and what is longer than the model takes. Hits on what all prompts begin with do not count as
-    contamination."""
+    contamination.
+    """
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -242,7 +253,8 @@ class TextsData(DatasetFields):
     """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
     prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
     textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
-    and prompts longer than the model takes."""
+    and prompts longer than the model takes.
+    """
 
     rules_in_spec = (
         (
@@ -274,9 +286,11 @@ class TextsData(DatasetFields):
 
 
 class HuggingFaceData(DatasetFields):
-    """Prompts from the Hugging Face hub: a column of texts. Each row is used once a run. The
-    client's image needs the Python package `datasets`, which comes with vllm[bench]; a token for
-    the hub is that of model.source.hub."""
+    """Prompts from the Hugging Face hub: a column of texts.
+
+    Each row is used once a run. The client's image needs the Python package `datasets`, which comes
+    with vllm[bench]; a token for the hub is that of model.source.hub.
+    """
 
     kind: Literal["huggingFace"] = "huggingFace"
     repository: Annotated[
@@ -303,7 +317,8 @@ class TimedTraceData(DatasetFields):
     the blocks that its prompt was made of. The words are random; equal blocks within a stage get
     equal words, and hits on them do not count as contamination. Each stage sends the first ones: at
     their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
-    than the model takes."""
+    than the model takes.
+    """
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -342,7 +357,7 @@ MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
 
 class MixPart(Message):
-    """One of the datasets of a mix, and its share of the requests."""
+    """One dataset of a mix, and its share of the requests."""
 
     weight: Count = Field(ge=1)
     data: MixableData

@@ -1,8 +1,8 @@
-"""Prompts with their lengths, and rows of a file, each used once a run: what they are, who takes
-which, which the model can take.
+"""Prompts with their lengths, and pools of a file's rows, each of which is used once a run.
 
-Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is
-drawn by its seed. Rows that cannot be used are left out and counted, by reason."""
+Once, because a row that is sent twice is served from the prefix cache. The seed of a stage draws
+its rows. Rows that cannot be used are left out and counted, by reason.
+"""
 
 import hashlib
 import math
@@ -28,7 +28,7 @@ requests."""
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Requests of one dataset: a slot, or a dataset's share of one."""
+    """The requests of one dataset within a slot: all of them, or a dataset's share of a mix."""
 
     workload: str
     part: int  # Position in a mix; 0 for the only one.
@@ -40,7 +40,7 @@ class Portion:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request to be: a prompt and the lengths we expect the server to count."""
+    """One request to be sent: a prompt, and the lengths that the server is expected to count."""
 
     prompt: str
     input_tokens: int
@@ -54,8 +54,10 @@ class Sample:
 
 
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
-    """The share of each dataset of a slot; a dataset whose weight is too small for one request has
-    none."""
+    """Return the portion of each dataset of a slot.
+
+    A dataset whose weight is too small for one request has no portion.
+    """
     if not isinstance(slot.data, contract.MixData):
         return (
             Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),
@@ -76,8 +78,10 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
 
 
 def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
-    """Whole requests by weight: rounded down, and the rest goes to those that lost most (the
-    earlier of equals)."""
+    """Divide requests into whole numbers by weight.
+
+    Shares are rounded down; the rest goes to those that lost most, the earlier of equals first.
+    """
     total = sum(weights)
     shares = [requests * weight // total for weight in weights]
     by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
@@ -87,7 +91,10 @@ def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
 
 
 def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, ...]:
-    """The samples of all portions in the order of sending; those of one portion keep theirs."""
+    """Return the samples of all portions in a drawn order of sending.
+
+    Samples of one portion keep their order.
+    """
     if len(parts) == 1:
         return tuple(parts[0])
     order = list(
@@ -99,23 +106,27 @@ def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, 
 
 
 def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
-    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator
-    these have."""
+    """Return the dataset that a slot sends.
+
+    A warm-up sends random prompts that no stage sends, whatever seed and generator its dataset has.
+    """
     is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
     own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
     return data.model_copy(update=own) if is_fixed else data
 
 
 def _part_seed(seed: int, part: int) -> int:
-    """32-bit seed of a part: parts with equal datasets get different prompts."""
+    """Return the 32-bit seed of a part, so that parts with equal datasets get different prompts."""
     return int.from_bytes(
         hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big"
     )
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
-    """SHA-256 over prompts and requested output lengths in order: equal digests mean equal
-    traffic."""
+    """Return the SHA-256 over prompts and requested output lengths in order.
+
+    Equal digests mean equal traffic.
+    """
     digest = hashlib.sha256()
     for sample in samples:
         prompt = sample.prompt.encode()
@@ -126,7 +137,7 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
 
 
 def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
-    """Tokens that a common beginning adds to what every prompt begins with anyway."""
+    """Return the tokens that a common beginning adds to what every prompt begins with anyway."""
     return (
         counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
     )
@@ -147,7 +158,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFile(Generic[R]):
-    """What was read of a file."""
+    """The rows that were read from a file."""
 
     name: str
     sha256: str
@@ -159,14 +170,17 @@ class RowFile(Generic[R]):
 
     @property
     def read(self) -> int:
-        """Entries there were."""
+        """Return the number of entries in the file."""
         return len(self.rows) + sum(self.dropped.values())
 
     def facts(
         self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
     ) -> contract.DatasetFacts:
-        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were
-        left out, by reason."""
+        """Describe what was read, used and left out.
+
+        `source` is the workload's name of the file, by default the file's own. `dropped` counts all
+        rows that were left out, by reason; None means only those that were left out while reading.
+        """
         return contract.DatasetFacts(
             part=part,
             source=(source or self.name)[-300:],
@@ -178,8 +192,10 @@ class RowFile(Generic[R]):
 
 
 def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
-    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows
-    with the same text is, too."""
+    """Collect the rows of a file; an entry that is a text is the reason why it is dropped.
+
+    The second of two rows with the same text is dropped, too.
+    """
     rows: dict[str, Row] = {}
     dropped: Counter[str] = Counter()
     for entry in entries:
@@ -202,7 +218,7 @@ class Fitting:
     repeated_tokens: int  # What every row of the file begins with.
 
     def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
-        """The request, or the reason why the row is left out."""
+        """Return the request, or the reason why the row is left out."""
         tokens = self.counter.count([prompt], api=self.api)[0]
         if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
             return TOO_LONG
@@ -229,7 +245,7 @@ ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
 
 
 class RowPool:
-    """The rows of one file that nobody has taken yet."""
+    """The rows of one file that no stage has taken yet."""
 
     def __init__(self, file: RowFile[Row]) -> None:
         self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
@@ -242,13 +258,14 @@ class RowPool:
     def draw(
         self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
     ) -> tuple[Sample, ...]:
-        """Different prompts of a portion. `fit`: the request of rows, or why they are left out.
-        Raises RunFailure."""
-        rng, prompts, needed = (
-            random.Random(portion.seed),
-            different_prompts(portion),
-            rows_a_prompt(portion.data),
-        )
+        """Draw the different prompts of a portion.
+
+        `fit` builds the request of some rows, or gives the reason why they are left out. Raises
+        RunFailure `DatasetTooSmall`.
+        """
+        rng = random.Random(portion.seed)
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:
@@ -273,8 +290,10 @@ class RowPool:
         return tuple(samples)
 
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
-        """What became of the file, and what a workload took of it. `source`: what the workload
-        calls it."""
+        """Describe what was read of the file, and what a workload used of it.
+
+        `source` is the workload's name of the file.
+        """
         return self._file.facts(
             part, used=self._used[workload, part], dropped=self._all_dropped(), source=source
         )
@@ -294,8 +313,10 @@ class RowPool:
 
 
 def _common_start(texts: Sequence[str]) -> str:
-    """Whole words that all of them begin with; what the first and the last in order share, those
-    between share, too."""
+    """Return the whole words that all texts begin with.
+
+    What the first and the last in alphabetical order share, those between share, too.
+    """
     if len(texts) < 2:
         return ""
     common = common_start(min(texts), max(texts))
@@ -305,8 +326,10 @@ def _common_start(texts: Sequence[str]) -> str:
 
 
 def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
-    """The pool of each dataset with rows; datasets with the same content share one. Raises
-    RunFailure."""
+    """Return the pool of each dataset with rows; datasets with the same content share one.
+
+    Raises RunFailure.
+    """
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces
     # it, and reads first.

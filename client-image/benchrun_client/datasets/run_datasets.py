@@ -32,14 +32,18 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 
 
 class RunDatasets:
-    """Those of one run. Portions get their rows in the order of their `draw`."""
+    """The datasets of one run; portions get their rows in the order of their `draw`."""
 
     def __init__(
         self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None
     ) -> None:
-        """Read all that these portions name. `context_tokens`: longest request of the model, if
-        known. Raises RunFailure."""
-        self._counter, self._context_tokens = counter, context_tokens
+        """Read everything that the portions name.
+
+        `context_tokens` is the longest request that the model takes; None if it is not known.
+        Raises RunFailure.
+        """
+        self._counter = counter
+        self._context_tokens = context_tokens
         self._pools = read_pools(portions)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {
@@ -53,15 +57,18 @@ class RunDatasets:
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
-        """Samples of a portion whose texts are there already. Raises RunFailure:
-        `DatasetTooSmall`."""
+        """Return the samples of a portion whose texts need not be written.
+
+        Raises RunFailure `DatasetTooSmall`.
+        """
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
             return agent_samples(
                 conversation, portion, data, counter=self._counter, times=self._times
             )
-        pool, kind = self._pools[data], ROW_KINDS[type(data)]
+        pool = self._pools[data]
+        kind = ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
         samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
@@ -80,14 +87,15 @@ class RunDatasets:
         return tuple(islice(copies, portion.requests))
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
-        """What was read for one workload, given all its portions; known once these have drawn."""
+        """Describe what was read for one workload, once all its `portions` have been drawn."""
         found: dict[int, DatasetFacts] = {}
         for portion in portions:
             data = portion.data
             if isinstance(data, AgentData):
                 found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
-                trace, before = self.traces[data], found[0].rows_used if 0 in found else 0
+                trace = self.traces[data]
+                before = found[0].rows_used if 0 in found else 0
                 found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
@@ -98,5 +106,8 @@ class RunDatasets:
 
 
 def is_drawn(data: DatasetFields) -> bool:
-    """Whether its texts are there before the server is; others are written meanwhile."""
+    """Return whether a dataset's texts exist before the server does.
+
+    Other texts are written while the server starts.
+    """
     return isinstance(data, AgentData) or type(data) in ROW_KINDS

@@ -9,11 +9,11 @@ from typing import Any
 
 # fmt: off
 def _run_requests(it: Any) -> Any:
-    return (sum([(float(w.requests) * float(_points(w.load)) if w.requests is not None else
-        float(w.duration_seconds if w.duration_seconds is not None else 0) *
-        (sum(_each_rate(w.load.request_rates)) if w.load.request_rates is not None else
-        _highest(w.load.search) * float(_points(w.load)))) * float(w.load.search.max_repeats if
-        w.load.search is not None else it.repeats) for w in it.workloads]))
+    return (sum([float(w.requests) * _all_stages(w.load, it.repeats) if w.requests is not None
+        else float(w.duration_seconds if w.duration_seconds is not None else 0) *
+        (sum(_each_rate(w.load.request_rates)) * float(it.repeats) if w.load.request_rates is not
+        None else _highest(w.load.search) * _all_stages(w.load, it.repeats)) for w in
+        it.workloads]))
 def _runs(it: Any) -> Any:
     return (_variants(it.matrix) * it.replications)
 def _cell_requests(it: Any) -> Any:
@@ -25,6 +25,9 @@ def _cell_requests(it: Any) -> Any:
 def _variants(it: Any) -> Any:
     return (len(it.variants) if it.variants is not None else (len(it.zip[0].values) if len(it.zip)
         > 0 else 0) if it.zip is not None else _grid(it.grid) if it.grid is not None else 0)
+def _all_stages(it: Any, of: Any) -> Any:
+    return (float(it.search.max_probes + 3 * it.search.max_repeats if it.search is not None else
+        _points(it) * of))
 def _cells(it: Any) -> Any:
     return (sum([_points(w.load) for w in it]))
 def _points(it: Any) -> Any:
@@ -56,14 +59,14 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x900a23ab: lambda self: _cells(self.workloads) * self.repeats <= 256,
     0x44e07465: lambda self:
         f'{_cells(self.workloads)} load points x {self.repeats} repeats = {_cells(self.workloads) * self.repeats} stages; the limit is 256',
-    0x49490121: lambda self: not any(w.load.search is not None for w in self.workloads) or
-        sum([(w.load.search.max_probes + 3) * w.load.search.max_repeats if w.load.search is not
-        None else _points(w.load) for w in self.workloads]) <= 256,
+    0x35ecc428: lambda self: not any(w.load.search is not None for w in self.workloads) or
+        sum([w.load.search.max_probes + 3 * w.load.search.max_repeats if w.load.search is not None
+        else _points(w.load) for w in self.workloads]) <= 256,
     0x068b3d8e: lambda self: _cell_requests(self) <= 200000.0,
     0xf7b3ec41: lambda self:
         f'a load point takes up to {int(_cell_requests(self))} requests (requests x repeats); the limit is 200000',
-    0x2af6d9c1: lambda self: _run_requests(self) <= 1000000.0,
-    0x2954f419: lambda self:
+    0x0bb880e3: lambda self: _run_requests(self) <= 1000000.0,
+    0xa18e2157: lambda self:
         f'the run takes up to {int(_run_requests(self))} requests in all (stages x requests); the limit is 1000000',
     0x8c45f802: lambda self: not any(w.load.search is not None for w in self.workloads) or
         (self.objectives is not None and len(self.objectives) > 0),

@@ -1,11 +1,13 @@
-"""The stream of numbers that vLLM 0.9's random dataset draws from, as far as a plan has to know it:
-lengths, and where in the stream the beginnings of prompts are drawn.
+"""The stream of numbers that vLLM 0.9's random dataset draws from, as far as a plan has to know it.
+
+That is lengths, and where in the stream the beginnings of prompts are drawn.
 
 vLLM 0.9 draws the lengths of prompts, the lengths of answers and then the beginnings, all from one
 stream. A draw from a range rejects numbers, so how far the stream has come by then depends on both
 ranges and on the number of prompts. Where two stages begin at the same place, their prompts begin
 alike, whatever the vocabulary. (`numpy.random.seed` and `randint`: the Mersenne Twister of
-Matsumoto and Nishimura, 1998, by its published recurrence.)"""
+Matsumoto and Nishimura, 1998, by its published recurrence.)
+"""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -45,6 +47,7 @@ class _Stream:
 
 
 def _words(seed: int) -> Iterator[int]:
+    """Yield the numbers of the stream, 32 bits each, without end."""
     state = [seed & ALL_BITS]
     for place in range(1, WORDS):
         last = state[-1]
@@ -58,6 +61,7 @@ def _words(seed: int) -> Iterator[int]:
 
 
 def _tempered(word: int) -> int:
+    """Return the number that a word of the state gives."""
     word ^= word >> 11
     word ^= (word << 7) & 0x9D2C5680
     word ^= (word << 15) & 0xEFC60000
@@ -67,8 +71,10 @@ def _tempered(word: int) -> int:
 def old_draws(
     inputs: tuple[int, int], outputs: tuple[int, int], *, seed: int, requests: int
 ) -> OldDraws:
-    """Return what vLLM 0.9 draws before the beginnings. `inputs`, `outputs`: least and greatest
-    length."""
+    """Return what vLLM 0.9 draws before the beginnings.
+
+    `inputs`, `outputs`: least and greatest length.
+    """
     stream = _Stream(seed)
     lengths = stream.drawn(*inputs, requests)
     stream.drawn(*outputs, requests)

@@ -26,19 +26,21 @@ _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Text of others, which reads the same and can't end a table, mention a person, refer to an
-    issue or become a link or HTML."""
+    """Escape text that others wrote, so that it reads the same but has no effect.
+
+    It can't end a table, mention a person, refer to an issue, or become a link or HTML.
+    """
     flat = " ".join(text.split())
     return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
 
 
 def part(title: str, rows: Rows) -> str:
-    """A table under a heading; nothing where it has no rows."""
+    """Build a table under a heading; empty where it has no rows."""
     return f"### {title}\n\n{table(rows)}" if rows.rows else ""
 
 
 def table(rows: Rows) -> str:
-    """Nothing where there are no rows."""
+    """Build a table; empty where it has no rows."""
     lines = [
         map(escaped, rows.headers),
         ["---"] * len(rows.headers),
@@ -50,8 +52,11 @@ def table(rows: Rows) -> str:
 def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> str:
-    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds
-    the intervals of percentiles, and vLLM's block of every load point, not of the first few only."""
+    """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
+
+    `wide` adds every stage, the intervals of percentiles, and vLLM's block of every load point
+    where it is otherwise that of the first few.
+    """
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
     log = _code(status.log_tail or "")
     return _page(
@@ -78,7 +83,7 @@ def markdown(
 def sweep_markdown(
     name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS
 ) -> str:
-    """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
+    """Build a sweep's result: verdict, figures, changes, best variants, front, and remarks."""
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
     baseline = escaped(status.baseline or "")
     changes = (
@@ -107,7 +112,7 @@ def sweep_markdown(
 
 
 def _code(text: str) -> str:
-    """Indented and not fenced: a log could close a fence."""
+    """Return the text as an indented block: a log could close a fence."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -115,6 +120,7 @@ FEW_BLOCKS = 8  # A comment on a pull request has room for some forty.
 
 
 def _serving_results(status: BenchmarkRunStatus, *, most: int | None) -> Iterable[str]:
+    """Yield vLLM's blocks of at most so many load points under a heading; None: of all."""
     found = serving_result.blocks(status)
     if found:
         yield f"### {serving_result.TITLE}"

@@ -1,5 +1,8 @@
-"""The block that `vllm bench serve` prints when it has ended, of a load point or of a stage: its
-lines, names and units, in its order. Always of whole stages, as vLLM's own figures are."""
+"""The block that `vllm bench serve` prints when it has ended, of a load point or of a stage.
+
+It has vLLM's lines, names and units, in its order. Figures are always of whole stages, as vLLM's own
+are.
+"""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -44,8 +47,10 @@ class Block(NamedTuple):
 
 
 def blocks(status: BenchmarkRunStatus) -> list[Block]:
-    """One a load point that was measured. Repeats are pooled: requests, tokens and seconds are
-    sums."""
+    """Return one block a load point that was measured.
+
+    Repeats are pooled: requests, tokens and seconds are sums.
+    """
     return [Block(_name(row), _text(row.metrics)) for row in status.results if row.repeats]
 
 
@@ -57,7 +62,8 @@ def block_of_stage(record: StageRecord, row: Result | None, percentiles: Sequenc
     """Return the block of one stage, with all digits of the load generator's own figures.
 
     A figure that does not exist is left out although vLLM has a number for it: 0 for a latency that
-    nothing shows, tokens that it counted itself from the text. `row`: of its load point."""
+    nothing shows, tokens that it counted itself from the text. `row`: of its load point.
+    """
     hidden = "itl" if row is not None and Code.CHUNKS_ARE_NOT_TOKENS in row.findings else ""
     pools = {name: pool for name, pool in pools_of([record]).items() if name != hidden}
     known = pooled_metrics([record], pools, percentiles)
@@ -70,7 +76,10 @@ def block_of_stage(record: StageRecord, row: Result | None, percentiles: Sequenc
 
 
 def _text(figures: Mapping[str, float | None], *, decimals: int | None = None) -> str:
-    """`decimals`: of measures; None: as many as five significant digits have, two at most."""
+    """Return the block of these figures.
+
+    `decimals`: of measures; None: as many as five significant digits have, two at most.
+    """
     shown = [
         f"{f' {TITLE} ':=^{WIDTH}}",
         *(_count(figures, key, name) for key, name in _COUNTS.items()),
@@ -92,13 +101,13 @@ def _text(figures: Mapping[str, float | None], *, decimals: int | None = None) -
 
 
 def _goodput(figures: Mapping[str, float | None], decimals: int | None) -> Iterator[str]:
-    """vLLM has the line only where limits were given."""
+    """Yield the line of goodput, which vLLM has only where limits were given."""
     if "request_goodput" in figures:
         yield _measure(figures, "request_goodput", "Request goodput (req/s):", decimals)
 
 
 def _percentile_words(figures: Mapping[str, float | None]) -> list[str]:
-    """Those that any latency has, lowest first: `p50`, `p99`."""
+    """Return the percentiles that any latency has, lowest first: `p50`, `p99`."""
     found = {match[1] for key in figures if (match := _PERCENTILE.fullmatch(key)) is not None}
     return [f"p{word}" for word in sorted(found, key=float)]
 
@@ -119,7 +128,10 @@ def _count(figures: Mapping[str, float | None], key: str, name: str) -> str:
 
 
 def _absent(key: str, figures: Mapping[str, float | None]) -> str:
-    """Why a figure has no number. Output throughput and means are never cut from a status."""
+    """Return why a figure has no number.
+
+    Output throughput and means are never cut from a status.
+    """
     if key in _OF_OUTPUT and figures.get("output_throughput") is None:
         return NOT_COUNTED
     for latency in LATENCIES:

@@ -27,7 +27,8 @@ def _fields(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _value(kind: Any, bounds: Iterable[Any]) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     bounds = [
         single
         for bound in bounds

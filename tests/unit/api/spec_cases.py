@@ -74,7 +74,8 @@ class Refused:
     """Part of what both say, where the words are ours; None: each says it in its own words."""
 
 
-_LOAD, _AT = "workloads.0.load", "spec.workloads[0]"
+_LOAD = "workloads.0.load"
+_AT = "spec.workloads[0]"
 _ENDPOINT: Spec = {"server": absent(), "endpoint": {"url": "http://llm"}}
 
 
@@ -447,10 +448,10 @@ REFUSED: dict[str, Refused] = {
     "a search that may take too many requests": Refused(
         "spec.workloads",
         {
-            "workloads": [lasting("a", 500, searching(to="50", maxProbes=11, maxRepeats=3))],
+            "workloads": [lasting("a", 500, searching(to="40", maxProbes=32, maxRepeats=7))],
             "objectives": _P90,
         },
-        "1050000 requests in all",
+        "1060000 requests in all",
     ),
     # a search
     "search without objectives": Refused(
@@ -523,16 +524,15 @@ REFUSED: dict[str, Refused] = {
         },
         "66 load points in all; the limit is 64",
     ),
-    "a search that may take 264 stages": Refused(
+    "searches that may take 279 stages": Refused(
         "spec.workloads",
         {
             "workloads": [
-                workload("a", load=searching(maxProbes=29, maxRepeats=8)),
-                workload("b", load=_POINTS_8),
+                workload(f"w{n}", load=searching(maxProbes=1, maxRepeats=10)) for n in range(9)
             ],
             "objectives": _P90,
         },
-        "a search may need (maxProbes + 3 confirmations) x maxRepeats; the limit is 256",
+        "a search may need maxProbes + 3 confirmations x maxRepeats; the limit is 256",
     ),
     # products
     "65 cells": Refused(

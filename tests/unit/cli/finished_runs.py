@@ -33,7 +33,8 @@ LOG_READ: tuple[float, ...] = ()
 
 def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> StageRecord:
     """120 requests at the stage's rate, of which the last so many failed."""
-    stage_id, rate = STAGES[sequence], 4 if "rate=4" in STAGES[sequence] else 8
+    stage_id = STAGES[sequence]
+    rate = 4 if "rate=4" in STAGES[sequence] else 8
     columns = open_loop(
         120,
         gap_us=1_000_000 // rate,

@@ -113,8 +113,10 @@ def raw_stage(**changes: Any) -> RawStage:
         lags=[0.001, 0.002],
         **of_node,
     )
-    models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
-    before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
+    models = "id=tiny max_model_len=4096"
+    served = ServedModel(id="tiny")
+    before = {"request_success_total": 1.0}
+    after = {"request_success_total": 2.0}
     of_server = {"version": "0.32.0", "settings": "c" * 32, "models": models, "served": served}
     edge = made(
         ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server

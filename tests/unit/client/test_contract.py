@@ -56,10 +56,8 @@ def packed(text: str) -> bytes:
 
 def test_packed_records_are_unpacked_unchanged() -> None:
     records = [sealed(0, size=1), sealed(1, size=1000)]
-    head, bodies = (
-        delivery(*(envelope for envelope, _ in records)),
-        tuple(body for _, body in records),
-    )
+    head = delivery(*(envelope for envelope, _ in records))
+    bodies = tuple(body for _, body in records)
     assert unpack_delivery(pack_delivery(head, bodies)) == (head, bodies)
 
 
@@ -174,7 +172,8 @@ def test_a_plan_says_of_users_only_where_there_are_any() -> None:
     """An older client takes a plan that says nothing new."""
     think = contract.ThinkTime(mean_seconds="2.5")
     users = contract.LoadPoint(max_concurrency=2, start="Spread", think=think)
-    plain, spread = plan(stage(load=contract.LoadPoint(max_concurrency=2))), plan(stage(load=users))
+    plain = plan(stage(load=contract.LoadPoint(max_concurrency=2)))
+    spread = plan(stage(load=users))
     assert "start" not in plain.to_json()
     assert "think" not in plain.to_json()
     assert contract.Plan.model_validate_json(spread.to_json()) == spread

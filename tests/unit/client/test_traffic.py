@@ -152,7 +152,8 @@ def test_rows_are_checked_by_their_own_lengths() -> None:
 
 
 def test_the_digest_tells_prompts_order_and_output_lengths_apart() -> None:
-    a, b = Sample("a", 1, 1), Sample("b", 1, 1)
+    a = Sample("a", 1, 1)
+    b = Sample("b", 1, 1)
     different = [(a, b), (b, a), (a,), (Sample("ab", 1, 1),), (a, Sample("b", 1, 2)), ()]
     digests = [prompts_digest(samples) for samples in different]
     assert len(set(digests)) == len(different)

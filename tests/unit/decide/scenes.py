@@ -36,8 +36,12 @@ from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
-CLIENT_CREATED, CLIENT_READY = 1, 10
-SERVER_CREATED, SCHEDULED, HEALTHY, FIRST_REQUEST = 11, 20, 60, 70
+CLIENT_CREATED = 1
+CLIENT_READY = 10
+SERVER_CREATED = 11
+SCHEDULED = 20
+HEALTHY = 60
+FIRST_REQUEST = 70
 CONTEXT = Context(client_image="client:1", channel_key=b"key of this operator")
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
@@ -56,12 +60,10 @@ OFFLINE = spec_body(
 REFUSED = {"repeats": 0}  # makes any spec one that is refused
 NEWER = {"fieldOfANewerOperator": 1}  # makes any spec one of another version
 
-PLAN, JOB, SERVICE, DEPLOYMENT = (
-    ("ConfigMap", "plan"),
-    ("Job", "client"),
-    ("Service", "server"),
-    ("Deployment", "server"),
-)
+PLAN = ("ConfigMap", "plan")
+JOB = ("Job", "client")
+SERVICE = ("Service", "server")
+DEPLOYMENT = ("Deployment", "server")
 GROUPS = (
     "LeaderWorkerSet",
     "server",

@@ -90,10 +90,12 @@ def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arriv
         here: bisection.Position | None = bisection.first(search)
         while here is not None:
             following = bisection.after(search, here, "Met")
-            confirms, value = here.confirmation > 0, bisection.spelled(here.value)
+            confirms = here.confirmation > 0
+            value = bisection.spelled(here.value)
             probe = Probe(value=value, ends_search=following is None, confirms=confirms)
             yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
-            here, sequence = following, sequence + 1
+            here = following
+            sequence = sequence + 1
 
 
 @dataclass
@@ -142,7 +144,8 @@ class SimulatedCluster:
         """False on a conflict: somebody wrote in between."""
         if version != self.status_version:
             return False
-        self.status, self.status_version = status, version + 1
+        self.status = status
+        self.status_version = version + 1
         return True
 
     @property

@@ -65,8 +65,10 @@ class SimulatedOperator:
         self.sync()
 
     def sync(self) -> None:
-        self.objects, self.pods = dict(self.cluster.objects), dict(self.cluster.pods)
-        self.status, self.status_version = dict(self.cluster.status), self.cluster.status_version
+        self.objects = dict(self.cluster.objects)
+        self.pods = dict(self.cluster.pods)
+        self.status = dict(self.cluster.status)
+        self.status_version = self.cluster.status_version
 
     def watch(self, share: int) -> None:
         """Some of the news arrive, in any order; others are late."""
@@ -176,7 +178,9 @@ class SimulatedOperator:
                 self.collected.arrivals.pop(child.sequence, None)
 
     def _forget(self) -> None:
-        self.collected, self.decision, self.open_lookups = Collected(), None, {}
+        self.collected = Collected()
+        self.decision = None
+        self.open_lookups = {}
 
     def _delete(self, kind: str, name: str, uid: str | None) -> None:
         self.cluster.delete(kind, name, uid)
@@ -198,10 +202,8 @@ class SimulatedOperator:
         status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != self.status:
             written = self.cluster.write_status(status, version=self.status_version)
-            self.status, self.status_version = (
-                dict(self.cluster.status),
-                self.cluster.status_version,
-            )
+            self.status = dict(self.cluster.status)
+            self.status_version = self.cluster.status_version
             if not written:
                 raise CutOff
         self.ends += [e.reason for e in decision.events if decision.forget]

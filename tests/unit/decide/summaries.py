@@ -24,5 +24,6 @@ def standing(status: BenchmarkRunStatus, *types: ConditionType) -> dict[str, str
 
 
 def _manifest_words(kind: str, labels: dict[str, str]) -> str:
-    role, sequence = labels["benchrun.dev/role"], labels.get("benchrun.dev/sequence")
+    role = labels["benchrun.dev/role"]
+    sequence = labels.get("benchrun.dev/sequence")
     return f"{kind} {role}" if sequence is None else f"{kind} {role} {sequence}"

@@ -67,7 +67,8 @@ def refuses(code: int, reason: str = "", message: str = "it said no", **headers:
 async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator[Exchange]:
     """A line to a server that gives these answers; one question more than answers is its error
     599."""
-    left, requests = list(answers), list[Request]()
+    left = list(answers)
+    requests = list[Request]()
 
     async def answer(request: web.Request) -> web.Response:
         text = await request.text()

@@ -61,7 +61,9 @@ def open_loop(
     """A stage of Poisson arrivals."""
     chance = random.Random(seed)
     gaps = [chance.expovariate(1.0) for _ in range(count)]
-    stretch, due, instants = count / rate / sum(gaps), 0.0, []
+    stretch = count / rate / sum(gaps)
+    due = 0.0
+    instants = []
     for gap in gaps:
         due += gap * stretch
         instants.append(due)
@@ -102,7 +104,9 @@ def _stage(
     load: ExpectedLoad,
     stage_id: str,
 ) -> StageFacts:
-    free, prefill_free, rows = [0.0] * server.slots, 0.0, []
+    free = [0.0] * server.slots
+    prefill_free = 0.0
+    rows = []
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
         prompt, output = _lengths(server, chance)
@@ -139,7 +143,8 @@ def _around_one(server: Server, chance: random.Random) -> float:
 def _measured(
     rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str
 ) -> StageFacts:
-    begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
+    begin = rows[0][0]
+    last = max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],
         ttft_us=[round(1e6 * row[1]) for row in rows],
@@ -166,7 +171,8 @@ def _measured(
 
 def _samples(stage: StageRecord, duration: float) -> list[Sample]:
     """Once a second, on a clock that is a little off the client's."""
-    flight, tokens = in_flight(stage.requests), sum(stage.requests.output_tokens)
+    flight = in_flight(stage.requests)
+    tokens = sum(stage.requests.output_tokens)
 
     def latest(second: float) -> Sample:
         running = float(flight.at(round(1e6 * (second + CLOCK_SECONDS))))

@@ -5,7 +5,8 @@ kubelet's cAdvisor renames the labels to `container`, `pod` and `namespace`
 (`pkg/kubelet/server/server.go` of Kubernetes), one of its own prefixes those of the container
 runtime with `container_label_`."""
 
-PERIODS, THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
+PERIODS = "container_cpu_cfs_periods_total"
+THROTTLED = "container_cpu_cfs_throttled_periods_total"
 WAITING = "container_pressure_cpu_waiting_seconds_total"
 KUBELET = ("namespace", "pod", "container")
 ALONE = tuple(

@@ -16,7 +16,9 @@ def closed_loop(
 ) -> RequestColumns:
     """Each user sends as soon as its answer is there; they begin `ramp_us` after each other. TTFT
     is a tenth."""
-    free, starts, durations = [ramp_us * user for user in range(users)], [], []
+    free = [ramp_us * user for user in range(users)]
+    starts = []
+    durations = []
     for i in range(count):
         starts.append(heapq.heappop(free))
         durations.append(duration_us(i))

@@ -10,7 +10,8 @@ def correlated(
 ) -> list[float]:
     """AR(1) noise with skewed (lognormal) shocks around `level`, begun long before its first
     value."""
-    value, series = 0.0, []
+    value = 0.0
+    series = []
     for step in range(count + 200):
         value = correlation * value + random.lognormvariate(0, 0.8) - 1.377
         if step >= 200:
@@ -21,7 +22,9 @@ def correlated(
 def queueing(random: Random, count: int, *, utilisation: float, servers: int = 8) -> list[float]:
     """Latencies, in order of arrival, of Poisson arrivals at servers that take about 1; above 1 the
     queue grows."""
-    free, now, latencies = [0.0] * servers, 0.0, []
+    free = [0.0] * servers
+    now = 0.0
+    latencies = []
     for _ in range(count):
         now += random.expovariate(utilisation * servers)
         start = max(now, heapq.heappop(free))

@@ -50,7 +50,9 @@ def requests(
 ) -> RequestColumns:
     """Requests sent 1 ms apart, all answered unless told otherwise, with as many tokens as were
     asked for."""
-    ttft, e2el, output = tuple(ttft_us), tuple(e2el_us), tuple(output_tokens)
+    ttft = tuple(ttft_us)
+    e2el = tuple(e2el_us)
+    output = tuple(output_tokens)
     return RequestColumns(
         start_us=tuple(1000 * i for i in range(len(ttft))) if start_us is None else tuple(start_us),
         queue_us=(0,) * len(ttft) if queue_us is None else tuple(queue_us),

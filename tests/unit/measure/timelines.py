@@ -20,7 +20,9 @@ def gauge_samples(
     **changes: Any,
 ) -> list[Sample]:
     """One a gauge; the counters rise at these rates up to each reading."""
-    prompt, generation, found = 0.0, 0.0, []
+    prompt = 0.0
+    generation = 0.0
+    found = []
     for i, (running, waiting, usage) in enumerate(gauges):
         prompt += every_seconds * _at(prompt_rates, i)
         generation += every_seconds * _at(generation_rates, i)

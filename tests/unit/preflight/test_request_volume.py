@@ -226,7 +226,8 @@ def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it
         remarks = sample_remarks(spec({"repeats": 5, "baseline": baseline}))
         return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
 
-    mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)
+    mixed = ("P99TTFT", "MeanTTFT")
+    alone = ("P95ITL",)
     assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
     assert paths(*alone) == [("Warning", "spec.baseline.metrics")], (
         "no other question, whose power could be told"

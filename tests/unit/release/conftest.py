@@ -30,7 +30,8 @@ def look(cluster: Cluster) -> LookAt:
     """One look at that instant of the API server's clock; what failed."""
 
     def at(now: int | None, *namespaces: str, bound: int = 86_400) -> int:
-        cluster.now, state = now, "benchrun-system/benchrun-release"
+        cluster.now = now
+        state = "benchrun-system/benchrun-release"
         where = namespaces or ("",)
         return Look(Api(len(where) * LISTS), state, max_hold_seconds=bound).at(where)
 

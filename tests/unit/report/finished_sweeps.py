@@ -132,7 +132,8 @@ def finished_sweep(
         "replications": replications,
         **spec,
     }
-    runs, figures = [], {}
+    runs = []
+    figures = {}
     for number, (name, what) in enumerate(measured.items(), start=1):
         for replication in range(1, replications + 1):
             one = a_run(

@@ -242,7 +242,8 @@ BOTH = priced(cost_per_million_output_tokens=1.7029, cost_per_million_total_toke
 
 
 def test_output_tokens_in_every_table_and_all_tokens_in_a_wide_one() -> None:
-    narrow, wide = result_rows(BOTH), result_rows(BOTH, wide=True)
+    narrow = result_rows(BOTH)
+    wide = result_rows(BOTH, wide=True)
     assert narrow.rows[0][narrow.headers.index("CHF/Mtok")] == "1.7"
     assert "CHF/total Mtok" not in narrow.headers
     assert wide.rows[0][wide.headers.index("CHF/total Mtok")] == "0.213"

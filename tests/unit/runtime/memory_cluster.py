@@ -49,7 +49,8 @@ class MemoryCluster(KubernetesApi):
         return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
 
     async def apply(self, manifest: Json) -> Json:
-        kind, meta = manifest["kind"], manifest["metadata"]
+        kind = manifest["kind"]
+        meta = manifest["metadata"]
         self._ask("apply", kind, meta["name"])
         key = (kind, meta["namespace"], meta["name"])
         there = self.objects.get(key)

@@ -21,9 +21,12 @@ from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body
 
 Json = dict[str, Any]
-NAMESPACE, NAME, UID = "lab", "seqs", "sweep-uid-1"
+NAMESPACE = "lab"
+NAME = "seqs"
+UID = "sweep-uid-1"
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-SCHEDULED, RELEASED = "2026-01-01T11:00:00Z", "2026-01-01T11:01:40Z"
+SCHEDULED = "2026-01-01T11:00:00Z"
+RELEASED = "2026-01-01T11:01:40Z"
 HELD_SECONDS = 100.0
 """How long every run of these tests holds its server."""
 
@@ -132,7 +135,8 @@ def decided_with_table(seen: SweepFacts) -> SweepDecision:
 def made(seen: SweepFacts, wanted: TableWanted) -> TableMade:
     """The table, made in this process."""
     spec = BenchmarkSweepSpec.model_validate(seen.sweep.spec)
-    measured, missing = seen.collected.measured, dict(wanted.missing)
+    measured = seen.collected.measured
+    missing = dict(wanted.missing)
     return TableMade(
         wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing)
     )

@@ -1,6 +1,8 @@
-"""Answers to what people ask of a load point: which repeat is true (prefix cache or compilation),
-why answers are short, what
---max-model-len limits."""
+"""Answers to what people ask of a load point.
+
+Which repeat is true (prefix cache or compilation), why answers are short, and what --max-model-len
+limits.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -17,7 +19,7 @@ from benchrun.measure import counters, rounded, sum_of_known
 SHORT_BELOW_PERCENT = 99.0
 """Of the expected output tokens: some servers count the last token of an answer, and some do
 not."""
-MAX_NAMED = 8  # Repeats named; of more the first ones.
+MAX_NAMED = 8  # Repeats that are named; the others are counted.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
 _HITS = "{hitTokens} of {lookedUpTokens} prompt tokens ({hitPercent} %)"
@@ -47,8 +49,10 @@ _SENTENCES: Mapping[str, str] = {
 
 
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
-    """By figure, one value a stage in their order; a figure that is not known of all of them is
-    left out."""
+    """Return each figure with one value a stage, in the order of the stages.
+
+    A figure that is not known of all stages is left out.
+    """
     rows = [_figures(stage) for stage in stages]
     columns = {
         name: [value for row in rows if (value := row[name]) is not None]
@@ -58,7 +62,9 @@ def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
 
 
 def _figures(stage: StageFacts) -> dict[str, float | None]:
-    answered, hits, compiled = len(stage.answered), prefix_hits(stage), compiled_during(stage)
+    answered = len(stage.answered)
+    hits = prefix_hits(stage)
+    compiled = compiled_during(stage)
     tokens = sum(map(stage.requests.input_tokens.__getitem__, stage.answered))
     return {
         "sequence": stage.record.sequence,
@@ -78,8 +84,11 @@ def with_true_runs(
     thresholds: Thresholds,
     earlier: Mapping[str, str],
 ) -> list[Result]:
-    """The rows, each with which of its repeats is true. `earlier`: by load point the one that sent
-    prompts before which begin alike, where that is known."""
+    """Return the rows, each with an explanation of which of its repeats is true.
+
+    `earlier`: by load point the one that sent prompts before which begin alike, where that is
+    known. A row that has nothing to compare stays unchanged.
+    """
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
     answers = [
         _true_run(
@@ -97,8 +106,12 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """The rows, with what --max-model-len limits at the first that asks: it is the same at all."""
-    told, found = False, []
+    """Return the rows with only the first explanation of --max-model-len.
+
+    Its meaning is the same at every load point.
+    """
+    told = False
+    found = []
     for row in rows:
         kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
         found.append(row.model_copy(update={"explanations": kept}))
@@ -109,10 +122,14 @@ def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
 def _true_run(
     row: Result, earlier: Result | None, seconds: float | None, hits_from: float
 ) -> Explanation | None:
-    """`earlier`: sent prompts that begin alike; None: no other load point is known to. `seconds`:
-    what torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens
-    beyond which a repeat counts as found in the cache."""
-    every, compiled = range(row.repeats), row.by_repeat.get("compilations", [])
+    """Explain which repeats of a row are true; None if there is nothing to compare.
+
+    `earlier`: sent prompts that begin alike; None: no other load point is known to. `seconds`: what
+    torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens
+    beyond which a repeat counts as found in the prefix cache.
+    """
+    every = range(row.repeats)
+    compiled = row.by_repeat.get("compilations", [])
     warm = [
         place
         for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
@@ -143,7 +160,7 @@ def _true_run(
 
 
 def _sent_before(row: Result, earlier: Result | None) -> Evidence:
-    """Its name, and how long prompts were there and are here."""
+    """Return the earlier load point, and how long prompts were there and are here, as evidence."""
     if earlier is None:
         return {}
     tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
@@ -151,7 +168,10 @@ def _sent_before(row: Result, earlier: Result | None) -> Evidence:
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
-    """The mean latency of both, and by how many percent that of the others differs."""
+    """Return the mean latency of both groups of repeats, and their difference in percent.
+
+    The latency is TTFT, or E2EL where that is not known; without either only the repeats are named.
+    """
     evidence: Evidence = {"trueRepeats": _numbers(true), "otherRepeats": _numbers(others)}
     name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
     if name is None:
@@ -179,13 +199,16 @@ def _hits(row: Result, places: Sequence[int]) -> Evidence:
 
 
 def _numbers(places: Sequence[int]) -> str:
-    """Counted from 1."""
+    """Return the repeats as text, counted from 1."""
     shown = ", ".join(str(place + 1) for place in places[:MAX_NAMED])
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
 def length_explanations(cell: CellContext) -> list[Explanation]:
-    """Of a cell with a record: why its answers are short, and what --max-model-len limits."""
+    """Explain why the answers of a measured load point are short, and what --max-model-len limits.
+
+    Empty where nothing was answered, or where it is not known how long answers were.
+    """
     columns = [stage.requests for stage in cell.stages]
     rows = (
         compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
@@ -201,8 +224,13 @@ def length_explanations(cell: CellContext) -> list[Explanation]:
 def _answer_length(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where answers are shorter than expected, by vLLM's reasons why requests finished."""
-    expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
+    """Explain why answers are short, by vLLM's reasons why requests finished.
+
+    None where they are as long as expected. `lengths`: prompt, output and expected output tokens of
+    each answer.
+    """
+    expected = sum(length[2] for length in lengths)
+    output = sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]
@@ -224,8 +252,11 @@ def _answer_length(
 def _max_model_len(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where the requests in flight have more tokens together than one of them may have. By Little's
-    law."""
+    """Explain --max-model-len where the requests in flight exceed it together.
+
+    Their tokens in flight follow from Little's law. None where they do not exceed it, or where it
+    is not known.
+    """
     texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
     limit = max(
         (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None

@@ -1,8 +1,11 @@
-"""Which prompts of a stage begin like prompts sent before it: by the generator of a random dataset,
-by its seed, and by the test request. What is found so is computed from the spec, not measured.
+"""Which prompts of a stage begin like prompts sent before it.
+
+By the generator of a random dataset, by its seed, and by the test request. What is found so is
+computed from the spec, not measured.
 
 Premise: the run is all that was sent, and the server keeps what it computed. So the share is what a
-prefix cache may find, and stands beside what it found."""
+prefix cache may find, and stands beside what it found.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -12,8 +15,9 @@ from benchrun_client.contract import RandomData, length_range
 from benchrun.api import BenchmarkRunSpec, Explanation, Result, ServerStatus, Workload
 from benchrun.judge.rules.rule import Evidence, in_words
 from benchrun.measure import ratio, rounded
-from benchrun.plan import PlannedStage, planned_stages, shared_seed
+from benchrun.plan import planned_stages, shared_seed
 from benchrun.plan.old_vllm_stream import old_draws
+from benchrun.plan.stages import PlannedStage
 
 DEFAULT_BLOCK_TOKENS = 16  # Of vLLM's KV cache on GPUs.
 Family = tuple[str | int, ...]
@@ -45,9 +49,11 @@ class _Sent(NamedTuple):
 
 
 def beginnings(spec: BenchmarkRunSpec, *, last: str, block_tokens: int) -> dict[str, Beginnings]:
-    """Return those of every stage in the order of the plan, up to the `last` one that was measured, by its
-    id. Left out are stages of which nothing is known: their prompts are no random words and they
-    have no test request."""
+    """Return how prompts begin of every stage up to the `last` one that was measured, by its id.
+
+    In the order of the plan. Left out are stages of which nothing is known: their prompts are no
+    random words and they have no test request.
+    """
     sent: dict[Family, _Sent] = {}
     found: dict[str, Beginnings] = {}
     for stage in planned_stages(spec, run_uid=""):
@@ -69,7 +75,7 @@ def _of_stage(
     sent: dict[Family, _Sent],
     block_tokens: int,
 ) -> Beginnings:
-    """`sent` is added to."""
+    """Return how the prompts of one stage begin, and add them to what was `sent`."""
     prompts = _prompts(spec, stage, data)
     before = sent.get(prompts.family) if prompts.family is not None else None
     known = [] if before is None else before.tokens[: len(prompts.tokens)]
@@ -119,7 +125,10 @@ def _prompts(spec: BenchmarkRunSpec, stage: PlannedStage, data: RandomData) -> _
 
 
 def _percent(tokens: Sequence[int], cached: Sequence[int], block: int) -> float | None:
-    """The last token of a prompt is always computed, and with it its block."""
+    """Return the percent of the tokens that a cache may hold, in whole blocks.
+
+    The last token of a prompt is always computed, and with it its block.
+    """
     whole = sum(tokens)
     found = sum(
         max(0, min(known, own - 1)) // block * block
@@ -166,8 +175,11 @@ _MEANS: Mapping[str, str] = {
 def with_beginnings(
     rows: Sequence[Result], found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
 ) -> list[Result]:
-    """The rows, each with how its prompts begin where vLLM's generator made them, or a test request was sent.
-    `stages`: those measured of each cell, in order of repeats."""
+    """Return the rows, each with how its prompts begin where that raises a question.
+
+    It does where vLLM's generator made them, or a test request was sent. `stages`: those measured of
+    each cell, in order of repeats.
+    """
     return [_explained(row, [found[s] for s in stages[row.cell] if s in found]) for row in rows]
 
 

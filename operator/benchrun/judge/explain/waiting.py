@@ -5,7 +5,7 @@ from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
-MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is the moment in which a load begins.
+MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is just the beginning of the load.
 MIN_QUEUE_MS = 1.0  # By the servers' own count: a shorter mean wait does not matter.
 STAYED_SHARE = (
     0.95  # Of the limit: as many as must run on average to say that running stayed there.
@@ -13,7 +13,7 @@ STAYED_SHARE = (
 
 
 def percent(value: float | None) -> str:
-    """With its sign: 9.4 %."""
+    """Return a percentage with its sign, such as "9.4 %"; "an unknown share" for None."""
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
@@ -29,11 +29,15 @@ def waiting(
     queue_ms: float | None = None,
     waiting_by_times: float | None = None,
 ) -> Waiting:
-    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none.
-    `queue_ms`: how long a request waited on average by the servers' own count, which misses no
-    moment between two samples; `waiting_by_times`: how many waited on average by the same count.
+    """Explain why requests waited in the server.
 
-    Premise of "hardly any waited": the samples would have shown a queue."""
+    `pressure`: None where no sample caught the server busy. `overload`: arrivals of an open loop
+    that exceed what is completed; None where they do not. `queue_ms`: how long a request waited on
+    average by the servers' own count, which misses no moment between two samples;
+    `waiting_by_times`: how many waited on average by the same count.
+
+    Premise of "hardly any waited": the samples would have shown a queue.
+    """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
             reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0}
@@ -67,6 +71,7 @@ def waiting(
 
 
 def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
+    """Return whether requests waited by the servers' own times, more than are on their way in."""
     least = max(MIN_WAITING, MIN_QUEUED_SHARE * pressure.running_mean)
     return by_times is not None and by_times >= least
 
@@ -74,7 +79,7 @@ def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
 def _reason(
     pressure: Pressure, limits: ServerLimits, lengths: Lengths | None
 ) -> tuple[WaitingReason, str]:
-    """With its sentence, of a server that is not beyond its capacity."""
+    """Return the reason and its sentence, for a server that is not beyond its capacity."""
     usage = pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.samples:
         return "None", (
@@ -127,22 +132,28 @@ def _reason(
 
 
 def cache_in_use(pressure: Pressure, before: str) -> str:
-    """With `before` in front of the most that was in use: "with at most 9.4 % of the KV cache in
-    use". Empty where it is not known."""
+    """Return the most that was in use, with `before` in front; empty where it is not known.
+
+    For example "with at most 9.4 % of the KV cache in use".
+    """
     usage = pressure.kv_max_percent
     return "" if usage is None else f"{before}{percent(usage)} of the KV cache in use"
 
 
 def held_at(pressure: Pressure) -> str:
-    """What ran while others waited: "running stayed at 256, the server's max-num-seqs"; "reached",
-    where requests that end together leave the gauge below it for a part of each step."""
+    """Return what ran while others waited, in words.
+
+    Such as "running stayed at 256, the server's max-num-seqs". It says "reached" where requests
+    that end together leave the gauge below the limit for a part of each step.
+    """
     if pressure.hold is Hold.SEQUENCES:
         whose = (
             "the server's max-num-seqs"
             if pressure.sequence_limit_is_set
             else "as high as it ever went"
         )
-        limit, mean = number(pressure.sequence_limit), pressure.queued_running
+        limit = number(pressure.sequence_limit)
+        mean = pressure.queued_running
         if (
             mean is not None
             and pressure.sequence_limit is not None
@@ -177,7 +188,7 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
 
 
 def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
-    """Those of these figures that are known; without names of all."""
+    """Return the named figures that are known; without names, all that are known."""
     figures = {
         "samples": pressure.samples,
         "queuedSamples": pressure.queued,

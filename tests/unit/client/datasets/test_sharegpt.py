@@ -90,7 +90,8 @@ def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
         entry("a", prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
         output_tokens=forced,
     )
-    supply, one = plain(data, context_tokens=4096), portion(data, requests=1)
+    supply = plain(data, context_tokens=4096)
+    one = portion(data, requests=1)
     if usable:
         assert names(supply.draw(one)) == ["a"]
     else:

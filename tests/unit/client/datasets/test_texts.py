@@ -49,8 +49,10 @@ def test_packed_and_single_texts_of_one_file_are_never_the_same_in_a_run(tmp_pat
 
 def test_the_same_content_in_two_places_is_never_sent_twice_either(tmp_path: Path) -> None:
     (tmp_path / "copy").mkdir()
-    one, copy = texts(reviews(tmp_path, 8)), texts(reviews(tmp_path / "copy", 8))
-    first, second = portion(one), portion(copy, workload="single", seed=2)
+    one = texts(reviews(tmp_path, 8))
+    copy = texts(reviews(tmp_path / "copy", 8))
+    first = portion(one)
+    second = portion(copy, workload="single", seed=2)
     supply = RunDatasets([first, second], counter=WordCounter(), context_tokens=None)
     assert len({s.prompt for each in (first, second) for s in supply.draw(each)}) == 8
     (facts,) = supply.facts([second])

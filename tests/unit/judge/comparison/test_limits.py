@@ -128,7 +128,8 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
 
 
 def test_runs_of_one_side_are_one_configuration() -> None:
-    before, after = [at("a", 30, 100), at("b", 36, 104)], [at("c", 260, 103), at("d", 274, 101, 80)]
+    before = [at("a", 30, 100), at("b", 36, 104)]
+    after = [at("c", 260, 103), at("d", 274, 101, 80)]
     sentence = limits(before, after, [ComparedCell(cell=CELL)])[CELL].sentence
     assert (
         "(102 and 102 tok/s) while running goes from 33 to 267 and KV cache usage from 50 % to 80 %"

@@ -13,7 +13,8 @@ from unit.judge.specs import spec, workload
 from unit.judge.stages import with_compilations
 from unit.measure.records import cell, edge, record, requests
 
-HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
+HITS = "prefix_cache_hits_total"
+QUERIES = "prefix_cache_queries_total"
 MODELS = "id=Qwen/Qwen3-4B root=Qwen/Qwen3-4B max_model_len=4096"
 STARTED = [
     ServerStatus(role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5))

@@ -13,7 +13,8 @@ from unit.judge.rules.test_scraping import holding, standing
 from unit.judge.stages import context, findings, open_loop_load, unchecked, users
 from unit.measure.records import edge, requests
 
-COUNT, SECONDS = 640, 40
+COUNT = 640
+SECONDS = 40
 
 
 def with_times(first_seconds: float, all_seconds: float) -> RequestColumns:

@@ -21,8 +21,11 @@ from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
 from unit.report.statuses import result
 
-NAMESPACE, NAME, UID = "lab", "nightly", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-CHAT, CHAT_AGAIN = "chat/concurrency=4/r1", "chat/concurrency=4/r2"
+NAMESPACE = "lab"
+NAME = "nightly"
+UID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+CHAT = "chat/concurrency=4/r1"
+CHAT_AGAIN = "chat/concurrency=4/r2"
 CAPPED = "capped/rate=40/r1"
 """An open loop under a cap that holds it back."""
 FIRST = "first/concurrency=2/r1"

@@ -53,7 +53,8 @@ def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
     by_rate = {
         record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records
     }
-    begin, found = min(record.first_send_unix_us for record in run.records), []
+    begin = min(record.first_send_unix_us for record in run.records)
+    found = []
     for number, rate in enumerate(TRIED, start=1):
         record = by_rate[rate]
         end = begin + record.last_receive_unix_us - record.first_send_unix_us

@@ -10,7 +10,7 @@ VERDICT = frozenset({"verdict"})
 
 
 def results_section(run: html.Reported) -> html.Section:
-    """The table of the terminal, and behind a click how sure each percentile is."""
+    """Build the results table of the terminal and, behind a click, each percentile's interval."""
     status = run.status
     if not status.results:
         return html.section("results", "Results", html.Prose("No load point was measured."))
@@ -37,7 +37,7 @@ def results_section(run: html.Reported) -> html.Section:
 
 
 def _blocks(run: html.Reported) -> list[html.CodeBlock]:
-    """One a stage whose record is left; of a load point without any, its own."""
+    """Return one block a stage whose record is left; of a load point without any, its own."""
     rows = {row.cell: row for row in run.status.results}
     percentiles = run.spec.measurement.percentiles
     cells = [run.cell_of(record) for record in run.records]
@@ -52,7 +52,10 @@ def _blocks(run: html.Reported) -> list[html.CodeBlock]:
 
 
 def limits_section(run: html.Reported) -> html.Section | None:
-    """Why requests waited and what limits; load points where neither applies in one line."""
+    """Build why requests waited and what limits, for each load point; None: nothing was measured.
+
+    Load points where neither applies are named on one line.
+    """
     if not (results := run.status.results):
         return None
     explained: dict[str, dict[str, str]] = {}
@@ -98,8 +101,11 @@ def profile_section(run: html.Reported) -> html.Section | None:
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Bottlenecks by a variant and the baseline together, and what could not be compared or differs
-    besides."""
+    """Build the bottlenecks by variant and load point, and what else differs or is not compared.
+
+    A bottleneck is that of a variant and the baseline together. Returns None where there is
+    nothing.
+    """
     results = sweep.status.results
     limited = tuple(
         (row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None
@@ -127,8 +133,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
-    """The figures of every variant at every load point: the table of the terminal, as wide as it
-    goes."""
+    """Build the results table of the terminal at its widest, with every variant and load point."""
     rows = variant_rows(
         sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True
     )
