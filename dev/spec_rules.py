@@ -21,8 +21,10 @@ MODULE = "benchrun.api.spec_rules"
 WIDTH = 98
 WORTH = 60  # least characters that a function for a shared part must save
 _HEAD = '''\
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the
-checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`.
+
+By the checksum of its CEL.
+"""
 
 import re
 from collections.abc import Callable, Mapping

@@ -112,7 +112,12 @@ def find_material(
         if sources[i] == i
         for portion in portions_of(slot)
     }
-    supply = RunDatasets(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
+    supply = RunDatasets(
+        tuple(portions.values()),
+        counter=counter,
+        context_tokens=context_tokens,
+        shared=plan.cache_policy == "Share",
+    )
     rows = {
         place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)
     }

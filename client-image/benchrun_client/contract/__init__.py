@@ -34,6 +34,7 @@ from benchrun_client.contract.certainty import (
     stage_shape,
 )
 from benchrun_client.contract.datasets import (
+    COPY,
     DATASETS,
     AgentData,
     CustomData,
@@ -158,6 +159,7 @@ GATE_PORT = 8091
 __all__ = [
     "CONFIRMATIONS",
     "CONFIRMATION_ERROR",
+    "COPY",
     "DATASETS",
     "ERROR",
     "FAR",

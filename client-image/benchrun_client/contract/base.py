@@ -51,7 +51,7 @@ class LeavesOut(Message):
         return {name: value for name, value in document.items() if name not in missing}
 
 
-class Sampling(Message):
+class Sampling(LeavesOut):
     """How the server chooses each token; temperature 0 is greedy, always the likeliest token.
 
     Every setting is sent, with the value that turns it off where it is not asked for: for settings
@@ -59,19 +59,24 @@ class Sampling(Message):
     its own arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
     """
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"min_p", "logprobs"})
+
     temperature: float = Field(0, ge=0, le=2, allow_inf_nan=False)
     top_p: float = Field(1, gt=0, le=1, allow_inf_nan=False)  # 1: off.
     top_k: int = Field(0, ge=0, le=1_000_000)  # 0: off.
     repetition_penalty: float = Field(1, gt=0, le=2, allow_inf_nan=False)  # 1: off.
     stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=4)
+    min_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)  # None: off.
+    logprobs: int | None = Field(None, ge=1, le=20)  # None: none are asked for.
 
-    def body(self) -> dict[str, object]:
+    def body(self, *, chat: bool = False) -> dict[str, object]:
         """Return the sampling fields of a request body, by vLLM's names.
 
-        Greedy sampling leaves out the fields that only narrow the choice: vLLM ignores them.
+        Greedy sampling leaves out the fields that only narrow the choice: vLLM ignores them. `chat`
+        says that the body is one of /v1/chat/completions.
         """
         narrowed = (
-            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": 0.0}
+            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": self.min_p or 0.0}
             if self.temperature
             else {}
         )
@@ -81,19 +86,36 @@ class Sampling(Message):
             "frequency_penalty": 0.0,
         }
         stop = {"stop": list(self.stop)} if self.stop else {}
-        return {"temperature": self.temperature, **narrowed, **penalties, **stop}
+        return {
+            "temperature": self.temperature,
+            **narrowed,
+            **penalties,
+            **stop,
+            **self._logprobs(chat=chat),
+        }
+
+    def _logprobs(self, *, chat: bool) -> dict[str, object]:
+        if self.logprobs is None:
+            return {}
+        return (
+            {"logprobs": True, "top_logprobs": self.logprobs}
+            if chat
+            else {"logprobs": self.logprobs}
+        )
 
     def in_words(self) -> str:
         """Return the settings that are on, such as `greedy` or `temperature 0.7, top-p 0.9`."""
         words = [f"temperature {self.temperature:g}" if self.temperature else "greedy"]
         words += [f"top-p {self.top_p:g}"] if self.top_p != 1 else []
         words += [f"top-k {self.top_k}"] if self.top_k else []
+        words += [f"min-p {self.min_p:g}"] if self.min_p else []
         words += (
             [f"repetition penalty {self.repetition_penalty:g}"]
             if self.repetition_penalty != 1
             else []
         )
         words += [f"{len(self.stop)} stop texts"] if self.stop else []
+        words += [f"{self.logprobs} logprobs"] if self.logprobs else []
         return ", ".join(words)
 
 

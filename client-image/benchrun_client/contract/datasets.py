@@ -49,6 +49,11 @@ class DatasetFields(Message):
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
 
+    @property
+    def sends_again(self) -> bool:
+        """Return whether every stage sends the same, whatever the policy."""
+        return False
+
 
 # Generated: prompts of random words.
 
@@ -128,6 +133,11 @@ class RandomData(DatasetFields, LeavesOut):
         description="Tokens requested for every answer; 128 without outputLengths.",
     )
 
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the generator has a seed of its own."""
+        return self.seed is not None
+
     @field_validator("input_tokens", "output_tokens")
     @classmethod
     def _fixed(cls, tokens: int | None, info: ValidationInfo) -> int | None:
@@ -203,14 +213,16 @@ class AgentData(DatasetFields):
 # Read from files or the hub: each row is used once a run.
 
 
-class ShareGPTData(DatasetFields):
+class ShareGPTData(DatasetFields, LeavesOut):
     """Conversations from a ShareGPT file.
 
     The first turn of a conversation is the prompt. Each row is used once a run (under cachePolicy
     Share all stages of a workload send the same rows). Skipped and counted: prompts and answers
-    below 4 tokens, what is longer than the limits or the model takes, and prompts that came before.
+    below 4 tokens, what is longer than the limits or the model takes, and prompts that came before
+    (not under Share).
     """
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
@@ -229,11 +241,22 @@ class ShareGPTData(DatasetFields):
             "what the model takes."
         ),
     )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
+        None,
+        description="As vLLM's benchmarks with this --seed: their rows in their order, equal ones "
+        "too; the same in every stage and workload with it.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the rows are those of vLLM's sampler."""
+        return self.seed is not None
 
 
 class CustomData(DatasetFields):
-    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name
-    custom` takes it. Each line is used once a run. Skipped and counted: prompts that came before,
+    """Prompts from a JSON Lines file, as `vllm bench serve --dataset-name custom` takes it.
+
+    One object a line. Each line is used once a run. Skipped and counted: prompts that came before,
     and what is longer than the model takes. Hits on what all prompts begin with do not count as
     contamination.
     """
@@ -249,13 +272,19 @@ class CustomData(DatasetFields):
     )
 
 
-class TextsData(DatasetFields):
-    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
-    prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
+COPY = "{copy}"
+"""In an instruction of `texts`: stands for the number of the prompt's copy, from 0 on."""
+
+
+class TextsData(DatasetFields, LeavesOut):
+    """Texts of a CSV or JSON Lines column, packed into prompts with an instruction behind them.
+
+    One text a line, textsPerPrompt of them in a prompt. Each text is used once a run: a stage takes requests x
     textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
     and prompts longer than the model takes.
     """
 
+    left_out: ClassVar[frozenset[str]] = frozenset({"order"})
     rules_in_spec = (
         (
             "self.outputTokensPerText * self.textsPerPrompt <= 1000000",
@@ -275,7 +304,9 @@ class TextsData(DatasetFields):
         1, description="Texts in one prompt."
     )
     instruction: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Task for the model, behind the texts."
+        "",
+        description="Task for the model, behind the texts. {copy} in it is the copy's number, so "
+        "that each copy of a prompt ends with tokens of its own.",
     )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
@@ -283,6 +314,16 @@ class TextsData(DatasetFields):
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1, description="How often each prompt is sent in a row; these cache hits are expected."
     )
+    order: Literal["Drawn", "File"] | None = Field(
+        None,
+        description="Drawn (default): by the seed, each used once. File: the first texts as they "
+        "stand, equal ones too, the same in every stage and workload.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the texts are the file's first ones."""
+        return self.order == "File"
 
 
 class HuggingFaceData(DatasetFields):
@@ -313,8 +354,10 @@ class HuggingFaceData(DatasetFields):
 
 
 class TimedTraceData(DatasetFields):
-    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and
-    the blocks that its prompt was made of. The words are random; equal blocks within a stage get
+    """Recorded requests from a JSON Lines file.
+
+    Each has its instant, the lengths of prompt and answer, and the blocks that its prompt was made
+    of. The words are random; equal blocks within a stage get
     equal words, and hits on them do not count as contamination. Each stage sends the first ones: at
     their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
     than the model takes.

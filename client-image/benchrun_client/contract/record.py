@@ -34,6 +34,7 @@ PROXY_COUNTERS = (
     "benchrun_proxy_added_seconds_sum",
     "benchrun_proxy_added_seconds_count",
     "benchrun_proxy_queue_seconds_sum",
+    "benchrun_proxy_queue_seconds_count",
     "benchrun_proxy_time_to_first_token_seconds_sum",
     "benchrun_proxy_time_to_first_token_seconds_count",
     "benchrun_proxy_loop_lag_seconds_sum",

@@ -9,7 +9,7 @@ import math
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,8 @@ from benchrun_client.tokenizer import TokenCounter
 
 R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
+FEW_WORDS = 8
+REWORDING_TRIES = 100  # Of a prompt, most of whose rows may be too short or too long.
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
@@ -36,6 +38,7 @@ class Portion:
     requests: int
     seed: int
     api: contract.Api
+    warms_up: bool = False  # Whether it is sent unmeasured.
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +61,11 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
 
     A dataset whose weight is too small for one request has no portion.
     """
+    warms_up = isinstance(slot, contract.Warmup)
     if not isinstance(slot.data, contract.MixData):
+        data = _sent(slot, slot.data)
         return (
-            Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),
+            Portion(slot.workload, 0, data, slot.requests, slot.seed, slot.api, warms_up=warms_up),
         )
     shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
     return tuple(
@@ -71,6 +76,7 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
             requests,
             _part_seed(slot.seed, number),
             slot.api,
+            warms_up=warms_up,
         )
         for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
         if requests
@@ -192,20 +198,26 @@ class RowFile(Generic[R]):
 
 
 def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
-    """Collect the rows of a file; an entry that is a text is the reason why it is dropped.
-
-    The second of two rows with the same text is dropped, too.
-    """
-    rows: dict[str, Row] = {}
+    """Collect the rows of a file; an entry that is a text is the reason why it is dropped."""
+    rows: list[Row] = []
     dropped: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry, str):
             dropped[entry] += 1
-        elif entry.text in rows:
-            dropped[REPEATED] += 1
         else:
-            rows[entry.text] = entry
-    return RowFile(name, sha256, tuple(rows.values()), dict(dropped), _common_start(tuple(rows)))
+            rows.append(entry)
+    common = _common_start(tuple(dict.fromkeys(row.text for row in rows)))
+    return RowFile(name, sha256, tuple(rows), dict(dropped), common)
+
+
+def without_equal_rows(file: RowFile[Row]) -> RowFile[Row]:
+    """Return the file with the second of two rows with the same text among the dropped ones."""
+    rows: dict[str, Row] = {}
+    for row in file.rows:
+        rows.setdefault(row.text, row)
+    equal = len(file.rows) - len(rows)
+    dropped = {**file.dropped, REPEATED: equal} if equal else file.dropped
+    return replace(file, rows=tuple(rows.values()), dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +250,9 @@ class RowKind:
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
     name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
+    order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
+    """Places of so many rows in the order that every stage takes them; None: they are drawn, each
+    once."""
 
 
 ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
@@ -250,9 +265,11 @@ class RowPool:
     def __init__(self, file: RowFile[Row]) -> None:
         self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
         self.common = file.common  # What every row begins with.
+        self.rows = len(file.rows)
         self._file = file
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
+        self._sent_again: dict[tuple[str, int], int] = {}  # The most rows of a stage.
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(
@@ -289,14 +306,63 @@ class RowPool:
             raise RunFailure("DatasetTooSmall", self._too_small())
         return tuple(samples)
 
+    def first(
+        self, portion: Portion, order: Sequence[int], fit: Callable[[Sequence[Row]], Sample | str]
+    ) -> tuple[Sample, ...]:
+        """Return the first prompts in this order, which other stages get as well.
+
+        Raises RunFailure.
+        """
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
+        samples: list[Sample] = []
+        for start in range(0, len(order) - needed + 1, needed):
+            if len(samples) == prompts:
+                break
+            places = order[start : start + needed]
+            made = fit([self._file.rows[i] for i in places])
+            if isinstance(made, Sample):
+                samples.append(made)
+            else:
+                self._dropped.update(dict.fromkeys(places, made))
+        if len(samples) < prompts:
+            self.needed = prompts * needed
+            raise RunFailure("DatasetTooSmall", self._too_small())
+        key = portion.workload, portion.part
+        self._sent_again[key] = max(self._sent_again.get(key, 0), prompts * needed)
+        return tuple(samples)
+
+    def reworded(
+        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
+    ) -> tuple[Sample, ...]:
+        """Return prompts that no stage sends, of about the lengths of those that stages send.
+
+        They are rows with their words in another order, for a warm-up where stages may need every
+        row. Raises RunFailure.
+        """
+        rng = random.Random(portion.seed)
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
+        samples: list[Sample] = []
+        for _ in range(prompts * REWORDING_TRIES if self._file.rows else 0):
+            if len(samples) == prompts:
+                break
+            rows = rng.choices(self._file.rows, k=needed)
+            made = fit([replace(row, text=_reworded(row.text, rng)) for row in rows])
+            if isinstance(made, Sample):
+                samples.append(made)
+        if len(samples) < prompts:
+            raise RunFailure("DatasetTooSmall", self._too_small())
+        return tuple(samples)
+
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
         """Describe what was read of the file, and what a workload used of it.
 
         `source` is the workload's name of the file.
         """
-        return self._file.facts(
-            part, used=self._used[workload, part], dropped=self._all_dropped(), source=source
-        )
+        key = workload, part
+        used = self._used[key] + self._sent_again.get(key, 0)
+        return self._file.facts(part, used=used, dropped=self._all_dropped(), source=source)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -309,7 +375,22 @@ class RowPool:
             f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each "
             "used once. "
             "Ask for fewer requests or repeats, or give a larger file."
+            f"{_EQUAL_ROWS if self._file.dropped.get(REPEATED) else ''}"
         )
+
+
+_EQUAL_ROWS = " With measurement.cachePolicy Share equal rows are sent, too."
+
+
+def _reworded(text: str, rng: random.Random) -> str:
+    """Return the text with its words in another order.
+
+    Of a text of few words, as where no spaces are written, the characters change places.
+    """
+    words = text.split()
+    if len(words) < FEW_WORDS:
+        return "".join(rng.sample(text, len(text)))
+    return " ".join(rng.sample(words, len(words)))
 
 
 def _common_start(texts: Sequence[str]) -> str:
@@ -325,10 +406,12 @@ def _common_start(texts: Sequence[str]) -> str:
     )
 
 
-def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
+def read_pools(
+    portions: Sequence[Portion], *, shared: bool
+) -> Mapping[contract.DatasetFields, RowPool]:
     """Return the pool of each dataset with rows; datasets with the same content share one.
 
-    Raises RunFailure.
+    `shared` says that rows may be sent again, so that equal ones count as any. Raises RunFailure.
     """
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces
@@ -345,12 +428,20 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, R
         source = _values(data, kind.source + kind.content)
         if source not in by_source:
             file = kind.read(data)
+            if not (shared or data.sends_again):
+                file = without_equal_rows(file)
             content = _values(data, kind.content), file.sha256
             by_source[source] = by_content.setdefault(content, RowPool(file))
         pools[data] = by_source[source]
     for portion, data in with_rows:
-        pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
+        if not is_reworded(portion, shared=shared):
+            pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
     return pools
+
+
+def is_reworded(portion: Portion, *, shared: bool) -> bool:
+    """Return whether the portion takes no rows away from the stages, which may need them all."""
+    return portion.warms_up and (shared or portion.data.sends_again)
 
 
 def different_prompts(portion: Portion) -> int:

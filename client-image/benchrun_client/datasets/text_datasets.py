@@ -9,6 +9,7 @@ import codecs
 import csv
 import hashlib
 import importlib
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import dropwhile, islice
@@ -123,7 +124,21 @@ def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> S
     return fitting.request(row.text, output_tokens=output)
 
 
-ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
+def vllms_order(data: ShareGPTData, rows: int) -> list[int] | None:
+    """Return the places of the rows as vLLM's sampler shuffles them; None without its seed.
+
+    That is `ShareGPTDataset.load_data`, alike in vLLM 0.8.4 and 0.32.
+    """
+    if data.seed is None:
+        return None
+    places = list(range(rows))
+    random.Random(data.seed).shuffle(places)
+    return places
+
+
+ROW_KINDS[ShareGPTData] = RowKind(
+    read_sharegpt, fit_sharegpt, content=("sends_again",), order=vllms_order
+)
 
 
 def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
@@ -221,7 +236,8 @@ def read_texts(data: TextsData) -> RowFile[Row]:
             for where, entry in files.json_lines(file)
         )
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
-        lines = (" ".join(text.split()) for text in texts)
+        # Spaces stay as they are: they are tokens, too.
+        lines = (" ".join(map(str.strip, text.splitlines())).strip() for text in texts)
         return row_file(
             (Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256
         )
@@ -232,7 +248,14 @@ def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample 
     return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
 
-ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
+def files_order(data: TextsData, rows: int) -> range | None:
+    """Return the places of the texts in the file; None if they are drawn."""
+    return range(rows) if data.sends_again else None
+
+
+ROW_KINDS[TextsData] = RowKind(
+    read_texts, fit_texts, content=("format", "column", "sends_again"), order=files_order
+)
 
 
 def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:

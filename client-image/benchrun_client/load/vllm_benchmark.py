@@ -129,7 +129,7 @@ class VllmEngine:
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         self.instants = Instants(connects=[])
         self._load = load
-        self._body = load.sampling.body()
+        self._body = load.sampling.body(chat=load.api == "Chat")
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [

@@ -83,7 +83,7 @@ def request_body(
         }
     streamed = {"stream": True, "stream_options": {"include_usage": True}}
     to_the_end = {"ignore_eos": True} if ignore_eos else {}
-    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body()}
+    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body(chat=api == "Chat")}
 
 
 async def complete(

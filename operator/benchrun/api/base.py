@@ -193,7 +193,9 @@ def _notes(module: str) -> dict[tuple[str, str], str]:
 
 
 class _Model(BaseModel):
-    """camelCase on the wire, immutable. A field is described by its `description`, or by the string
+    """Base of the models of spec and status: camelCase on the wire, immutable.
+
+    A field is described by its `description`, or by the string
     below it, which is read where a schema is made (pydantic's `use_attribute_docstrings` would read
     it at every start).
     """

@@ -102,9 +102,7 @@ ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
-    """It is compared when all is measured; a figure that got too much worse makes NotRegressed
-    False.
-    """
+    """Compared when all is measured; a figure that got too much worse fails NotRegressed."""
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
@@ -175,7 +173,9 @@ class ComparedCell(StatusModel):
 
 
 class Comparison(StatusModel):
-    """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone
+    """For equal servers, at most 5 % have a wrong word.
+
+    With scope WithinOneServer, a restart alone
     may make a difference.
     """
 

@@ -88,8 +88,9 @@ class DynamicPrefix(SpecModel):
 
 
 class AgentDataset(SpecModel):
-    """One long conversation, as one prompt up to an answer, with time and date in front of the
-    first user turn. Both come from the seed; the time is each stage's own. Hits on what requests
+    """One long conversation, as one prompt up to an answer.
+
+    Time and date stand in front of the first user turn. Both come from the seed; the time is each stage's own. Hits on what requests
     share do not count as contamination. Exactly one of `staticPrefix` and `dynamicPrefix`.
     """
 

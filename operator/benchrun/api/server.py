@@ -94,7 +94,9 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class PodOverrides(base.SpecModel):
-    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods
+    """How the pod is placed and what it mounts.
+
+    Whoever may set this may do what a creator of pods
     may.
     """
 
@@ -285,7 +287,9 @@ class Proxy(base.SpecModel):
 
 
 class KVTransfer(base.SpecModel):
-    """KV cache transfer: vLLM's --kv-transfer-config for both roles. The same flag in the args of
+    """KV cache transfer: vLLM's --kv-transfer-config for both roles.
+
+    The same flag in the args of
     each role replaces it as a whole.
     """
 
@@ -302,7 +306,9 @@ class KVTransfer(base.SpecModel):
 
 
 class Disaggregated(base.SpecModel):
-    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and
+    """Servers that prefill and servers that decode, behind a proxy.
+
+    Image, args, env, pod and
     sharedMemory of the server hold for both.
     """
 
@@ -406,8 +412,9 @@ class Server(Started):
 
 
 class Offline(Started):
-    """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput`
-    and `vllm bench latency`.
+    """vLLM's engine without its API server.
+
+    Each load is one call, as in `vllm bench throughput` and `vllm bench latency`.
     """
 
     image: base.Text = Field(

@@ -58,6 +58,12 @@ _RUN_REQUESTS = (
     f"{_HIGHEST} * {_ALL_STAGES})).sum()"
 )
 
+_SENT_ONCE = (
+    "(!has(w.dataset.random) || !has(w.dataset.random.seed)) && "
+    "(!has(w.dataset.shareGPT) || !has(w.dataset.shareGPT.seed)) && "
+    "(!has(w.dataset.texts) || !has(w.dataset.texts.order) || w.dataset.texts.order != 'File')"
+)
+"""CEL: no dataset sends the same in every stage (`sends_again` of their models)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 
 
@@ -123,17 +129,19 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel="self.measurement.cachePolicy != 'Isolate' || "
-            "self.workloads.all(w, !has(w.dataset.random) || !has(w.dataset.random.seed))",
-            message="dataset.random.seed sends prompts again: set cachePolicy Share or Reset",
+            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {_SENT_ONCE})",
+            message=(
+                "dataset.random.seed, shareGPT.seed and texts.order File send prompts again: set "
+                "cachePolicy Share or Reset"
+            ),
             path=".measurement.cachePolicy",
         ),
         Rule(
             cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
-            "!(has(w.dataset.random) && has(w.dataset.random.seed))))",
+            f"{_SENT_ONCE}))",
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
-                "and no random.seed"
+                "and no random.seed, shareGPT.seed or texts.order File"
             ),
             path=".measurement.cachePolicy",
         ),

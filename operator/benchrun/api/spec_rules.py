@@ -1,6 +1,8 @@
 # Generated from the rules in operator/benchrun/api by: python -m dev.generate
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the
-checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`.
+
+By the checksum of its CEL.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -98,11 +100,15 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         (w.load.request_rates is not None and all(r == 'inf' for r in w.load.request_rates) and
         (w.load.max_concurrency is None) and (w.load.burstiness is None)) for w in
         self.workloads),
-    0xb66b7492: lambda self: self.measurement.cache_policy != 'Isolate' or all(w.dataset.random is
-        None or w.dataset.random.seed is None for w in self.workloads),
-    0x7a0bb98a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
-        'Share' and (not (w.dataset.random is not None and w.dataset.random.seed is not None)))
-        for w in self.workloads),
+    0x2c0cf39b: lambda self: self.measurement.cache_policy != 'Isolate' or all((w.dataset.random
+        is None or w.dataset.random.seed is None) and (w.dataset.share_gpt is None or
+        w.dataset.share_gpt.seed is None) and (w.dataset.texts is None or w.dataset.texts.order is
+        None or w.dataset.texts.order != 'File') for w in self.workloads),
+    0x47c60b7a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
+        'Share' and (w.dataset.random is None or w.dataset.random.seed is None) and
+        (w.dataset.share_gpt is None or w.dataset.share_gpt.seed is None) and (w.dataset.texts is
+        None or w.dataset.texts.order is None or w.dataset.texts.order != 'File')) for w in
+        self.workloads),
     0x37af77fb: lambda self: self.offline is None or all(not w.test_request for w in
         self.workloads),
     0x24c4b3fa: lambda self: self.measurement.cache_policy != 'Reset' or self.offline is None,
@@ -183,8 +189,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xce92eb5f: lambda self: not (_number(self.from_) and _number(self.to)) or float(self.from_) <
         float(self.to),
     0x73be9877: lambda self: not _number(self) or (float(self) >= 1.0 and float(self) <= 100.0),
-    0x136f3f3b: lambda self: not (self.top_p is not None or self.top_k is not None) or
-        re.search('[1-9]', self.temperature),
+    0x63bfce98: lambda self: not (self.top_p is not None or self.top_k is not None or self.min_p
+        is not None) or re.search('[1-9]', self.temperature),
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
     0x76f2c8c5: lambda self: not _number(self) or float(self) <= 100.0,
     0xeb2fc1d5: lambda self: 3 - [self.per_gpu_hour, self.per_hour,

@@ -179,8 +179,9 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the best Valid load point of the first workload, else the
-    best Suspect one, marked with question marks. Best: the highest output throughput; of those
+    """The figures of the printer columns: those of the first workload's best load point.
+
+    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest output throughput; of those
     within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first.
     """
 
@@ -212,9 +213,9 @@ class Bottleneck(StatusModel):
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen"]
+    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"]
     """Which repeat to use; which prompts were sent before; why answers are short; whether
-    max-model-len holds requests back."""
+    max-model-len holds requests back; whether max-num-batched-tokens split a prompt."""
     answer: Literal[
         "PrefixCache",
         "Compilation",
@@ -225,10 +226,11 @@ class Explanation(StatusModel):
         "StopToken",
         "TokenLimit",
         "OneRequest",
+        "NoneSplit",
         "Unknown",
     ]
     """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before. OneRequest:
-    it limits a request, not their sum."""
+    it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
@@ -359,7 +361,9 @@ class DatasetStatus(StatusModel):
 
 
 class SearchResult(StatusModel):
-    """What came of one search. Its bounds rest on the judged load points, not on what the client
+    """What came of one search.
+
+    Its bounds rest on the judged load points, not on what the client
     made of them.
     """
 

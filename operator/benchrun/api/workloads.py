@@ -30,8 +30,10 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 
 
 class Search(base.SpecModel):
-    """From the lowest load on it doubles until the objectives are not met, then halves the bracket,
-    in ratios; then new stages confirm the load found.
+    """Looks for the highest load that meets the objectives.
+
+    From the lowest load on it doubles until they are not met, then halves the bracket, in ratios;
+    then new stages confirm the load found.
     """
 
     rules = (
@@ -192,9 +194,10 @@ _SET_USERS = (
 
 
 class Load(base.SpecModel):
-    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
-    for the highest load, the speeds at which a trace is replayed, or batch sizes (with
-    `offline`).
+    """Load points of one kind.
+
+    Exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest
+    load, the speeds at which a trace is replayed, or batch sizes (with `offline`).
     """
 
     rules = (
@@ -256,8 +259,9 @@ class Sampling(base.SpecModel):
 
     rules = (
         base.Rule(
-            cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
-            message="topP and topK need temperature above 0",
+            cel="!(has(self.topP) || has(self.topK) || has(self.minP)) || "
+            "self.temperature.matches('[1-9]')",
+            message="topP, topK and minP need temperature above 0",
         ),
     )
     temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
@@ -265,6 +269,12 @@ class Sampling(base.SpecModel):
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Likeliest tokens drawn from."
+    )
+    min_p: _Share | None = Field(
+        None, description="Least probability of a token, as a share of the likeliest one's."
+    )
+    logprobs: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        None, description="Asks for the log probabilities of so many likeliest tokens each."
     )
     repetition_penalty: (
         Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None
@@ -281,9 +291,7 @@ class Sampling(base.SpecModel):
 
 
 class Workload(base.SpecModel):
-    """One kind of traffic, measured at every load point; without a load it is only part of a
-    mix.
-    """
+    """One kind of traffic, measured at every load point; without a load only part of a mix."""
 
     rules = (
         base.Rule(

@@ -6,6 +6,7 @@ They are shown on the terminal, as Markdown, or as one HTML file.
 import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -67,12 +68,17 @@ def named_run(options: argparse.Namespace) -> views.Run:
     if options.file is None:
         if options.name is None or options.records is not None:
             raise errors.CommandError("which run? Give its name, or -f FILE --records PATH")
-        return view_builders.run_of(cluster.kubectl_of(options).get(options.name))
+        return _labelled(cluster.kubectl_of(options).get(options.name))
     runs = {run.name: run for run in manifests.runs_in(options.file)}
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
         raise errors.CommandError(f"{options.file} holds {', '.join(runs)}; give the name of one")
     return runs[name]
+
+
+def _labelled(body: raw.Object) -> views.Run:
+    """Return the run with the user's labels, which the operator does not keep."""
+    return replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
 
 
 def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,9 @@ def runs_in(path: Path) -> list[views.Run]:
     """
     if not (
         found := [
-            view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND
+            replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
+            for body in objects_in(path)
+            if body.get("kind") == KIND
         ]
     ):
         raise errors.CommandError(f"{path} holds no {KIND}")

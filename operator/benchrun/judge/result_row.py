@@ -15,7 +15,8 @@ from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, 
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
-from benchrun.names import ROLE_PROXY
+from benchrun.measure.server_pressure import server_limits
+from benchrun.names import ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.plan import objective_error, searched
 
 
@@ -147,7 +148,7 @@ def measured_row(
         },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
-        explanations=length_explanations(context),
+        explanations=length_explanations(context, step_tokens=_step_tokens(spec)),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(
@@ -160,6 +161,16 @@ def measured_row(
         verdict=verdict,
         findings=_codes(found),
     )
+
+
+def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
+    """Return how many tokens the spec allows a step of the servers that compute prompts."""
+    started = spec.started
+    if started is None:
+        return None
+    split = spec.server is not None and spec.server.disaggregated is not None
+    args = started.words_of(ROLE_PREFILL if split else ROLE_SERVER)
+    return server_limits(args).step_tokens
 
 
 def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:

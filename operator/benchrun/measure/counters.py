@@ -169,15 +169,17 @@ def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
         return None
     times = (
         _PROXY_SECONDS.format(*words)
-        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"))
+        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"), ("queue", "count"))
     )
-    added, count, queued, cpu = (
+    added, added_count, queued, queued_count, cpu = (
         sum_of_all([rise(proxy_edges(record), counter) for record in through])
         for counter in (*times, CPU)
     )
     seconds = math.fsum(duration_seconds(record) for record in through)
     return ProxyFigures(
-        ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds)
+        ratio(added, added_count, 1000),
+        ratio(queued, queued_count, 1000),
+        cores=ratio(cpu, seconds),
     )
 
 

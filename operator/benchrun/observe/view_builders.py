@@ -105,6 +105,16 @@ def _declared(body: raw.Object) -> dict[str, Any]:
     }
 
 
+def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
+    """Return the labels that are not the project's own, by name; the first ones of many."""
+    labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
+    own = sorted(name for name in labels if not name.startswith(f"{names.GROUP}/"))
+    return tuple((name, raw.text(labels[name])) for name in own[:MAX_LABELS])
+
+
+MAX_LABELS = 32
+
+
 def child_of(kind: str, body: raw.Object) -> Child:
     """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
 

@@ -151,6 +151,7 @@ class Declared:
     version: str = field(
         default="", compare=False
     )  # resourceVersion: a decision is written over this version only
+    labels: tuple[tuple[str, str], ...] = ()  # The user's own; read for reports alone.
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,8 @@ _FIELDS: Mapping[str, str] = {
     "temperature": "workloads[].sampling",
     "top": "workloads[].sampling",
     "min-p": "workloads[].sampling",
+    "logprobs": "workloads[].sampling.logprobs",
+    "metadata": "metadata.labels, which report and export have",
     "frequency-penalty": "workloads[].sampling",
     "presence-penalty": "workloads[].sampling",
     "repetition-penalty": "workloads[].sampling",

@@ -260,9 +260,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
     # Repeats that send the same requests are not independent samples.
-    is_same = (
-        spec.measurement.cache_policy == "Share"
-        or getattr(workload.dataset.single, "seed", None) is not None
+    is_same = spec.measurement.cache_policy == "Share" or getattr(
+        workload.dataset.single, "sends_again", False
     )
     repeats = 1 if is_same else spec.repeats
     # Requests of each load point in all repeats together.

@@ -33,6 +33,7 @@ _QUESTIONS: Mapping[str, str] = {
     "Beginnings": "prompts",
     "AnswerLength": "answers",
     "MaxModelLen": "max-model-len",
+    "StepTokens": "step tokens",
 }
 
 
@@ -235,6 +236,7 @@ def result_rows(
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
         Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
+        Column("in:out", _tokens_for_each, wide=True, optional=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
@@ -290,6 +292,14 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
     return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
+def _tokens_for_each(result: api.Result) -> str:
+    """Return the cell of the column `in:out`: tokens of prompts for each token of answers."""
+    prompts, answers = (
+        result.metrics.get(f"total_{side}_tokens") or 0.0 for side in ("input", "output")
+    )
+    return figure(prompts / answers if prompts and answers else None)
+
+
 def _failed(result: api.Result) -> str:
     failed = result.metrics.get("failed")
     completed = result.metrics.get("completed")
@@ -328,6 +338,7 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
         "texts/s": texts_a_second(texts_per_prompt),
+        "prompt tokens": _prompt_tokens_a_repeat,
         "verdict": lambda row: row.verdict,
     }
     rows = tuple(
@@ -340,6 +351,15 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         for name, cell in figures.items()
     )
     return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
+
+
+def _prompt_tokens_a_repeat(row: api.Result) -> str:
+    """Return the tokens of a repeat's prompts, with all digits.
+
+    Packings with equal texts differ by their instructions alone.
+    """
+    tokens = row.metrics.get("total_input_tokens")
+    return ABSENT if tokens is None else f"{tokens / row.repeats:.0f}"
 
 
 def _tokens_a_second(row: api.Result) -> float:

@@ -381,6 +381,12 @@ REFUSED: dict[str, Refused] = {
     "greedy from a nucleus": Refused(
         f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"
     ),
+    "a least probability for greedy requests": Refused(
+        f"{_AT}.sampling", {_SAMPLING: {"minP": "0.1"}}, "need temperature above 0"
+    ),
+    "more log probabilities than vLLM gives": Refused(
+        f"{_AT}.sampling.logprobs", {_SAMPLING: {"logprobs": 21}}
+    ),
     "greedy from the likeliest": Refused(
         f"{_AT}.sampling",
         {_SAMPLING: {"temperature": "0.0", "topK": 5}},
@@ -593,6 +599,16 @@ REFUSED: dict[str, Refused] = {
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
         "set cachePolicy Share or Reset",
     ),
+    "rows of vLLM's sampler in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"shareGPT": {"file": FILE, "seed": 42}}},
+        "set cachePolicy Share or Reset",
+    ),
+    "the first texts of a file in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}}},
+        "set cachePolicy Share or Reset",
+    ),
     "a search with prompts that were sent before": Refused(
         "spec.measurement.cachePolicy",
         {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
@@ -602,6 +618,16 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads[0].testRequest",
         {"workloads.0.testRequest": True, "objectives": _P90, _LOAD: searching()},
         "testRequest leaves a prompt in the cache",
+    ),
+    "a search with the rows of vLLM's sampler": Refused(
+        "spec.measurement.cachePolicy",
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Reset"},
+            "objectives": _P90,
+            _LOAD: searching(),
+        },
+        "load.search confirms a load with new prompts",
     ),
     "a search with a seed of its own": Refused(
         "spec.measurement.cachePolicy",
@@ -802,6 +828,8 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "greedy until a text": minimal({_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}),
     "greedily": minimal({_SAMPLING: {}}),
+    "greedily, with log probabilities": minimal({_SAMPLING: {"logprobs": 5}}),
+    "tokens above a least probability": minimal({_SAMPLING: {"temperature": "1", "minP": "0.05"}}),
     "duration": minimal(_for(500, {"requestRates": ["100"]})),
     "conversations from a ConfigMap": minimal(
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
@@ -849,6 +877,21 @@ ACCEPTED: dict[str, Spec] = {
             _FILE: {"random": {"generator": "VLLM", "seed": 0}},
             "measurement": {"cachePolicy": "Share"},
         }
+    ),
+    "rows of vLLM's sampler": minimal(
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Share"},
+        }
+    ),
+    "texts in the order of the file, for an empty cache": minimal(
+        {
+            _FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}},
+            "measurement": {"cachePolicy": "Reset"},
+        }
+    ),
+    "texts drawn, and said so": minimal(
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "Drawn"}}}
     ),
     "prompts of vLLM, sent again to an empty cache": minimal(
         {

@@ -439,12 +439,38 @@ PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_pena
             | {"repetition_penalty": 1.1, "stop": ["a", "b"]},
             id="everything",
         ),
+        pytest.param(
+            Sampling(temperature=1, min_p=0.05),
+            "temperature 1, min-p 0.05",
+            {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.05, **PENALTIES},
+            id="min-p",
+        ),
+        pytest.param(
+            Sampling(logprobs=5),
+            "greedy, 5 logprobs",
+            {"temperature": 0.0, **PENALTIES, "logprobs": 5},
+            id="logprobs",
+        ),
     ],
 )
 def test_a_request_leaves_nothing_open_that_vllm_takes_from_the_models_generation_config(
     sampling: Sampling, words: str, body: dict[str, object]
 ) -> None:
     assert (sampling.in_words(), sampling.body()) == (words, body)
+
+
+def test_a_chat_asks_for_log_probabilities_by_another_name() -> None:
+    body = Sampling(logprobs=5).body(chat=True)
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
+
+
+def test_what_nobody_asked_for_is_left_out_of_the_plan() -> None:
+    """An older client refuses fields that it does not know."""
+    assert not {"min_p", "logprobs"} & Sampling().model_dump().keys()
+    assert (
+        Sampling(min_p=0.1, logprobs=2).model_dump().items()
+        >= {"min_p": 0.1, "logprobs": 2}.items()
+    )
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])

@@ -191,9 +191,7 @@ _BASELINE = (
 
 
 class BenchmarkSweepSpec(SpecModel):
-    """Runs that differ in what the matrix varies, each on a fresh server, compared with a
-    baseline.
-    """
+    """Runs that differ in what the matrix varies, each on a fresh server, against a baseline."""
 
     rules = (
         Rule(

@@ -227,8 +227,9 @@ class BestVariant(StatusModel):
 
 
 class FrontPoint(StatusModel):
-    """A load point of the workload that none of the front beats: better on one axis, and at least
-    equal on the other. Values that differ by less than noise or 1 % are equal.
+    """A load point of the workload that none of the front beats.
+
+    None is better on one axis, and at least equal on the other. Values that differ by less than noise or 1 % are equal.
     """
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")

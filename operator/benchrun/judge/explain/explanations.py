@@ -45,6 +45,8 @@ _SENTENCES: Mapping[str, str] = {
     "MaxModelLen": "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest had {longestTokens}. It "
     "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV "
     "cache holds {kvCacheTokens}].",
+    "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
+    "and a step may have {stepTokens} (--max-num-batched-tokens).",
 }
 
 
@@ -106,17 +108,20 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """Return the rows with only the first explanation of --max-model-len.
+    """Return the rows with only the first explanation of what a flag of the server limits.
 
     Its meaning is the same at every load point.
     """
-    told = False
+    told: set[str] = set()
     found = []
     for row in rows:
-        kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
+        kept = [each for each in row.explanations if each.question not in told]
         found.append(row.model_copy(update={"explanations": kept}))
-        told = told or any(each.question == "MaxModelLen" for each in kept)
+        told |= {each.question for each in kept} & _TOLD_ONCE
     return found
+
+
+_TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 
 
 def _true_run(
@@ -204,10 +209,12 @@ def _numbers(places: Sequence[int]) -> str:
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
-def length_explanations(cell: CellContext) -> list[Explanation]:
-    """Explain why the answers of a measured load point are short, and what --max-model-len limits.
+def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
+    """Explain the lengths of a measured load point.
 
-    Empty where nothing was answered, or where it is not known how long answers were.
+    Why its answers are short, what --max-model-len limits, and whether steps of `step_tokens` split
+    prompts; None: the spec does not set them. Empty where nothing was answered, or where it is not
+    known how long answers were.
     """
     columns = [stage.requests for stage in cell.stages]
     rows = (
@@ -217,8 +224,25 @@ def length_explanations(cell: CellContext) -> list[Explanation]:
     lengths = list(chain.from_iterable(rows))
     if not all(stage.counts_tokens for stage in cell.stages):
         return []  # how long answers were is not known
-    found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
+    if not lengths:
+        return []
+    found = (
+        _answer_length(cell, lengths),
+        _max_model_len(cell, lengths),
+        _step_tokens(step_tokens, longest=max(prompt for prompt, _, _ in lengths)),
+    )
     return [each for each in found if each is not None]
+
+
+def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
+    """Say that no prompt is longer than a step; None where one is, or no limit was set.
+
+    A step that is full with others may split a shorter prompt as well.
+    """
+    if step_tokens is None or longest > step_tokens:
+        return None
+    evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
+    return _explanation("StepTokens", "NoneSplit", evidence)
 
 
 def _answer_length(

@@ -73,6 +73,7 @@ class ExportedRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     stages: tuple[ExportedStage, ...]
+    labels: tuple[tuple[str, str], ...] = ()  # The user's own, of the run.
 
     @property
     def server(self) -> api.ServerStatus | None:
@@ -136,7 +137,9 @@ def exported(run: Reported) -> ExportedRun:
             ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
+    return ExportedRun(
+        of.namespace, of.name, of.uid, spec, run.status, tuple(stages), labels=of.labels
+    )
 
 
 def server_version(

@@ -63,6 +63,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         }
         parallel = {names[short]: spread[short] for short in names}
     return {
+        **dict(run.labels),  # As `--metadata KEY=VALUE` puts them there.
         "date": stage.ended.strftime("%Y%m%d-%H%M%S"),
         "endpoint_type": backend,
         "backend": backend,

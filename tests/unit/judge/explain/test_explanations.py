@@ -262,6 +262,25 @@ def test_max_model_len_limits_one_request_and_not_the_sum() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param([], [], id="nobody has set it"),
+        pytest.param(["--max-num-batched-tokens=999"], [], id="a prompt is longer"),
+        pytest.param(["--max-num-batched-tokens=1000"], [(1000, 1000)], id="as long as a step"),
+        pytest.param(["--max-num-batched-tokens", "8192"], [(1000, 8192)], id="shorter"),
+    ],
+)
+def test_a_prompt_no_longer_than_a_step_was_not_split(
+    args: list[str], told: list[tuple[int, int]]
+) -> None:
+    point = LoadPoint([(2.0, 0.0, 0.03)] * 10, columns=answered(8, prompt=1000, output=50))
+    (row,) = judged(point, args=args)
+    found = [each for each in row.explanations if each.question == "StepTokens"]
+    assert [each.answer for each in found] == ["NoneSplit"] * len(told)
+    assert [(e.evidence["longestPrompt"], e.evidence["stepTokens"]) for e in found] == told
+
+
 def test_nobody_asks_for_the_limit_where_nothing_waited() -> None:
     assert "MaxModelLen" not in {each.question for each in crowd(0.0).explanations}
 

@@ -203,7 +203,10 @@ def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     ("rises", "sign"),
     [
         ({"added_seconds_sum": 0.011, "added_seconds_count": 2}, "addedMeanMs"),
-        ({"queue_seconds_sum": 0.011, "added_seconds_count": 2}, "queuedMeanMs"),
+        (
+            {"queue_seconds_sum": 0.011, "queue_seconds_count": 2, "added_seconds_count": 2},
+            "queuedMeanMs",
+        ),
         ({"cpu": 8.1, "added_seconds_sum": 0.001, "added_seconds_count": 2}, "cores"),
     ],
 )

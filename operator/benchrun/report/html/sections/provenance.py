@@ -44,7 +44,13 @@ def provenance_section(run: Reported) -> html.Section:
 
 
 def _identity(of: Run | Sweep) -> tuple[tuple[str, str], ...]:
-    return ("Name", of.name), ("Namespace", of.namespace), ("UID", of.uid)
+    labels = ", ".join(f"{name}={value}" for name, value in of.labels)
+    return (
+        ("Name", of.name),
+        ("Namespace", of.namespace),
+        ("UID", of.uid),
+        *([("Labels", labels)] if labels else []),
+    )
 
 
 def _run(run: Reported) -> html.Facts:
