@@ -49,13 +49,13 @@ from benchrun.runtime.sessions import Sessions
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
+Json = dict[str, Any]
 RUNS_A_SECOND = 20  # rate of status writes without anything urgent, over all runs
 RELEASE_SECONDS = (
     15.0  # how often a run that is not known completely is checked for servers to release
 )
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
-JUDGED_NEXT = "Collecting"
 # What the operator knows may be older than what ended the run.
 _FOR_WHAT_IS_MISSING = (
     Reason.SERVER_GONE,
@@ -68,9 +68,8 @@ EVIDENCE_SECONDS = 30.0
 _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
 """Kind, role, and whether metadata says it all."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
-# A measurement is usually stored, judged (one run at a time) and written with its results within
-# these times; where either takes longer, the status says that it is measured.
-STORED_WITHIN_SECONDS = 15.0
+# A measurement is usually judged (one run at a time) and written with its results within this time;
+# where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
 SECOND_LOOK_SECONDS = 300.0  # how soon two contradicting clocks are compared again
 LAST_WORDS_SECONDS = 1.0  # the release of a failed server waits at most so long for its log
@@ -348,35 +347,30 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
         Changes close to each other are one write.
         """
-        if not (changes := status_changes(run.status, decision.status)):
+        changes = status_changes(run.status, decision.status)
+        is_urgent = _is_urgent(run, decision, changes)
+        # What servers are is written with what they do.
+        if not changes or (changes.keys() == {"servers"} and not is_urgent):
             memory.outdated_since = None
             return None
         now = asyncio.get_running_loop().time()
-        since = memory.outdated_since = (
-            now if memory.outdated_since is None else memory.outdated_since
-        )
-        key = run_key(run.namespace, run.name)
-        due = since + max(SETTLE_SECONDS, self._turn_seconds(key))
-        if changes.get("phase") == JUDGED_NEXT:
-            is_judged = any(isinstance(question, Judging) for question in decision.lookups)
-            due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
-        elif changes.keys() == {"servers"}:
-            due = since + STORED_WITHIN_SECONDS  # soon written with what the servers do
-        elif has_only_progress(run.status, changes):
-            due = max(due, memory.written_at + self._live_interval_seconds(key))
-        is_edited = (
-            bool(run.status) and "observedGeneration" in changes
-        )  # the first message is soon replaced
-        is_urgent = decision.forget or decision.ending is not None or is_edited
-        is_urgent |= decision.counts_judging
-        # What the servers were is known only for as long as their pods are there.
-        is_urgent |= bool(decision.delete) and "servers" in changes
+        if memory.outdated_since is None:
+            memory.outdated_since = now
+        due = memory.outdated_since + self._may_wait_seconds(run, decision, changes)
         if not is_urgent and due > now:
             return due - now
         await self.change_status(run, changes)
-        memory.written_at = now
         memory.outdated_since = None
         return None
+
+    def _may_wait_seconds(self, run: Run, decision: Decision, changes: Json) -> float:
+        """How long changes wait for others that follow them, where none is urgent."""
+        key = run_key(run.namespace, run.name)
+        if decision.status.phase == "Collecting" and decision.status.blocked is None:
+            return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
+        if has_only_progress(run.status, changes):
+            return self._live_interval_seconds(key)
+        return max(SETTLE_SECONDS, self._turn_seconds(key))
 
     def forget(self, key: Key) -> None:
         """Stop all tasks and queries of the run, and drop what is kept of it."""
@@ -419,6 +413,15 @@ def _has_a_name_of(key: Key, child: Child) -> bool:
     uid = child.owner_uid or ""
     given = names.child_name(key.name, uid, child.role), names.group_name(key.name, uid)
     return child.name in given
+
+
+def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
+    """Whether changes are written at once: ends, and what nobody could find out later."""
+    ends = decision.forget or decision.ending is not None
+    is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
+    # What the servers were is known only for as long as their pods are there.
+    are_going = bool(decision.delete) and "servers" in changes
+    return ends or is_edited or are_going or decision.counts_judging
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:

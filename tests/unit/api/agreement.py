@@ -72,13 +72,15 @@ def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], boo
     return set(), False
 
 
-def broken_in_cel(spec: Spec, schema: Schema, *, old: Spec | None = None) -> set[Said]:
+def broken_in_cel(
+    spec: Spec, schema: Schema, *, old: Spec | None = None, path: str = "spec"
+) -> set[Said]:
     """Return the schema's rules that the spec breaks once defaults are filled in.
 
-    With `old`, only those about changes are checked.
+    With `old`, only those about changes are checked. `path` is where the schema's own value stands.
     """
     before = None if old is None else with_defaults(old, schema)
-    return set(_broken(with_defaults(spec, schema), schema, "spec", before))
+    return set(_broken(with_defaults(spec, schema), schema, path, before))
 
 
 def keeps_its_rules(value: Any, schema: Schema) -> bool:
