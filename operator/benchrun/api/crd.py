@@ -298,13 +298,16 @@ def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
 
 
 def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:
-    """A rule with oldSelf: it has no counterpart in Python, where there is only the new object."""
+    """Build a rule with oldSelf, which has no counterpart in Python: there is one object only."""
     return {"rule": cel, "message": message, "fieldPath": path}
 
 
 def _only_lowered(name: str) -> dict[str, str]:
-    """The limits by which servers are released where no operator runs are written at their
-    creation: a deadline that is raised later would not be kept."""
+    """Build the rule that an accepted run's deadline is only lowered.
+
+    The limits by which servers are released where no operator runs are written at their creation: a
+    deadline that is raised later would not be kept.
+    """
     is_free = "!has(oldSelf.status) || !has(oldSelf.status.acceptedTime)"
     is_over = "has(oldSelf.status.completionTime)"
     old, new = f"oldSelf.spec.{name}", f"self.spec.{name}"

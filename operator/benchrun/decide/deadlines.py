@@ -142,8 +142,10 @@ def _client_start(state: RunState) -> Deadline | None:
 
 
 def _made(state: RunState, pod: Pod) -> datetime | None:
-    """Since when the run has a client's pod. One that it had before it was suspended may take long
-    to go, and takes no time from the next."""
+    """Return since when the run has a client's pod.
+
+    One that it had before it was suspended may take long to go, and takes no time from the next.
+    """
     accepted = instant(state.status.accepted_time)
     if not pod.deleting or accepted is None or pod.created_at is None:
         return pod.created_at

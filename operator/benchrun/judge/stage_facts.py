@@ -385,7 +385,7 @@ class StageFacts:
 
     @property
     def sent_again(self) -> int:
-        """Requests that were sent once more on a new connection.
+        """Return how many requests were sent once more on a new connection.
 
         A server may have seen both, and counts the one that was broken off as aborted.
         """

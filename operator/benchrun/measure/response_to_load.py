@@ -133,7 +133,7 @@ class Comparison:
 
     @property
     def growing_ratio(self) -> float:
-        """The least ratio of throughputs that counts as growth."""
+        """Return the least ratio of throughputs that counts as growth."""
         return float(self.running_ratio**GROWING_EXPONENT)
 
 

@@ -254,8 +254,10 @@ class Look:
         return api.failures
 
     def _former(self, namespaces: Sequence[str]) -> Sequence[str]:
-        """Namespaces that servers were held in at the last look, and that are not named any more.
-        No operator sees what still runs there."""
+        """Return the namespaces that held servers at the last look and are not named any more.
+
+        No operator sees what still runs there.
+        """
         if "" in namespaces:
             return ()
         held = {clock.partition(".")[0] for clock in self._known}

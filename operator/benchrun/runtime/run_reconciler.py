@@ -364,7 +364,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return None
 
     def _may_wait_seconds(self, run: Run, decision: Decision, changes: Json) -> float:
-        """How long changes wait for others that follow them, where none is urgent."""
+        """Return how long changes wait for others that follow them, where none is urgent."""
         key = run_key(run.namespace, run.name)
         if decision.status.phase == "Collecting" and decision.status.blocked is None:
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
@@ -416,7 +416,7 @@ def _has_a_name_of(key: Key, child: Child) -> bool:
 
 
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
-    """Whether changes are written at once: ends, and what nobody could find out later."""
+    """Return whether changes are written at once: ends, and what nobody could find out later."""
     ends = decision.forget or decision.ending is not None
     is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
     # What the servers were is known only for as long as their pods are there.
