@@ -218,13 +218,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if any(isinstance(question, Judging) for question in decision.lookups):
             collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
-        if collected.released_at is None and any(
-            ref.kind in SERVER_KINDS for ref in decision.delete
-        ):
+        lets_go = collected.released_at is None and _deletes_servers(decision)
+        if lets_go:
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may show better why the run ends: decide again
+        if lets_go and not failed and _can_wait(run, decision):
+            return 0.0  # servers of other runs go before the rest of this one is done
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
@@ -415,11 +416,22 @@ def _has_a_name_of(key: Key, child: Child) -> bool:
     return child.name in given
 
 
+def _deletes_servers(decision: Decision) -> bool:
+    return any(ref.kind in SERVER_KINDS for ref in decision.delete)
+
+
+def _can_wait(run: Run, decision: Decision) -> bool:
+    """Return whether a later reconcile can find out what follows the deletion of servers.
+
+    It can't find out why a run ends early, nor what is known only while their pods are there.
+    """
+    return decision.ending is None and "servers" not in status_changes(run.status, decision.status)
+
+
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
     """Return whether changes are written at once: ends, and what nobody could find out later."""
     ends = decision.forget or decision.ending is not None
     is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
-    # What the servers were is known only for as long as their pods are there.
     are_going = bool(decision.delete) and "servers" in changes
     return ends or is_edited or are_going or decision.counts_judging
 
