@@ -1,11 +1,12 @@
-"""How much load do several client processes carry, and is what they tell of it true.
+"""How much load several client processes carry, and whether their figures are true.
 
 First one process meets rates that rise until the judge calls it saturated. Then several send 1.6
-times that rate (with eight and more: six times), and their TTFT is held against the log of the
-simulated server. Server and client share this machine; where it may (root), the client runs ahead
-of the server in both cases, as if it had the cores of another node. Needs the vLLM for CPUs that
-`python3 devcluster vllm` installs. Progress goes to standard error; the last line on standard
-output is one JSON object. Exits 1 when a limit is not kept."""
+times that rate (with eight and more: six times), and their TTFT is compared with the log of the
+simulated server. Server and client share this machine; where it is permitted to (root), the client
+runs at real-time priority in both cases, as if it had the cores of another node. Needs the vLLM for
+CPUs that `python3 devcluster vllm` installs. Progress goes to standard error; the last line on
+standard output is one JSON object. Exits 1 when a limit is not kept.
+"""
 
 import argparse
 import asyncio
@@ -34,7 +35,7 @@ MAX_SKEW_US = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed."""
+    """The JSON object that is printed."""
 
     cores: int
     processes: int
@@ -56,7 +57,7 @@ class Figures:
     failed: int
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that was not kept."""
+        """Yield a line for every limit that was not kept."""
         error = self.ttft_error_percent
         alone = self.alone_ttft_error_percent
         if self.saturated_at == 0:
@@ -77,7 +78,7 @@ class Figures:
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)"
@@ -110,7 +111,7 @@ async def _measure(processes: int) -> Figures:
         processes=client.processes,
         saturated_at=saturated,
         asked_rate=asked,
-        # From the first sending to the last.
+        # From the first request sent to the last.
         achieved_rate=round((len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1),
         ttft_error_percent=None if off is None else round(off, 2),
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),

@@ -1,5 +1,7 @@
-"""The image of the pause program, written by hand: an image of one file needs no image builder.
-Pure."""
+"""The image of the pause program, written without an image builder, as it holds just one file.
+
+All functions here are pure.
+"""
 
 import hashlib
 import io
@@ -11,7 +13,7 @@ from devcluster.configs import PAUSE_IMAGE
 
 
 def archive(program: bytes) -> bytes:
-    """A docker archive that holds one image with one layer with one program."""
+    """Return a docker archive that holds one image with one layer with one program."""
     layer = _tar({"pause": program})
     config = {
         "architecture": "amd64",

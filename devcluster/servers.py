@@ -1,4 +1,7 @@
-"""The servers that run on the node: their command lines, in the order in which they start. Pure."""
+"""The servers that run on the node: their command lines, in the order in which they start.
+
+All functions here are pure.
+"""
 
 from dataclasses import dataclass
 
@@ -18,7 +21,7 @@ class Server:
 
 
 def servers(settings: Settings) -> list[Server]:
-    """Every server of the node."""
+    """Return every server of the node, in starting order."""
     return [_etcd(settings), _containerd(settings), _api_server(settings), *_clients(settings)]
 
 
@@ -70,7 +73,7 @@ def _api_server(settings: Settings) -> Server:
 
 
 def _clients(settings: Settings) -> list[Server]:
-    """The servers that are clients of the API server."""
+    """Return the servers that are clients of the API server."""
     home = settings.directory
     pki = settings.directory / "pki"
     controllers = {

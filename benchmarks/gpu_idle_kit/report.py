@@ -1,4 +1,4 @@
-"""Where an arm's time went, stretch by stretch."""
+"""A report on where an arm's time went, stretch by stretch."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,8 +11,10 @@ WORTH_TELLING_SECONDS = 0.02
 def lines(
     name: str, arm: Seen, *, exchanges: Sequence[Exchange], records: Sequence[Exchange]
 ) -> Iterator[str]:
-    """All stages, what else was asked of the server while it had no request, and how the end came
-    about."""
+    """Yield the report on one arm: its stages, its idle stretches and its end.
+
+    An idle stretch names what else was asked of the server meanwhile.
+    """
     total = arm.deleted_at - arm.ready_at
     yield (
         f"{name}: {arm.idle_seconds:.3f} s idle of {total:.3f} s, {arm.warmup_seconds:.3f} s "
@@ -46,8 +48,10 @@ def _others(exchanges: Sequence[Exchange], begin: float, end: float) -> str:
 
 
 def _end(arm: Seen, records: Sequence[Exchange]) -> Iterator[str]:
-    """From the last answer to the server's deletion, and what operator and client said to each
-    other meanwhile."""
+    """Yield the time from the last answer to the server's deletion.
+
+    Before it come the exchanges of operator and client meanwhile.
+    """
     last = arm.deleted_at - arm.last_to_deleted_seconds
     for told in records:
         if told.ended > last:

@@ -1,5 +1,7 @@
-"""Packets -> TCP streams -> HTTP messages -> exchanges: what was asked, from its first byte to the
-last one of the answer."""
+"""Packets -> TCP streams -> HTTP messages -> exchanges.
+
+An exchange lasts from the first byte of the request to the last byte of the answer.
+"""
 
 import re
 from collections.abc import Iterable
@@ -30,12 +32,12 @@ class Exchange:
 
     @property
     def is_load(self) -> bool:
-        """Whether tokens are generated for it: what a GPU is for."""
+        """Return whether tokens are generated for it, which is what a GPU is for."""
         return self.method == "POST" and self.path in GENERATING
 
 
 def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
-    """All exchanges with the server, by their beginning."""
+    """Return all exchanges with the server, sorted by their beginning."""
     connections: dict[tuple[str, int], _Connection] = {}
     found: list[Exchange] = []
     for packet in packets:
@@ -50,8 +52,10 @@ def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
 
 
 def refused(packets: Iterable[Packet]) -> bool:
-    """Whether somebody asked before the server listened: the proof that its first answer was not
-    missed."""
+    """Return whether a connection was refused before the server listened.
+
+    This proves that its first answer was not missed.
+    """
     return any(packet.flags & RST and not packet.to_server for packet in packets)
 
 
@@ -74,7 +78,7 @@ class _Connection:
         self._last_at = packet.at
 
     def exchanges(self) -> list[Exchange]:
-        """HTTP/1.1 answers in the order of the requests."""
+        """Return the exchanges; HTTP/1.1 answers come in the order of the requests."""
         answers = iter(self._answers.messages)
         return [self._exchange(request, next(answers, None)) for request in self._requests.messages]
 
@@ -86,8 +90,7 @@ class _Connection:
 
 
 class _Stream:
-    """One direction of a connection: its bytes in order, whatever order the packets had, cut into
-    messages."""
+    """One direction of a connection: its bytes, put in order and cut into messages."""
 
     def __init__(self) -> None:
         self.messages: list[_Message] = []
@@ -106,7 +109,7 @@ class _Stream:
                 self._read(due, at=packet.at)
 
     def _due(self) -> bytes | None:
-        """The bytes that go on where we are; what came twice is passed over."""
+        """Return the bytes that follow those read so far, or None; skip what came twice."""
         assert self._next is not None
         for sequence, packet in tuple(self._early.items()):
             seen = (self._next - sequence) % _WHOLE
@@ -128,7 +131,7 @@ class _Stream:
 
 
 def message_length(data: bytes) -> int | None:
-    """Bytes of the HTTP message that `data` begins with; None while it is not all there."""
+    """Return the bytes of the HTTP message at the start of `data`, or None if it is incomplete."""
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end:
         return None

@@ -1,9 +1,9 @@
-"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME): watching
-costs the server nothing.
+"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME).
 
-The node's end of the pod's cable is where each packet passes exactly once: to the pod it goes out
-there, from the pod it comes in. The same packet on the bridge, or on the cable of whoever the pod
-talks to, is left out by direction."""
+Watching costs the server nothing. Each packet passes the node's end of the pod's veth pair exactly
+once: to the pod it goes out there, from the pod it comes in. The same packet on the bridge, or on
+the veth pair of the other pod, is left out by direction.
+"""
 
 import ctypes
 import os
@@ -60,11 +60,14 @@ class Wire:
         self._packets: list[Packet] = []
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self._reader.start()
 
     def stop(self) -> list[Packet]:
-        """All packets, in order. Raises RuntimeError when the kernel had to drop some."""
+        """Stop listening and return all packets, in order.
+
+        Raises RuntimeError when the kernel had to drop some.
+        """
         self._ended.set()
         self._reader.join()
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
@@ -109,13 +112,16 @@ class Wire:
 
 
 def node_pid(state: Path) -> int:
-    """Process 1 of the embedded cluster's node, by which its namespaces are found."""
+    """Read the id of process 1 of the embedded cluster's node, which leads to its namespaces."""
     return int((state / "node.pid").read_text().split()[0])
 
 
 def _packet_socket(*, in_network_of: int) -> socket.socket:
-    """A socket stays in the network namespace of the thread that made it, so a thread of its own
-    goes there."""
+    """Open a packet socket in the network namespace of a process.
+
+    A socket stays in the network namespace of the thread that made it, so a thread of its own goes
+    there. Raises RuntimeError when that fails, as it does without root.
+    """
     made: list[socket.socket] = []
 
     def make() -> None:
@@ -146,8 +152,10 @@ def _stamp(ancillary: list[tuple[int, int, bytes]]) -> float:
 
 
 def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
-    """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us
-    up."""
+    """Build a kernel filter program that passes only TCP from or to that address and port.
+
+    Other packets do not wake the reader up.
+    """
     ip = struct.unpack("!I", socket.inet_aton(address))[0]
     byte = 0x30
     half = 0x28

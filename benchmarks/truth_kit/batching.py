@@ -41,7 +41,7 @@ class Answer:
 
     @property
     def tpot(self) -> float:
-        """Time per output token after the first."""
+        """Return the milliseconds per output token after the first."""
         return (self.e2el - self.ttft) / (self.tokens - 1)
 
 
@@ -58,8 +58,11 @@ class Server:
         spread_ms: float = 0.0,
         speed: Speed | None = None,
     ) -> None:
-        """`rate` is in requests a second. Users begin evenly within `spread_ms`. `speed` is how
-        many times longer a step takes at an instant."""
+        """Draw the requests of the stage.
+
+        `rate` is in requests a second. Users begin evenly within `spread_ms`. `speed` returns how
+        many times longer a step takes at an instant in milliseconds.
+        """
         self._count = count
         self._speed = speed
         self._prompts = [
@@ -82,7 +85,7 @@ class Server:
         heapify(self._arrivals)
 
     def answers(self) -> list[Answer]:
-        """Serve all requests. Return them in order of sending."""
+        """Serve all requests, and return them in order of sending."""
         count = self._count
         arrivals = self._arrivals
         sent, first, end = ([0.0] * count for _ in range(3))
@@ -153,7 +156,7 @@ def steady_stage(
     users: int | None = None,
     speed: Speed | None = None,
 ) -> list[Answer]:
-    """Return so many answers of a server that stands."""
+    """Return so many answers of a server that has reached its steady state."""
     warm = STEADY_ROUNDS * users if users else round(STEADY_SECONDS * (rate or 0.0))
     spread_ms = 3000.0 if users else 0.0
     server = Server(warm + count, random, rate=rate, users=users, spread_ms=spread_ms, speed=speed)

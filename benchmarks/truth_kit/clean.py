@@ -1,4 +1,4 @@
-"""Loads without a mistake, of many kinds: what the judge must keep silent about."""
+"""Loads without a mistake, of many kinds, on which the judge must keep silent."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +37,7 @@ _PREFILL_US = 100
 
 
 def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
-    """Runs with so many stages in all, two without queues and then one with."""
+    """Yield runs with so many stages in all, two without queues and then one with."""
     plain = _plain_runs(random.Random(seed))
     queues = _queueing_runs(random.Random(seed))
     runs = chain.from_iterable((next(plain), next(plain), next(queues)) for _ in cycle("-"))
@@ -48,12 +48,12 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
 
 
 def clean_stages(run: Experiment) -> int:
-    """That it has."""
+    """Return the number of stages of a run."""
     return CELLS_A_RUN * run.repeats
 
 
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
-    """Five load points five times each, on servers of different speed that are never full."""
+    """Yield runs of five load points, on servers of different speed that are never full."""
     for number in cycle(range(1000)):
         ttft = draw.choice(_TTFTS_MS)
         tpot = draw.choice(_TPOTS_MS)
@@ -89,8 +89,10 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
-    """Servers that are full much of the time: requests wait for a slot, tokens take longer the more
-    run, and lengths vary."""
+    """Yield runs on servers that are full much of the time.
+
+    Requests wait for a slot, tokens take longer the more requests run, and lengths vary.
+    """
     parts: list[Mapping[str, Any]] = [
         {"name": f"part{n}", "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}}}
         for n, (prompt, tokens, _) in enumerate(_LENGTHS)
@@ -132,7 +134,7 @@ def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
 
 
 def _capacity(slots: int) -> float:
-    """Requests a second that a full server answers."""
+    """Return the requests a second that a full server answers."""
     total = sum(weight for _, _, weight in _LENGTHS)
     a_token_ms = _QUEUE_TPOT_MS + _PER_RUNNING_US * slots / 1000
     mean_ms = sum(
@@ -158,7 +160,7 @@ def _run(
         repeats=repeats,
         about_seconds=repeats * seconds_a_repeat,
         measurement=measurement,
-        # Beside others they would wait for a core, which is a mistake, and injected elsewhere.
+        # Otherwise they would wait for a core, which is a mistake that `doses` injects.
         client_ahead=True,
         servers_ahead=True,
     )

@@ -203,6 +203,18 @@ def test_cancel_is_one_way(namespace: Namespace) -> None:
         namespace.patch(RUN, "cancelled", {"spec": {"cancel": None}})
 
 
+def test_a_deadline_is_only_lowered_once_the_run_is_accepted(namespace: Namespace) -> None:
+    run = create(namespace, manifest(minimal(), name="accepted"), dry_run=False)
+    raised = {"runDeadlineSeconds": run["spec"]["runDeadlineSeconds"] + 1}
+    assert edited(namespace, run, raised)["runDeadlineSeconds"] == raised["runDeadlineSeconds"]
+    accepted = {"status": {"acceptedTime": "2026-11-21T12:00:00Z"}}
+    namespace.patch(RUN, "accepted", accepted, subresource="status")
+    with pytest.raises(CommandFailed) as refused:
+        edited(namespace, run, raised)
+    assert list(refusals(refused.value)) == ["spec.runDeadlineSeconds"]
+    assert edited(namespace, run, {"runDeadlineSeconds": 60})["runDeadlineSeconds"] == 60
+
+
 @pytest.mark.parametrize("mode", ["--server-side=false", "--server-side"])
 def test_applying_the_same_manifest_again_changes_nothing(namespace: Namespace, mode: str) -> None:
     name = f"again-{len(mode)}"

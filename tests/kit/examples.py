@@ -12,7 +12,7 @@ from pathlib import Path
 import yaml
 
 from kit.kubectl import RUN, SWEEP, Namespace, Object
-from kit.runs import OF_A_BUSY_MACHINE, condition, is_finished, merged
+from kit.runs import condition, is_finished
 
 FOLDER = Path(__file__).parents[2] / "examples"
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
@@ -27,17 +27,6 @@ def example(file: str) -> dict[str, Object]:
     return {
         body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())
     }
-
-
-def on_a_busy_machine(body: Object) -> Object:
-    """Return the object with severities for a machine where everything shares two cores.
-
-    How late the client is, is not what the test is about. Objects of other kinds are returned
-    unchanged.
-    """
-    validity = {"validity": {"severities": OF_A_BUSY_MACHINE}}
-    spec = {"BenchmarkRun": validity, "BenchmarkSweep": {"template": validity}}.get(body["kind"])
-    return merged(body, {"spec": spec}) if spec is not None else body
 
 
 def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:

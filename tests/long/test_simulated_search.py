@@ -2,7 +2,7 @@
 
 import pytest
 from e2e.conftest import in_a_namespace
-from kit.examples import example, measured, on_a_busy_machine
+from kit.examples import example, measured
 from kit.kubectl import Namespace, Object
 
 NAME = "search-simulator"
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(2 * SECONDS)
 def searches(operator: Namespace) -> dict[str, Object]:
     """Return the searches of the run by their workload, once it has ended."""
     with in_a_namespace() as namespace:
-        namespace.apply(on_a_busy_machine(example(f"{NAME}.yaml")[NAME]))
+        namespace.apply(example(f"{NAME}.yaml")[NAME])
         status = measured(namespace, "BenchmarkRun", NAME, timeout_seconds=SECONDS)
     return {each["workload"]: each for each in status["searches"]}
 

@@ -16,4 +16,14 @@
 {{- if and $policies.egress.enabled (not $policies.operator) -}}
 {{- fail "\n\nnetworkPolicies.egress.enabled needs networkPolicies.operator=true: both are the same NetworkPolicy.\n" -}}
 {{- end -}}
+{{- if and .Values.release.enabled (eq .Values.rbac.scope "namespace") -}}
+{{- $watched := splitList "," (include "benchrun.namespaces" .) -}}
+{{- $state := include "benchrun.releaseName" . -}}
+{{- range $clock, $since := (lookup "v1" "ConfigMap" .Release.Namespace $state).data | default dict -}}
+{{- $namespace := splitList "." $clock | first -}}
+{{- if not (has $namespace $watched) -}}
+{{- fail (printf "\n\nwatchNamespaces lacks %s, where a run's server holds a node: nobody would release it. End the runs there first; the CronJob notes that at its next look. If nothing runs there, delete ConfigMap %s.\n" $namespace $state) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
 {{- end -}}

@@ -187,6 +187,7 @@ class Definition:
     spec: type[SpecModel]
     mutable_fields: Sequence[str]
     status: type[StatusModel]
+    changes: Sequence[dict[str, str]] = ()  # Rules about change that need the status as well.
     columns: Sequence[tuple[str, str, str]]  # Of `kubectl get`: heading, path and description.
     wide_columns: Sequence[tuple[str, str, str]]  # Columns shown only with `-o wide`.
 
@@ -245,7 +246,7 @@ class Definition:
                 "spec": self.spec_schema(),
                 "status": self.status_schema(),
             },
-        }
+        } | ({VALIDATIONS: [*self.changes]} if self.changes else {})
 
     def spec_schema(self) -> Schema:
         """Return the schema of `spec`.
@@ -286,6 +287,39 @@ class Definition:
         return [*columns, age, *(column | {"priority": 1} for column in wide_columns)]
 
 
+def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
+    same = f"self.{name} == oldSelf.{name}"
+    both = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
+    return _transition(
+        same if required else both,
+        f"spec.{name} is immutable; create a new {noun}",
+        path=f".{name}",
+    )
+
+
+def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:
+    """Build a rule with oldSelf, which has no counterpart in Python: there is one object only."""
+    return {"rule": cel, "message": message, "fieldPath": path}
+
+
+def _only_lowered(name: str) -> dict[str, str]:
+    """Build the rule that an accepted run's deadline is only lowered.
+
+    The limits by which servers are released where no operator runs are written at their creation: a
+    deadline that is raised later would not be kept.
+    """
+    is_free = "!has(oldSelf.status) || !has(oldSelf.status.acceptedTime)"
+    is_over = "has(oldSelf.status.completionTime)"
+    old, new = f"oldSelf.spec.{name}", f"self.spec.{name}"
+    is_lower = f"{old} == 0 || ({new} > 0 && {new} <= {old})"
+    return _transition(
+        f"{is_free} || {is_over} || {is_lower}",
+        f"spec.{name} can only be lowered once the run is accepted: suspend it before its server "
+        "exists, or create a new run",
+        path=f".spec.{name}",
+    )
+
+
 RUN = Definition(
     kind=KIND,
     plural=PLURAL,
@@ -298,6 +332,7 @@ RUN = Definition(
     spec=BenchmarkRunSpec,
     mutable_fields=MUTABLE_FIELDS,
     status=BenchmarkRunStatus,
+    changes=tuple(map(_only_lowered, ("startupDeadlineSeconds", "runDeadlineSeconds"))),
     columns=(
         ("Phase", ".status.phase", "Where the run is."),
         ("Progress", ".status.progress.summary", "Stages measured, of all."),
@@ -345,21 +380,3 @@ SWEEP = Definition(
         ("Message", ".status.message", "What happens now, or why the sweep ended."),
     ),
 )
-
-
-def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
-    same = f"self.{name} == oldSelf.{name}"
-    both = f"has(self.{name}) == has(oldSelf.{name}) && (!has(self.{name}) || {same})"
-    return _transition(
-        same if required else both,
-        f"spec.{name} is immutable; create a new {noun}",
-        path=f".{name}",
-    )
-
-
-def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:
-    """Build a rule with oldSelf.
-
-    It has no counterpart in Python, where there is only the new object.
-    """
-    return {"rule": cel, "message": message, "fieldPath": path}

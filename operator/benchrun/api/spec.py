@@ -226,9 +226,12 @@ class BenchmarkRunSpec(SpecModel):
         0, description="Longest wait for a node (a GPU); 0 means no limit."
     )
     startup_deadline_seconds: Deadline = 1800
-    """Longest time from scheduled to healthy; 0 means no limit."""
+    """Longest time from scheduled to healthy; 0 means no limit. Can only be lowered once the run is
+    accepted."""
     run_deadline_seconds: Deadline = Field(
-        14_400, description="Most time for warm-up and stages; 0 means no limit."
+        14_400,
+        description="Most time for warm-up and stages; 0 means no limit. Can only be lowered once "
+        "the run is accepted.",
     )
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=31_536_000)] | None = None
     """Seconds after its end until this object and its results are deleted. Left out: never."""

@@ -214,21 +214,24 @@ class Bottleneck(StatusModel):
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "AnswerLength", "MaxModelLen", "StepTokens"]
-    """Which repeat to use; why answers are short; whether max-model-len holds requests back;
-    whether max-num-batched-tokens split a prompt."""
+    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"]
+    """Which repeat to use; which prompts were sent before; why answers are short; whether
+    max-model-len holds requests back; whether max-num-batched-tokens split a prompt."""
     answer: Literal[
         "PrefixCache",
         "Compilation",
         "Noise",
+        "SentBefore",
+        "TestRequest",
+        "NewPrompts",
         "StopToken",
         "TokenLimit",
         "OneRequest",
         "NoneSplit",
         "Unknown",
     ]
-    """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum.
-    NoneSplit: no prompt is longer than a step."""
+    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before. OneRequest:
+    it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 

@@ -13,7 +13,7 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.report import comparison_rows, run_list, sweep_rows, tables
+from benchrun.report import comparison_rows, run_list, serving_result, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
@@ -26,10 +26,6 @@ OUTCOME_COLOURS = {
     "RegressedHere": "red",
 }
 COMPARISON_WIDTH = 100
-LEGEND = (
-    "throughput and latencies (ms) are of the steady part, where there is one; "
-    "running and waiting are means over the stages, of all servers"
-)
 WIDEST_CELL = 26
 """A longer one folds: it is a sentence, and would leave no room for figures."""
 GUTTER = 2  # Between columns.
@@ -46,7 +42,7 @@ def show_result(
 ) -> None:
     """Print a run's verdict or phase, its load points with their bottlenecks, and its findings.
 
-    `wide` adds the total of tokens, and intervals.
+    `wide` adds the total of tokens, intervals, and vLLM's block of every load point.
     """
     verdict = status.verdict or "Unknown"
     word = run_list.outcome_word(status)
@@ -83,13 +79,16 @@ def _show_load_points(
 ) -> None:
     points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
-    console.print(Text(LEGEND, style="dim"), width=prose_width(console))
+    console.print(Text(tables.LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
     _print_rows(console, tables.explanation_rows(status, wide=wide), width=prose_width(console))
     for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
         if wide or rows is tables.kernel_rows:
             _print_rows(console, rows(status))
+    for block in serving_result.blocks(status) if wide else ():
+        console.print(Text(f"\n{block.name}", style="bold"))
+        console.print(Text(block.text))
 
 
 def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = None) -> None:

@@ -124,7 +124,7 @@ def _client_pending(state: RunState) -> Deadline | None:
         f"no node took the client within pendingDeadlineSeconds ({seconds} s): "
         f"{_why(*_waits_for(pod))}"
     )
-    return _deadline(Reason.PENDING_DEADLINE, pod.created_at, seconds, message)
+    return _deadline(Reason.PENDING_DEADLINE, _made(state, pod), seconds, message)
 
 
 def _client_start(state: RunState) -> Deadline | None:
@@ -138,7 +138,18 @@ def _client_start(state: RunState) -> Deadline | None:
         f"the client was not ready within startupDeadlineSeconds ({seconds} s): "
         f"{_why(pod.waiting_message, *_waits_for(pod))}"
     )
-    return _deadline(Reason.STARTUP_DEADLINE, pod.created_at, seconds, message)
+    return _deadline(Reason.STARTUP_DEADLINE, _made(state, pod), seconds, message)
+
+
+def _made(state: RunState, pod: Pod) -> datetime | None:
+    """Return since when the run has a client's pod.
+
+    One that it had before it was suspended may take long to go, and takes no time from the next.
+    """
+    accepted = instant(state.status.accepted_time)
+    if not pod.deleting or accepted is None or pod.created_at is None:
+        return pod.created_at
+    return max(pod.created_at, accepted)
 
 
 def _client_creation(state: RunState) -> Deadline | None:
@@ -164,7 +175,7 @@ def _endpoint(state: RunState) -> Deadline | None:
         f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it "
         "runs and answers /health"
     )
-    since = pod.created_at if pod is not None else instant(state.status.accepted_time)
+    since = _made(state, pod) if pod is not None else instant(state.status.accepted_time)
     ready = _client_ready(state)
     if ready is not None:
         since = _since(state, ready)

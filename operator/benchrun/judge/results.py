@@ -1,7 +1,7 @@
 """The judged results of a run: one row for each load point, in the order of the plan."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, is_bounded
@@ -9,6 +9,12 @@ from benchrun_client.contract import StageRecord, is_bounded
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
+from benchrun.judge.explain.prompt_beginnings import (
+    beginnings,
+    block_tokens_of,
+    earlier_cells,
+    with_beginnings,
+)
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import (
     cost_status,
@@ -246,7 +252,7 @@ def results(
     cost = cost_status(spec.cost, servers)
     gpus = gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
-    rows = with_limit_told_once(with_true_runs(priced, servers, limits))
+    rows = _answered(priced, spec, summaries, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, plan_cells, summaries, rows)
     max_bytes = (
@@ -258,6 +264,26 @@ def results(
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
     return Judged(kept, findings, verdict, best, truncated, searches, rows)
+
+
+def _answered(
+    rows: Sequence[api.Result],
+    spec: api.BenchmarkRunSpec,
+    summaries: Mapping[str, Sequence[StageSummary]],
+    servers: Sequence[api.ServerStatus],
+    limits: Thresholds,
+) -> list[api.Result]:
+    """Return the rows with the answers that only the whole run gives.
+
+    These are what was sent before, and which repeat is true.
+    """
+    stages = {cell_id: [s.stage_id for s in of_cell] for cell_id, of_cell in summaries.items()}
+    every = [stage for of_cell in summaries.values() for stage in of_cell]
+    last = max(every, key=lambda stage: stage.sequence)
+    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(servers))
+    told = with_beginnings(rows, begun, stages)
+    earlier = earlier_cells(begun, stages)
+    return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
 
 
 def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]) -> Limits:

@@ -384,6 +384,14 @@ class StageFacts:
         return [count / length for count in tokens[1 : parts - 1]]
 
     @property
+    def sent_again(self) -> int:
+        """Return how many requests were sent once more on a new connection.
+
+        A server may have seen both, and counts the one that was broken off as aborted.
+        """
+        return 0 if self.record.streams is None else self.record.streams.reconnected
+
+    @property
     def counts_tokens(self) -> bool:
         """Return whether the server has counted the tokens of its answers."""
         return measure.request_figures.counts_tokens(self.record)

@@ -129,6 +129,8 @@ def arrivals_reason(row: Result) -> str:
     """Return why the throughputs of a load point are not compared, in words."""
     served = number(row.figure(THROUGHPUTS[0]))
     offered = (
-        f"{row.value} requests/s arrived" if row.axis == "rate" else "requests arrived as recorded"
+        f"{row.value} requests/s were offered"
+        if row.axis == "rate"
+        else "requests were offered as recorded"
     )
     return f"{offered} and {served} were served: the load limited the throughput"

@@ -1,6 +1,5 @@
 """Whether a server did more when it had more to do, and how fast it went."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -103,6 +102,7 @@ class OperatingPoint:
     running: float
     throughput: float  # In any unit, the same for all points that are compared.
     kv_percent: float | None = None
+    all_served: bool = False  # Whether the throughput is that of the arrivals: no more was asked.
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,12 +124,17 @@ class Comparison:
 
     @property
     def is_flat(self) -> bool:
-        return self.change_percent <= FLAT_PERCENT
+        """Premise: the one with more running was asked for more than it did."""
+        return self.change_percent <= FLAT_PERCENT and not self.high.all_served
 
     @property
     def grows(self) -> bool:
-        ratio = self.high.throughput / self.low.throughput
-        return ratio > 0 and math.log(ratio) >= GROWING_EXPONENT * math.log(self.running_ratio)
+        return self.high.throughput / self.low.throughput >= self.growing_ratio
+
+    @property
+    def growing_ratio(self) -> float:
+        """Return the least ratio of throughputs that counts as growth."""
+        return float(self.running_ratio**GROWING_EXPONENT)
 
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:

@@ -47,7 +47,10 @@ def main(arguments: Sequence[str]) -> int:
     env = os.environ.get
     parser = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__)
     parser.add_argument(
-        "--namespace", action="append", help="only this one; may be repeated (BENCHRUN_NAMESPACES)"
+        "--namespace",
+        action="append",
+        help="look here; may be repeated (BENCHRUN_NAMESPACES). Where servers were held at the "
+        "last look it is looked as well",
     )
     parser.add_argument(
         "--max-hold-seconds",
@@ -232,7 +235,8 @@ class Look:
             return api.failures
         clocks = dict[str, int]()
         held = dict[str, tuple[Seen, int]]()
-        for namespace in namespaces:
+        former = self._former(namespaces)
+        for namespace in (*namespaces, *former):
             failures = api.failures
             for server, since in self._held(namespace):
                 clocks[server.clock] = min(clocks.get(server.clock, since), since)
@@ -240,12 +244,31 @@ class Look:
             if api.failures > failures:  # what was not listed may still be there
                 own = namespace and f"{namespace}."
                 clocks = {k: v for k, v in self._known.items() if k.startswith(own)} | clocks
+                if namespace in former:
+                    self._tell_of(namespace)
         self._save(clocks)  # before anything is deleted, which may take long
         for server, since in in_turns(
             (server.namespace, since, (server, since)) for server, since in held.values()
         ):
             self._release_if_due(server, self._now - since)
         return api.failures
+
+    def _former(self, namespaces: Sequence[str]) -> Sequence[str]:
+        """Return the namespaces that held servers at the last look and are not named any more.
+
+        No operator sees what still runs there.
+        """
+        if "" in namespaces:
+            return ()
+        held = {clock.partition(".")[0] for clock in self._known}
+        return sorted(held.difference(namespaces))
+
+    def _tell_of(self, namespace: str) -> None:
+        print(
+            f"{namespace}: servers of runs were held there when it was taken out of "
+            "watchNamespaces; watch it again, end its runs, then take it out. If nothing runs "
+            f"there, delete ConfigMap {self._own_namespace}/{self._own_name}"
+        )
 
     def _held(self, namespace: str) -> Iterator[tuple[Seen, int]]:
         """Yield this operator's servers that hold a node, and since when, in Unix seconds."""

@@ -28,7 +28,7 @@ from benchrun.report.tables import (
 )
 
 LEGEND = (
-    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what "
+    "means over the runs; TTFT, TPOT and E2EL are mean latencies in milliseconds; running, waiting, KV max and hits are what "
     "the servers report: "
     "means over stages and runs; KV max: highest of any run"
 )

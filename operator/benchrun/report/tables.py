@@ -21,11 +21,16 @@ UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a
 Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests, or too short a stage, to rely on this percentile"
+LEGEND = (
+    "throughput and latencies (ms) are of the steady part, where there is one; "
+    "running and waiting are means over the stages, of all servers"
+)
 BARS = "▁▂▃▄▅▆▇█"
 GAP = " "  # Stands for an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
 _QUESTIONS: Mapping[str, str] = {
     "TrueRun": "true run",
+    "Beginnings": "prompts",
     "AnswerLength": "answers",
     "MaxModelLen": "max-model-len",
     "StepTokens": "step tokens",

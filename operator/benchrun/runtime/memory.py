@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from math import inf
 from typing import TypeVar
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -35,7 +34,6 @@ class Memory:
 class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
     acknowledged: int = 0  # the client was told that records below this are stored
-    written_at: float = -inf  # when the status was written last, in the loop's time
     outdated_since: float | None = (
         None  # since when the status in the cluster lacks something, in the loop's time
     )

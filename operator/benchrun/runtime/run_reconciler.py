@@ -49,13 +49,13 @@ from benchrun.runtime.sessions import Sessions
 logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
+Json = dict[str, Any]
 RUNS_A_SECOND = 20  # rate of status writes without anything urgent, over all runs
 RELEASE_SECONDS = (
     15.0  # how often a run that is not known completely is checked for servers to release
 )
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
-JUDGED_NEXT = "Collecting"
 # What the operator knows may be older than what ended the run.
 _FOR_WHAT_IS_MISSING = (
     Reason.SERVER_GONE,
@@ -68,9 +68,8 @@ EVIDENCE_SECONDS = 30.0
 _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
 """Kind, role, and whether metadata says it all."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
-# A measurement is usually stored, judged (one run at a time) and written with its results within
-# these times; where either takes longer, the status says that it is measured.
-STORED_WITHIN_SECONDS = 15.0
+# A measurement is usually judged (one run at a time) and written with its results within this time;
+# where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
 SECOND_LOOK_SECONDS = 300.0  # how soon two contradicting clocks are compared again
 LAST_WORDS_SECONDS = 1.0  # the release of a failed server waits at most so long for its log
@@ -219,13 +218,14 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if any(isinstance(question, Judging) for question in decision.lookups):
             collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
-        if collected.released_at is None and any(
-            ref.kind in SERVER_KINDS for ref in decision.delete
-        ):
+        lets_go = collected.released_at is None and _deletes_servers(decision)
+        if lets_go:
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
             return 0.0  # the log may show better why the run ends: decide again
+        if lets_go and not failed and _can_wait(run, decision):
+            return 0.0  # servers of other runs go before the rest of this one is done
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)
@@ -348,35 +348,30 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
         Changes close to each other are one write.
         """
-        if not (changes := status_changes(run.status, decision.status)):
+        changes = status_changes(run.status, decision.status)
+        is_urgent = _is_urgent(run, decision, changes)
+        # What servers are is written with what they do.
+        if not changes or (changes.keys() == {"servers"} and not is_urgent):
             memory.outdated_since = None
             return None
         now = asyncio.get_running_loop().time()
-        since = memory.outdated_since = (
-            now if memory.outdated_since is None else memory.outdated_since
-        )
-        key = run_key(run.namespace, run.name)
-        due = since + max(SETTLE_SECONDS, self._turn_seconds(key))
-        if changes.get("phase") == JUDGED_NEXT:
-            is_judged = any(isinstance(question, Judging) for question in decision.lookups)
-            due = since + (JUDGED_WITHIN_SECONDS if is_judged else STORED_WITHIN_SECONDS)
-        elif changes.keys() == {"servers"}:
-            due = since + STORED_WITHIN_SECONDS  # soon written with what the servers do
-        elif has_only_progress(run.status, changes):
-            due = max(due, memory.written_at + self._live_interval_seconds(key))
-        is_edited = (
-            bool(run.status) and "observedGeneration" in changes
-        )  # the first message is soon replaced
-        is_urgent = decision.forget or decision.ending is not None or is_edited
-        is_urgent |= decision.counts_judging
-        # What the servers were is known only for as long as their pods are there.
-        is_urgent |= bool(decision.delete) and "servers" in changes
+        if memory.outdated_since is None:
+            memory.outdated_since = now
+        due = memory.outdated_since + self._may_wait_seconds(run, decision, changes)
         if not is_urgent and due > now:
             return due - now
         await self.change_status(run, changes)
-        memory.written_at = now
         memory.outdated_since = None
         return None
+
+    def _may_wait_seconds(self, run: Run, decision: Decision, changes: Json) -> float:
+        """Return how long changes wait for others that follow them, where none is urgent."""
+        key = run_key(run.namespace, run.name)
+        if decision.status.phase == "Collecting" and decision.status.blocked is None:
+            return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
+        if has_only_progress(run.status, changes):
+            return self._live_interval_seconds(key)
+        return max(SETTLE_SECONDS, self._turn_seconds(key))
 
     def forget(self, key: Key) -> None:
         """Stop all tasks and queries of the run, and drop what is kept of it."""
@@ -419,6 +414,26 @@ def _has_a_name_of(key: Key, child: Child) -> bool:
     uid = child.owner_uid or ""
     given = names.child_name(key.name, uid, child.role), names.group_name(key.name, uid)
     return child.name in given
+
+
+def _deletes_servers(decision: Decision) -> bool:
+    return any(ref.kind in SERVER_KINDS for ref in decision.delete)
+
+
+def _can_wait(run: Run, decision: Decision) -> bool:
+    """Return whether a later reconcile can find out what follows the deletion of servers.
+
+    It can't find out why a run ends early, nor what is known only while their pods are there.
+    """
+    return decision.ending is None and "servers" not in status_changes(run.status, decision.status)
+
+
+def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
+    """Return whether changes are written at once: ends, and what nobody could find out later."""
+    ends = decision.forget or decision.ending is not None
+    is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
+    are_going = bool(decision.delete) and "servers" in changes
+    return ends or is_edited or are_going or decision.counts_judging
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:

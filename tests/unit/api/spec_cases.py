@@ -1,5 +1,7 @@
-"""Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by
-the API server alike."""
+"""Specs that must be accepted and specs that must be refused.
+
+Pydantic in the operator and the API server must agree on them.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -26,8 +28,10 @@ MINIMAL: Spec = {
 
 
 def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
-    """The smallest useful spec, with values set (or, by `absent`, taken out) at dotted paths:
-    `workloads.0.load`."""
+    """Build the smallest useful spec, with values set at dotted paths such as `workloads.0.load`.
+
+    A value of `absent()` takes the field out.
+    """
     spec = copy.deepcopy(MINIMAL)
     for path, value in (changes or {}).items():
         *way, last = path.split(".")
@@ -42,7 +46,7 @@ def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
 
 
 def absent() -> object:
-    """Stands for "this field is left out"."""
+    """Return the value that stands for "this field is left out"."""
     return _ABSENT
 
 
@@ -51,7 +55,7 @@ def workload(name: str = "other", **fields: Any) -> Spec:
 
 
 def lasting(name: str, seconds: int, load: Spec) -> Spec:
-    """A workload whose stages last so long."""
+    """Build a workload whose stages last so many seconds."""
     return {k: v for k, v in workload(name).items() if k != "requests"} | {
         "durationSeconds": seconds,
         "load": load,
@@ -59,7 +63,7 @@ def lasting(name: str, seconds: int, load: Spec) -> Spec:
 
 
 def searching(**fields: Any) -> Spec:
-    """A load that is searched, from 1 to 64 requests a second."""
+    """Build a load that is searched, from 1 to 64 requests a second."""
     return {"search": {"axis": "RequestRate", "from": "1", "to": "64", **fields}}
 
 
@@ -80,7 +84,7 @@ _ENDPOINT: Spec = {"server": absent(), "endpoint": {"url": "http://llm"}}
 
 
 def _for(seconds: int, load: Spec) -> Spec:
-    """A workload whose stages last so long."""
+    """Build the changes that make a workload's stages last so many seconds."""
     return {"workloads.0.requests": absent(), "workloads.0.durationSeconds": seconds, _LOAD: load}
 
 

@@ -189,3 +189,39 @@ def test_edits_are_rejected_independently(fields: set[str]) -> None:
     assert {path for path, _ in change(KINDS["run"], **edits)} == {
         f"spec.{field}" for field in fields - set(MUTABLE_FIELDS)
     }
+
+
+BEFORE = {"acceptedTime": "2026-11-21T12:00:00Z"}
+ENDED = {**BEFORE, "completionTime": "2026-11-21T13:00:00Z"}
+DEADLINES = pytest.mark.parametrize("field", ["startupDeadlineSeconds", "runDeadlineSeconds"])
+
+
+def deadline_moved(
+    field: str, seconds: int, *, to: int, status: Mapping[str, Any]
+) -> set[tuple[str, str]]:
+    """Rules that are broken where a deadline of a run in that state becomes another."""
+    old, new = ({"spec": minimal({field: each}), "status": status} for each in (seconds, to))
+    return broken_in_cel(new, RUN.root_schema(), old=old, path="")
+
+
+@DEADLINES
+@pytest.mark.parametrize("to", [601, 0], ids=["more", "no limit"])
+def test_a_deadline_is_not_raised_once_the_run_is_accepted(field: str, to: int) -> None:
+    """What releases servers where no operator runs would still go by the old one."""
+    ((path, message),) = deadline_moved(field, 600, to=to, status=BEFORE)
+    assert path == f".spec.{field}"
+    assert field in message
+
+
+@DEADLINES
+@pytest.mark.parametrize(("seconds", "to"), [(600, 599), (600, 600), (0, 600), (0, 0)])
+def test_it_may_be_lowered(field: str, seconds: int, to: int) -> None:
+    assert deadline_moved(field, seconds, to=to, status=BEFORE) == set()
+
+
+@DEADLINES
+@pytest.mark.parametrize("status", [{}, {"observedGeneration": 1}, ENDED], ids=str)
+def test_it_may_be_raised_before_that_and_after_the_end(
+    field: str, status: Mapping[str, Any]
+) -> None:
+    assert deadline_moved(field, 600, to=601, status=status) == set()

@@ -273,6 +273,37 @@ def test_a_namespace_that_cannot_be_read_stops_no_other(cluster: Cluster, look: 
     assert cluster.names("deployments") == []
 
 
+def test_a_namespace_that_is_not_watched_any_more_is_looked_at_while_servers_are_held_there(
+    cluster: Cluster, look: LookAt
+) -> None:
+    for namespace in ("team-a", "team-b"):
+        server(cluster, run=namespace, namespace=namespace)
+    look(T0, "team-a", "team-b")
+    assert look(T0 + HOLD + 1, "team-a") == 0
+    assert sorted(path.split("/")[5] for path in deleted(cluster)) == ["team-a", "team-b"]
+    cluster.objects = {path: body for path, body in cluster.objects.items() if path == STATE}
+    look(T0 + HOLD + 2, "team-a")
+    cluster.calls.clear()
+    look(T0 + HOLD + 3, "team-a")
+    assert not any("team-b" in path for _, path, _ in cluster.calls)
+
+
+def test_where_its_servers_cannot_be_reached_the_look_fails_until_somebody_helps(
+    cluster: Cluster, look: LookAt, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server(cluster, namespace="team-b")
+    look(T0, "team-a", "team-b")
+    cluster.refused |= {
+        ("GET", f"/{api}/namespaces/team-b"): 403
+        for api in ("api/v1", "apis/apps/v1", "apis/leaderworkerset.x-k8s.io/v1")
+    }
+    assert [look(T0 + HOLD + n, "team-a") for n in range(3)] == [3, 3, 3]
+    assert [line for line in capsys.readouterr().out.splitlines() if "watchNamespaces" in line]
+    cluster.refused.clear()
+    assert look(T0 + HOLD + 4, "team-a", "team-b") == 0  # its clock was kept
+    assert cluster.names("deployments") == []
+
+
 def test_pods_that_cannot_be_read_stop_no_clock(cluster: Cluster, look: LookAt) -> None:
     server(cluster)
     look(T0)

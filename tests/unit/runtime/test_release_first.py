@@ -6,9 +6,11 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from benchrun.decide import Compilations, Event, LogTail, Ref
+from benchrun.api import ServerStatus
+from benchrun.decide import Compilations, Decision, Ending, Event, Facts, LogTail, Ref
 from benchrun.effects import ClusterError, Conflict, Invalid, Throttled, Unavailable
-from benchrun.runtime.queue import Later
+from benchrun.observe import run_key
+from benchrun.runtime.queue import Later, WorkQueue
 from benchrun.runtime.run_reconciler import LAST_WORDS_SECONDS
 from unit.runtime.bodies import KEY, NAMESPACE, child_body, run_body
 from unit.runtime.fast_time import in_fast_time, now, passing, run_fast
@@ -153,11 +155,73 @@ async def test_when_it_was_released_is_kept_from_the_first_time() -> None:
     await scene.lookups.close()
 
 
+class Many:
+    """Runs that end at the same moment, each with a server, a record to store and a status."""
+
+    def __init__(self, *runs: str, changes: dict[str, Any]) -> None:
+        self.scene, self._changes = Scene(), changes
+        self.keys = [run_key(NAMESPACE, name) for name in runs]
+        for name in runs:
+            uid = f"uid-of-{name}"
+            body = run_body(name, uid=uid, status={"observedGeneration": 0})
+            self.scene.cluster.add("BenchmarkRun", body)
+            server = child_body(f"{name}-server", uid=f"{name}-server", run=name, owner_uid=uid)
+            self.scene.cluster.add("Deployment", server)
+
+    def _decide(self, facts: Facts) -> Decision:
+        name = facts.run.name
+        server = Ref("Deployment", NAMESPACE, f"{name}-server", f"{name}-server")
+        stays = [child for child in facts.children.objects if child.kind == "Deployment"]
+        return Decision(
+            status=ENDING.model_copy(update=self._changes.get("status", {})),
+            ending=self._changes.get("ending"),
+            delete=(server,) if any(not child.deleting for child in stays) else (),
+            apply=(manifest(f"{name}-record", kind="ConfigMap"),),
+        )
+
+    async def log(self) -> list[str]:
+        """What one worker asked the cluster for, in order."""
+        await self.scene.listed()
+        self.scene.decide = self._decide
+        urgent = self.scene.indexes.holds_server
+        queue = WorkQueue(self.scene.reconciler, workers=1, urgent=urgent)
+        for key in self.keys:
+            queue.add(key)
+        queue.start()
+        await passing(0.5)
+        await queue.stop()
+        return [verb for verb, *_ in self.scene.cluster.log if verb in ("delete", "apply")]
+
+
+@in_fast_time
+async def test_all_servers_go_before_anything_else_is_done_about_their_runs() -> None:
+    """With an API server that takes half a second, 500 runs that ended together kept the last
+    server for minutes: each wrote its record and status first."""
+    assert await Many("a", "b", "c", changes={}).log() == ["delete"] * 3 + ["apply"] * 3
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param({"ending": Ending("Cancelled", "by hand")}, id="why it ends"),
+        pytest.param({"status": {"servers": [ServerStatus(role="server")]}}, id="what they were"),
+    ],
+)
+@in_fast_time
+async def test_what_nobody_could_find_out_later_is_written_at_once(changes: dict[str, Any]) -> None:
+    many = Many("a", changes=changes)
+    assert await many.log() == ["delete", "apply"]
+    verbs = [verb for verb, *_ in many.scene.cluster.log if verb in ("delete", "apply", "status")]
+    assert verbs == ["delete", "apply", "status"]
+    assert len(many.scene.facts_seen) == 1
+
+
 @pytest.mark.parametrize("forget", [False, True])
 @in_fast_time
 async def test_what_cannot_be_stored_keeps_the_run_from_being_called_finished(forget: bool) -> None:
     scene = await served()
     scene.cluster.broken["apply"] = Unavailable("down")
+    assert await scene.once(**ending(forget=forget)) == 0
     with pytest.raises(Later):
         await scene.once(**ending(forget=forget))
     assert held(scene) == []

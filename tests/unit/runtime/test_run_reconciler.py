@@ -48,15 +48,15 @@ async def test_live_figures_are_written_less_often_when_many_runs_go_on(scene: S
 
 
 async def test_everything_is_done_in_order(scene: Scene) -> None:
-    scene.cluster.add("Deployment", child_body("old", uid="old"))
+    scene.cluster.add("Job", child_body("old", uid="old"))
     await scene.once(
-        delete=(Ref("Deployment", NAMESPACE, "old", "old"),),
+        delete=(Ref("Job", NAMESPACE, "old", "old"),),
         apply=(manifest("a"), manifest("b")),
         acknowledge=2,
         events=(Event("Running", "go"),),
     )
     assert scene.cluster.log == [
-        ("delete", "Deployment", "old"),
+        ("delete", "Job", "old"),
         ("apply", "Service", "a"),
         ("apply", "Service", "b"),
         ("acknowledge", "2"),
@@ -155,7 +155,7 @@ async def test_what_came_to_be_during_a_pass_is_never_overwritten(scene: Scene, 
         patched.setattr(scene.cluster, "delete", meanwhile)
         patched.setattr(scene.cluster, "patch_status", blind_to_uids(scene))
         with pytest.raises(Later):
-            await scene.once(delete=(Ref("Deployment", NAMESPACE, "old", "old"),))
+            await scene.once(delete=(Ref("Job", NAMESPACE, "old", "old"),))
     assert status_of(scene.cluster) == {"phase": "Completed", "message": "another operator's"}
 
 

@@ -3,6 +3,7 @@
 All questions of a comparison are corrected together.
 """
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -231,16 +232,41 @@ def limits(
             for name, side in zip(names, (baseline, candidate), strict=True)
         ]
         pairs = response_to_load.comparisons([p for p in points if p is not None])
-        if pairs and (limit := _limit_of(pairs[0], each)) is not None:
+        is_reversed = bool(pairs) and pairs[0].low.name != names[0]
+        if pairs and (limit := _limit_of(pairs[0], each, is_reversed=is_reversed)) is not None:
             found[each.cell] = limit
     return found
 
 
-def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.Bottleneck | None:
+def _may_grow(
+    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+) -> bool:
+    """Return whether noise may hide a throughput that grows with what runs.
+
+    By the interval of the change, where there is one. `is_reversed`: the baseline ran more.
+    """
+    change = next((c for c in cell.changes if c.metric == "OutputThroughput"), None)
+    end = None if change is None else change.low_percent if is_reversed else change.high_percent
+    if end is None:
+        return False
+    ratio = 1 + end / 100
+    if is_reversed:
+        ratio = 1 / ratio if ratio > 0 else math.inf
+    return ratio >= pair.growing_ratio
+
+
+def _limit_of(
+    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+) -> api.Bottleneck | None:
     """Return the limit that two operating points show, or None.
 
-    Throughput that falls is not flat: there, what was changed did harm.
+    Throughput that falls is not flat: there, what was changed did harm. Nor is one of which noise
+    hides whether it grows. `is_reversed`: the baseline ran more.
     """
+    if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
+        pair, cell, is_reversed=is_reversed
+    ):
+        return None
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
         ends = [
             (c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"

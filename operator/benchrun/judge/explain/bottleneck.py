@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api import Bottleneck, LimitKind, Waiting
-from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
+from benchrun.judge.explain.waiting import (
+    MIN_QUEUED_SHARE,
+    cache_in_use,
+    held_at,
+    percent,
+    pressure_evidence,
+)
 from benchrun.judge.rules.client import saturated_sentence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import (
@@ -58,8 +64,7 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
     rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
     sentence = (
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
-        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} "
-        "of the KV cache in use."
+        f"{number(pressure.waiting_mean)} waited{cache_in_use(pressure, ', with at most ')}."
     )
     evidence = pressure_evidence(pressure, "waitingMean", "kvCacheMaxPercent")
     return bottleneck_of(
@@ -68,13 +73,13 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
 
 
 def one_at_a_time(pressure: Pressure) -> Bottleneck:
-    """Build the bottleneck None: at most one request ran at a time, and none waited.
+    """Build the bottleneck None: at most one request was in flight, and none waited.
 
     A limit can only show where more could have run.
     """
     sentence = (
-        f"No limit shows: at most {number(pressure.running_max)} request ran at a time, so the "
-        "latency of its steps alone decides."
+        "No limit shows: at most 1 request was in flight at a time, so the latency of its steps alone "
+        "decides."
     )
     return bottleneck_of("None", sentence, {"runningMax": rounded(pressure.running_max)})
 
@@ -86,8 +91,7 @@ def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bott
         f"{full.change_percent:+.1f} %) while "
         f"{number(pressure.waiting_mean)} waited on average ({number(pressure.waiting_max)} at "
         "most), with "
-        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the "
-        "KV cache in use: steps "
+        f"{number(pressure.queued_running)} running{cache_in_use(pressure, ' and ')}: steps "
         f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
     )
     evidence: Evidence = {
@@ -108,6 +112,11 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
     """
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
+    if pressure.queued < pressure.samples:
+        waited = (
+            f"while requests waited, in {pressure.queued} of {pressure.samples} samples "
+            f"({number(pressure.waiting_mean)} on average over all)"
+        )
     running = number(pressure.queued_running)
     usage = percent(pressure.kv_max_percent)
     if pressure.hold is Hold.SEQUENCES:
@@ -120,8 +129,8 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
         sentence = f"KV memory is the limit: {fill}, {waited}."
     else:
         sentence = (
-            f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most "
-            f"{usage} of the KV cache in use; "
+            f"Bottleneck unknown from this load alone: {running} ran, "
+            f"{waited}{cache_in_use(pressure, ', with at most ')}; "
             "throughput with another number running is not known."
         )
     if grew is not None and limit != "Unknown":
@@ -176,6 +185,7 @@ class Observed:
     stretches: Sequence[Stretch]
     lengths: Lengths | None
     requests: int
+    most_in_flight: int  # At the client.
     gauge_holds: bool  # Whether the gauge of running requests holds at any time.
     always_busy: bool  # Whether the load keeps the server supplied: users, or all at once.
     client: StageFinding | None  # The finding ClientSaturated; None: there is none.
@@ -218,7 +228,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return bottleneck_of(
             "Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0}
         )
-    if not observed.queues and pressure.running_max <= 1:
+    if not observed.queues and observed.most_in_flight <= 1:
         return one_at_a_time(pressure)
     point = observed.comparable
     pairs = [

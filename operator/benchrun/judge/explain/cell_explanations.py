@@ -14,7 +14,7 @@ from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
-from benchrun.judge.throughput import throughputs
+from benchrun.judge.throughput import kept_up, throughputs
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
 Limits = Mapping[str, measure.ServerLimits]  # Of one server, by role: all of a role are alike.
@@ -99,18 +99,27 @@ def _observed(
     under = measure.pressure(of_role, limits, lengths)
     by_counters = running_by_counters(cell)
     gauge_holds = under is None or gauge_is_mean(under.running_mean, by_counters)
+    waited = _queue_times(cell, role)
     if under is not None and by_counters is not None and not gauge_holds:
-        queued_running = None if under.queued_running is None else by_counters
-        under = replace(under, running_mean=by_counters, queued_running=queued_running)
+        under = _by_times(under, by_counters, waited.mean_waiting)
+    point = _point(cell, under, role)
+    if point is not None:
+        point = replace(point, all_served=_all_served(cell, found))
     return Observed(
         waiting=waiting(
-            under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)
+            under,
+            limits,
+            lengths=lengths,
+            overload=overload,
+            queue_ms=waited.mean_ms,
+            waiting_by_times=waited.mean_waiting,
         ),
-        point=_point(cell, under, role),
+        point=point,
         pressure=under,
         stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
+        most_in_flight=max(stage.flight.maximum() for stage in cell.stages),
         gauge_holds=gauge_holds and not cell.expected.whole_batches,
         always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
         or cell.expected.all_at_once
@@ -150,20 +159,55 @@ def running_by_counters(cell: CellContext) -> float | None:
     return sum(running * seconds for running, seconds in parts) / sum(s for _, s in parts)
 
 
-def _queue_ms(cell: CellContext, role: str) -> float | None:
-    """Return the mean wait of a request in the servers over all stages, in milliseconds.
+def _by_times(under: measure.Pressure, running: float, waiting: float | None) -> measure.Pressure:
+    """Return the pressure with what runs and waits by times, and without what samples can't tell.
+
+    The gauge is no mean. How full the cache was between two samples is not known, nor whether
+    places were free; that it was full, or all places taken, was seen.
+    """
+    hold = None if under.hold is measure.Hold.STEP else under.hold
+    was_full = hold is measure.Hold.KV_CACHE
+    return replace(
+        under,
+        running_mean=running,
+        queued_running=None if under.queued_running is None else running,
+        waiting_mean=under.waiting_mean if waiting is None else waiting,
+        kv_mean_percent=None,
+        kv_max_percent=under.kv_max_percent if was_full else None,
+        hold=hold,
+    )
+
+
+def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
+    """Return whether an open loop set the throughput: more than came can't be served."""
+    is_open = cell.expected.rate is not None or cell.expected.follows_trace
+    return is_open and kept_up(cell.stages, found)
+
+
+class _QueueTimes(NamedTuple):
+    """How long and how many requests waited by the servers' own count, over all stages.
 
     None where a server was not read at both ends.
     """
+
+    mean_ms: float | None  # Of a request.
+    mean_waiting: float | None  # Requests, by Little's law.
+
+
+def _queue_times(cell: CellContext, role: str) -> _QueueTimes:
+    """Return how long requests of a role waited, and how many, on average."""
     edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
     seconds, requests = (
         measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
         for counter in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
     )
-    return measure.ratio(seconds, requests, 1000)
+    lasted = sum(stage.seconds for stage in cell.stages)
+    return _QueueTimes(measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted))
 
 
 def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
+    if not all(stage.counts_tokens for stage in cell.stages):
+        return None
     columns = [stage.requests for stage in cell.stages]
     answered = sum(sum(c.ok) for c in columns)
     prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)

@@ -16,9 +16,6 @@ from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
 
-SAME_LENGTH = 1.01
-"""By this factor mean lengths of random prompts may differ that are meant to be equal: decoded text
-is not always encoded back alike."""
 SHORT_BELOW_PERCENT = 99.0
 """Of the expected output tokens: some servers count the last token of an answer, and some do
 not."""
@@ -35,9 +32,7 @@ _SENTENCES: Mapping[str, str] = {
     "PrefixCache": (
         "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix "
         f"cache: {{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts "
-        f"of {{earlierTokens}} tokens, and these have "
-        "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output "
-        "length.]"
+        "that begin alike, of {earlierTokens} tokens; these have {inputTokens}.]"
     ),
     "Compilation": (
         "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled "
@@ -98,16 +93,25 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
 
 
 def with_true_runs(
-    rows: Sequence[Result], servers: Sequence[ServerStatus], thresholds: Thresholds
+    rows: Sequence[Result],
+    servers: Sequence[ServerStatus],
+    thresholds: Thresholds,
+    earlier: Mapping[str, str],
 ) -> list[Result]:
     """Return the rows, each with an explanation of which of its repeats is true.
 
-    What was sent before a stage is found in the other rows. A row that has nothing to compare stays
-    unchanged.
+    `earlier`: by load point the one that sent prompts before which begin alike, where that is
+    known. A row that has nothing to compare stays unchanged.
     """
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
     answers = [
-        _true_run(row, rows, seconds, thresholds.prefix_hits_suspect_percent) for row in rows
+        _true_run(
+            row,
+            next((r for r in rows if r.cell == earlier.get(row.cell)), None),
+            seconds,
+            thresholds.prefix_hits_suspect_percent,
+        )
+        for row in rows
     ]
     return [
         row if each is None else row.model_copy(update={"explanations": [each, *row.explanations]})
@@ -133,12 +137,13 @@ _TOLD_ONCE = {"MaxModelLen", "StepTokens"}
 
 
 def _true_run(
-    row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float
+    row: Result, earlier: Result | None, seconds: float | None, hits_from: float
 ) -> Explanation | None:
     """Explain which repeats of a row are true; None if there is nothing to compare.
 
-    `seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
-    prompt tokens beyond which a repeat counts as found in the prefix cache.
+    `earlier`: sent prompts that begin alike; None: no other load point is known to. `seconds`: what
+    torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens
+    beyond which a repeat counts as found in the prefix cache.
     """
     every = range(row.repeats)
     compiled = row.by_repeat.get("compilations", [])
@@ -154,7 +159,7 @@ def _true_run(
     }
     if warm:
         none = {"trueRepeats": "none", "otherRepeats": _numbers(warm)}
-        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, rows)}
+        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, earlier)}
         return _explanation("TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known})
     evidence = (
         {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known}
@@ -163,31 +168,20 @@ def _true_run(
     )
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
         return None
-    if compiled and compiled[0] > max(compiled[1:]):
+    change = evidence.get("changePercent")
+    is_slower = isinstance(change, float) and change > 0
+    if compiled and compiled[0] > max(compiled[1:]) and is_slower:
         return _explanation("TrueRun", "Compilation", evidence)
     differ = Code.REPEATS_DISAGREE.value in row.findings
     return _explanation("TrueRun", "Unknown" if differ else "Noise", evidence)
 
 
-def _sent_before(row: Result, rows: Sequence[Result]) -> Evidence:
-    """Return the earlier load point whose prompts begin like the row's, as evidence.
-
-    Of those sent before, it is the one with the longest prompts that are not longer. Empty if there
-    is none.
-    """
-    first, own = (row.by_repeat.get(name, [0.0])[0] for name in ("sequence", "mean_input_tokens"))
-    sent = [
-        (other.by_repeat["mean_input_tokens"][0], other.cell)
-        for other in rows
-        if {"sequence", "mean_input_tokens"} <= other.by_repeat.keys()
-        and other.by_repeat["sequence"][0] < first
-    ]
-    tokens, cell = max(
-        (pair for pair in sent if pair[0] <= own * SAME_LENGTH), default=(None, None)
-    )
-    return (
-        {} if cell is None else {"earlierCell": cell, "earlierTokens": tokens, "inputTokens": own}
-    )
+def _sent_before(row: Result, earlier: Result | None) -> Evidence:
+    """Return the earlier load point, and how long prompts were there and are here, as evidence."""
+    if earlier is None:
+        return {}
+    tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
+    return {"earlierCell": earlier.cell, "earlierTokens": tokens[0], "inputTokens": tokens[1]}
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:

@@ -17,6 +17,9 @@ def percent(value: float | None) -> str:
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
+MIN_WAITING = 1.0  # Requests that waited on average: fewer are on their way in.
+
+
 def waiting(
     pressure: Pressure | None,
     limits: ServerLimits,
@@ -24,12 +27,16 @@ def waiting(
     lengths: Lengths | None,
     overload: Overload | None,
     queue_ms: float | None = None,
+    waiting_by_times: float | None = None,
 ) -> Waiting:
     """Explain why requests waited in the server.
 
     `pressure`: None where no sample caught the server busy. `overload`: arrivals of an open loop
     that exceed what is completed; None where they do not. `queue_ms`: how long a request waited on
-    average by the servers' own count, which misses no moment between two samples.
+    average by the servers' own count, which misses no moment between two samples;
+    `waiting_by_times`: how many waited on average by the same count.
+
+    Premise of "hardly any waited": the samples would have shown a queue.
     """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
@@ -42,6 +49,13 @@ def waiting(
         found = _beyond_capacity(pressure, overload)
     else:
         reason, sentence = _reason(pressure, limits, lengths)
+        if reason == "None" and _missed_a_queue(pressure, waiting_by_times):
+            reason = "Unknown"
+            sentence = (
+                f"Requests waited, {number(waiting_by_times)} on average by the servers' own times, "
+                f"but only {pressure.queued} of {pressure.samples} samples show a queue: they can't "
+                "tell what it waited for."
+            )
         tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
         found = Waiting(
             reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens}
@@ -54,6 +68,12 @@ def waiting(
     )
     evidence = {**found.evidence, "meanQueueTimeMs": rounded(queue_ms)}
     return found.model_copy(update={"sentence": sentence, "evidence": evidence})
+
+
+def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
+    """Return whether requests waited by the servers' own times, more than are on their way in."""
+    least = max(MIN_WAITING, MIN_QUEUED_SHARE * pressure.running_mean)
+    return by_times is not None and by_times >= least
 
 
 def _reason(
@@ -111,6 +131,15 @@ def _reason(
     )
 
 
+def cache_in_use(pressure: Pressure, before: str) -> str:
+    """Return the most that was in use, with `before` in front; empty where it is not known.
+
+    For example "with at most 9.4 % of the KV cache in use".
+    """
+    usage = pressure.kv_max_percent
+    return "" if usage is None else f"{before}{percent(usage)} of the KV cache in use"
+
+
 def held_at(pressure: Pressure) -> str:
     """Return what ran while others waited, in words.
 
@@ -132,8 +161,10 @@ def held_at(pressure: Pressure) -> str:
         ):
             return f"running reached {limit}, {whose} ({number(mean)} on average)"
         return f"running stayed at {limit}, {whose}"
-    usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
-    return f"{number(pressure.queued_running)} ran on average and {usage}"
+    usage = ""
+    if pressure.kv_max_percent is not None:
+        usage = f" and KV cache usage reached {percent(pressure.kv_max_percent)}"
+    return f"{number(pressure.queued_running)} ran on average{usage}"
 
 
 def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:

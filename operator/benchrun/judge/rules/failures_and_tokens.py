@@ -190,7 +190,8 @@ def _answers(stage: StageFacts) -> _Answers:
 def token_counts_disagree(stage: StageFacts) -> Found:
     """Find servers that counted more or fewer output tokens than the client explains.
 
-    A failed request may have cost the servers anything between nothing and all of its tokens.
+    A request that failed, or was sent again, may have cost the servers anything between nothing and
+    all of its tokens.
     """
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
@@ -206,6 +207,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
+    of_failed += stage.sent_again * max(columns.asked_tokens, default=0)
     percent = 100 * max(counted - served, served - counted - of_failed, 0) / counted
     threshold = stage.thresholds.token_difference_suspect_percent
     if percent <= threshold:
@@ -226,7 +228,11 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
     Chunks are the first of each answer, and one after each gap.
     """
     tokens = sum(compress(stage.requests.output_tokens, stage.requests.ok))
-    if tokens == 0 or stage.expected.offline:
+    if stage.expected.offline:
+        return []
+    if not stage.counts_tokens:
+        return [NotChecked(Code.CHUNKS_ARE_NOT_TOKENS, _NO_COUNTS)]
+    if tokens == 0:
         return []
     chunks = sum(stage.record.gaps.count) + sum(stage.requests.ok)
     each = chunks / tokens
@@ -243,7 +249,10 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
 
 
 def requests_aborted(stage: StageFacts) -> Found:
-    """Find requests that the servers aborted or failed, beyond those failed at the client."""
+    """Find requests that the servers aborted or failed, beyond those known at the client.
+
+    At the client they failed, or broke off and were sent again.
+    """
     if stage.expected.offline or not stage.answered:
         return []
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
@@ -251,7 +260,7 @@ def requests_aborted(stage: StageFacts) -> Found:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
     requests = len(stage.requests.ok)
     failed = failed_requests(stage.record)
-    percent = 100 * (broken - failed) / requests
+    percent = 100 * (broken - failed - stage.sent_again) / requests
     threshold = stage.thresholds.aborted_suspect_percent
     if percent <= 0:
         return []

@@ -8,7 +8,7 @@ CPU limit.
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchrun.api import Severity
+from benchrun.api import Sample, Severity
 from benchrun.judge.rules.rule import (
     CellContext,
     Code,
@@ -23,6 +23,7 @@ from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     groups_p_value,
+    is_busy,
     known,
     renewed,
     rounded,
@@ -37,7 +38,8 @@ def gpu_slowed(stage: StageFacts) -> Found:
     """Find GPUs that were slowed down during the stage.
 
     By the driver's reasons for lower clocks, or by an SM clock that is lower in the second half of
-    the stage than in the first.
+    the stage than in the first. Premise of a fall: both halves have the same load. That of a trace
+    changes, and a server without a request lets its clock fall: such samples do not count.
     """
     thresholds = stage.thresholds
     by_pod = renewed(stage.samples)
@@ -46,7 +48,11 @@ def gpu_slowed(stage: StageFacts) -> Found:
         100 * fmean(found) if (found := known(getattr(sample, name) for sample in read)) else None
         for name in ("gpu_slowed", "gpu_power_capped")
     )
-    clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
+    clocks = [
+        known(sample.sm_clock_mhz for sample in samples if _may_work(sample))
+        for samples in by_pod.values()
+        if not stage.expected.follows_trace
+    ]
     halves = [
         (each[: len(each) // 2], each[len(each) // 2 :])
         for each in clocks
@@ -89,6 +95,11 @@ def gpu_slowed(stage: StageFacts) -> Found:
             Code.GPU_SLOWED, severity, stage.id, evidence, weight=max(fallen[0], slowed or 0.0)
         )
     ]
+
+
+def _may_work(sample: Sample) -> bool:
+    """Return whether the server had a request, or it is not known."""
+    return sample.running is None or is_busy(sample)
 
 
 _Change = tuple[float, float, float]

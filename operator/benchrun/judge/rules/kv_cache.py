@@ -47,11 +47,25 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
         return PrefixHits(hits, external_hits, 0.0, 0.0, 0.0)
     percent = 100 * (hits + external_hits) / looked_up
     allowed_for = (
-        stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
+        stage.record.shared_prefix_tokens * len(stage.requests.ok)
+        + stage.record.repeated_tokens
+        + _looked_up_again(stage, looked_up)
     )
     return PrefixHits(
         hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0)
     )
+
+
+def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
+    """Return the tokens of preempted requests that were looked up once more when they resumed.
+
+    They find what they had computed themselves. Some servers count such look-ups. Without
+    preemptions every look-up is a prompt's.
+    """
+    edges = counters.of_vllm(stage.edges)
+    if not counters.rise(edges, counters.PREEMPTIONS):
+        return 0.0
+    return max(0.0, looked_up - sum(stage.requests.input_tokens))
 
 
 def prefix_cache(stage: StageFacts) -> Found:
@@ -130,13 +144,10 @@ def kv_recomputed(stage: StageFacts) -> Found:
         return []
     prompts = counters.rise(servers, counters.PROMPT_TOKENS)
     fetched = counters.rise(servers, counters.EXTERNAL_HITS)
-    if prompts is None or fetched is None:
-        return [
-            NotChecked(
-                Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends"
-            )
-        ]
-    cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
+    cached = counters.rise(servers, counters.PREFIX_HITS)
+    if prompts is None or fetched is None or cached is None:
+        why = "a decode server's fetched and cached tokens were not read at both ends"
+        return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
     percent = 100 * computed / prompts if prompts > 0 else 0.0
     thresholds = stage.thresholds

@@ -5,9 +5,11 @@ Are they alike, did each get its share, and what did the proxy add?
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from benchrun_client.contract import ServerEdge
 
+from benchrun.api import Sample
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -18,9 +20,11 @@ from benchrun.judge.rules.rule import (
     StageFinding,
     times,
 )
-from benchrun.measure import counters, is_busy, rounded
+from benchrun.measure import by_server, counters, is_busy, rounded
+from benchrun.measure.request_figures import risen
 
 MAX_NAMES_CHARS = 200
+MIN_SAMPLES = 5  # Of a role: fewer say little about how often it is idle.
 
 
 def replicas_unequal(stage: StageFacts) -> Found:
@@ -149,20 +153,23 @@ def _chance(answered: float, *, requests: float, servers: int) -> float:
 def role_idle(stage: StageFacts) -> Found:
     """Find a role that is idle while requests queue at another.
 
-    It is the idlest role beside the one with the most queued samples.
+    It is the idlest role beside the one with the most queued samples. Premise: a server that works
+    is seen to. A gauge does not show what is done within one step, as a prompt is prefilled: so
+    none of its counters may have moved either.
     """
     idle_percents = {}
     queued_percents = {}
     for window in stage.windows:
         if samples := window.samples:
-            idle_percents[window.role] = (
-                100 * sum(not is_busy(sample) for sample in samples) / len(samples)
-            )
+            idle_percents[window.role] = 100 * _idle(samples) / len(samples)
             queued_percents[window.role] = (
                 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
             )
     if len(idle_percents) < 2:
         return []
+    if any(len(window.samples) < MIN_SAMPLES for window in stage.windows):
+        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage"
+        return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
     idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
@@ -178,6 +185,25 @@ def role_idle(stage: StageFacts) -> Found:
         "notePercent": threshold,
     }
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
+
+
+def _idle(samples: Sequence[Sample]) -> int:
+    """Return how many samples show no request, and no token since the one before."""
+    found = 0
+    for own in by_server(samples).values():
+        found += not is_busy(own[0])
+        found += sum(
+            not is_busy(after) and not _worked(before, after) for before, after in pairwise(own)
+        )
+    return found
+
+
+def _worked(before: Sample, after: Sample) -> bool:
+    """Return whether a token was computed between two samples of a server."""
+    return any(
+        (risen(getattr(before, name), getattr(after, name)) or 0) > 0
+        for name in ("prompt_tokens", "generation_tokens")
+    )
 
 
 def proxy_saturated(stage: StageFacts) -> Found:

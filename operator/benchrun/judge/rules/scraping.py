@@ -68,7 +68,8 @@ def littles_law(stage: StageFacts) -> Found:
     makes the noise larger, not one-sided.
 
     Premise: a gauge shows a request for about as long as it is there. It does not in a batch, or
-    where users move in step: no request is visible until a step with all their prompts is over.
+    where requests move in step: no request is visible until a step with all their prompts is over.
+    Where the servers' own TTFT is as long as the client's, no request waited in front of them.
     """
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
@@ -120,9 +121,14 @@ def littles_law(stage: StageFacts) -> Found:
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
         return []
-    if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0) and _in_step(stage):
-        why = "users move in step, and a gauge shows none of them before their first token"
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
+    # A step with its prompt hides a request for its whole TTFT, and no longer.
+    if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0):
+        if _in_step(stage):
+            why = "users move in step, and a gauge shows none of them before their first token"
+            return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
+        if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
+            why = "TTFT is as long by the servers' own times: the gauge missed what was prefilled"
+            return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     evidence = {
         "clientInFlight": rounded(client),
         "serversInFlight": rounded(server),

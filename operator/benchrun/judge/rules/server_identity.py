@@ -11,6 +11,7 @@ from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
+from benchrun.api import Sample
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -165,8 +166,12 @@ def server_restarted(stage: StageFacts) -> Found:
     """Find servers that restarted during the stage.
 
     Either the process has another start time at the end or in a sample, or (where it reports none)
-    its counters fell.
+    its counters fell. Premise: one process answers at an address. A restarted one never has its old
+    start time again; behind a load balancer it comes back.
     """
+    if _several_answer(stage.samples):
+        why = "several servers answer at one address: their start times come by turns"
+        return [NotChecked(Code.SERVER_RESTARTED, why)]
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
         # Unix seconds at which its process began, first and last.
@@ -188,6 +193,22 @@ def server_restarted(stage: StageFacts) -> Found:
     if fallen_between or read or len(stage.samples) > 1:
         return fallen_between
     return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or in between")]
+
+
+def _several_answer(samples: Sequence[Sample]) -> bool:
+    """Return whether a start time comes back after another one."""
+    last: dict[str, float] = {}
+    gone: set[tuple[str, float]] = set()
+    for sample in sorted(samples, key=lambda each: each.at):
+        start = sample.start_time
+        if start is None:
+            continue
+        if (sample.pod, start) in gone:
+            return True
+        if (before := last.get(sample.pod, start)) != start:
+            gone.add((sample.pod, before))
+        last[sample.pod] = start
+    return False
 
 
 def _counter_fell(
@@ -243,8 +264,9 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
     return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
 
 
-# A request of the run finishes at most once: failed and aborted ones finish never or once. So more
-# requests finished than were sent come from other clients, and a single one proves it. Foreign
+# A request of the run finishes at most once: failed and aborted ones finish never or once; one that was
+# sent again on a new connection may finish twice. So more requests finished than were sent come
+# from other clients, and a single one proves it. Foreign
 # requests that don't finish in the stage show in the prompt tokens, which are counted with the
 # first token.
 
@@ -271,7 +293,9 @@ def foreign_traffic(stage: StageFacts) -> Found:
     columns = stage.requests
     sent_tokens = sum(columns.input_tokens)
     slack = len(columns.ok) + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
-    more_requests = 100 * max(finished - sent, 0) / sent
+    again = stage.sent_again
+    more_requests = 100 * max(finished - sent - again, 0) / sent
+    slack += again * max(columns.input_tokens, default=0)
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api == "Completions" and sent_tokens > 0
     more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0

@@ -86,6 +86,8 @@ def cold_start(stage: StageFacts) -> Found:
     if begun is not None and begun.mode == "Spread":
         users = 1  # There is no first wave.
     beginning = _slow_beginning(stage)
+    if stage.expected.follows_trace:
+        users = _first_burst(stage, beginning.usual_us)
     if beginning.requests < users or not beginning.is_certain:
         return []
     # A long prompt takes its time, and the requests behind it wait.
@@ -112,6 +114,15 @@ def cold_start(stage: StageFacts) -> Found:
     }
     weight = beginning.median_us / max(1.0, beginning.usual_us)
     return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
+
+
+def _first_burst(stage: StageFacts, usual_us: float) -> int:
+    """Return how many requests a trace begins with before the first could be answered.
+
+    They wait for each other, as the first wave of a closed loop does.
+    """
+    starts = [stage.requests.start_us[i] for i in stage.answered]
+    return sum(start <= starts[0] + usual_us for start in starts)
 
 
 class _Beginning(NamedTuple):

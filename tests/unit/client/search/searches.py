@@ -8,8 +8,10 @@ TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
 
 def search(**changes: Any) -> Search:
-    """From 1 to 64 requests a second, to 5 %, in at most twelve looks, and confirmations of up to
-    three stages each."""
+    """Build a search from 1 to 64 requests a second, to 5 %.
+
+    It has at most twelve probes, and confirmations of up to three stages each.
+    """
     fields: dict[str, Any] = {
         "workload": "chat",
         "axis": "rate",

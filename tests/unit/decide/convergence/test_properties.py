@@ -187,6 +187,7 @@ def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) 
         has_ended(decision.status.conditions)
         or decision.status.phase == "Suspended"
         or state is None
+        or (decision.status.phase == "Collecting" and decision.status.blocked is None)  # it ends
     ):
         return
     running = deadlines(state)

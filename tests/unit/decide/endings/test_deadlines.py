@@ -4,7 +4,8 @@ of the scene."""
 from dataclasses import replace
 
 import pytest
-from unit.decide.scenes import CLIENT_READY, SERVICE_ENDPOINT, URL_ENDPOINT, Scene
+from unit.decide.scenes import CLIENT_READY, SERVICE_ENDPOINT, TWO_STAGES, URL_ENDPOINT, Scene
+from unit.plan.specs import Json
 
 LIMITS = {"pendingDeadlineSeconds": 600, "startupDeadlineSeconds": 300, "runDeadlineSeconds": 1000}
 NONE = dict.fromkeys(LIMITS, 0)
@@ -140,3 +141,27 @@ def test_an_instant_that_cannot_be_read_takes_no_deadline_away() -> None:
     spoilt = replace(scene, status={**scene.status, "conditions": conditions})
     assert spoilt.at(339).decide().status.phase != "Failed"
     assert spoilt.at(340).ended().status.phase == "Failed"
+
+
+@pytest.mark.parametrize(
+    ("field", "changes"),
+    [
+        pytest.param("startupDeadlineSeconds", {}, id="it takes long to end"),
+        pytest.param("pendingDeadlineSeconds", {"node": None, "scheduled_at": None}, id="no node"),
+    ],
+)
+@pytest.mark.parametrize("spec", [TWO_STAGES, URL_ENDPOINT], ids=["server", "endpoint"])
+def test_a_client_of_before_a_suspension_takes_no_time_from_the_next(
+    spec: Json, field: str, changes: dict[str, None]
+) -> None:
+    """It was made at 1, and is still on its way out when the run is resumed at 1000."""
+    suspended = Scene(spec=spec).client_created().with_spec(**{field: 300}, suspend=True).at(900)
+    going = suspended.settled().pod("client", deleting=True, **changes)
+    job = replace(next(c for c in going.objects if c.kind == "Job"), deleting=True)
+    resumed = replace(going.without("Job", "client"), pods=going.pods)
+    resumed = replace(resumed, objects=(*resumed.objects, job)).with_spec(suspend=False)
+    accepted = resumed.at(1000).settled()
+    assert accepted.at(1299).decide().ending is None
+    ending = accepted.at(1300).decide().ending
+    assert ending is not None
+    assert field in ending.message

@@ -37,7 +37,15 @@ def test_then_it_is_judged_and_the_client_is_still_followed() -> None:
         "Collecting",
     )
     assert decision.pull is not None
-    assert decision.requeue_after_seconds == 1.0
+
+
+def test_whoever_waits_for_an_answer_asks_for_no_pass() -> None:
+    """Hundreds may wait for the judge: a pass a second of each took a whole core from those that
+    let go of their servers."""
+    waiting = LAST_RECORD.without("Deployment", "server")
+    for_the_judge = waiting.with_answers({LOG: Answer(None)})
+    assert [each.decide().requeue_after_seconds for each in (waiting, for_the_judge)] == [None] * 2
+    assert for_the_judge.ended().requeue_after_seconds is not None  # its client, its TTL
 
 
 def test_the_judge_gets_servers_and_client_as_in_the_status() -> None:

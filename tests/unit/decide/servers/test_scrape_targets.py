@@ -74,7 +74,7 @@ def test_the_spec_sets_the_scrape_interval() -> None:
         pytest.param(None, Scene().measuring(), id="not read yet"),
         pytest.param(5.0, Scene().measuring().sampled(70), id="live figures"),
         pytest.param(
-            1.0, Scene().measuring().arrived(0, 1), id="all is measured: the judge is waited for"
+            None, Scene().measuring().arrived(0, 1), id="all is measured: the judge wakes it"
         ),
     ],
 )

@@ -31,7 +31,7 @@ def distributions_section(run: Reported) -> html.Section | None:
     drawn = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     lead = (
         "Each line is a load point, its repeats pooled: the share of answered requests that took "
-        "at most so long. "
+        "at most so long, of whole stages and not of their steady part. "
         f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. "
         "Dashed: the median and the "
         "99th percentile."

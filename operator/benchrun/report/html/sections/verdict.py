@@ -18,7 +18,10 @@ from benchrun.report.sweep_rows import best_rows, compared_text, failure, is_per
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
-    "Valid": "The rules looked for the mistakes they know and found none.",
+    "Valid": (
+        "The rules found nothing that makes a number doubtful. What they could not check, and Notes, "
+        "are among the findings."
+    ),
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
     "Invalid": (
         "Some numbers are wrong, or answer another question. The other load points are not "
