@@ -1,6 +1,7 @@
 """Parts of `benchmarks/gpu_idle.py`: two arms to measure, and one way to see the server work.
 
-    arms       (a) a BenchmarkRun; (b) by hand: server, then one Job per stage, then the server's end
+    arms       (a) a BenchmarkRun; (b) by hand: server, then one Job per stage, then the server's
+               end
     manifests  the objects of both
     wire       a packet socket in the node's network namespace: every packet from and to the
                server's pod, stamped by the kernel

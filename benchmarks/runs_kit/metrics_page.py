@@ -96,7 +96,10 @@ class Server:
             f"vllm:num_requests_running{_LABELS} {int(now) % 16}.0",
             f"vllm:num_requests_waiting{_LABELS} {int(now) % 3}.0",
             f"vllm:kv_cache_usage_perc{_LABELS} {now % 60 / 100:.6f}",
-            'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="27632",kv_cache_size_tokens="442112"} 1.0',
+            (
+                'vllm:cache_config_info{block_size="16",engine="0",num_gpu_blocks="27632",'
+                'kv_cache_size_tokens="442112"} 1.0'
+            ),
             *(f"vllm:{name}{_LABELS} {value}" for name, value in counters.items()),
         ]
         return "\n".join(lines).encode() + b"\n" + _HISTOGRAM_LINES

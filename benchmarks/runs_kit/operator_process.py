@@ -23,7 +23,8 @@ STOP_SECONDS = 20.0
 START_SECONDS = 60.0
 AS_IN_THE_IMAGE = """
 import runpy, sys
-sys.modules["kubernetes_validate"] = None  # a tool of the tests, which kubernetes loads, with jsonschema, where it is there
+sys.modules["kubernetes_validate"] = None  # a tool of the tests, which kubernetes loads, \
+with jsonschema, where it is there
 runpy.run_module("benchrun.runtime", run_name="__main__")
 """
 OWN_CLOCK = """

@@ -164,7 +164,10 @@ class Scenario:
         await self._each(create)
         seconds = time.monotonic() - began
         for kind in manifests.ALIKE_KINDS:
-            path = f"{PATHS[kind].format(self._namespace)}?labelSelector=alike&propagationPolicy=Background"
+            path = (
+                f"{PATHS[kind].format(self._namespace)}"
+                "?labelSelector=alike&propagationPolicy=Background"
+            )
             await self._api.ask("DELETE", path)
         await self._until(
             lambda: not self._picture.objects["Pod"], "the pods of those Jobs are gone"

@@ -291,8 +291,8 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         for figure in setting.server.figures
         for percent in PERCENTS
     ]
-    # In some settings more than 5 % of stages have all their values far from the true percentile. No
-    # rule can always decide on such stages and still be wrong in at most 5 %.
+    # In some settings more than 5 % of stages have all their values far from the true percentile.
+    # No rule can always decide on such stages and still be wrong in at most 5 %.
     allowed = [row for row in every if _share(row, "obvious at truth") <= 5]
     usual = [row for row in allowed if row[0].server.load <= INTERVAL_LOAD]
     beyond = [row for row in allowed if row[0].server.load > INTERVAL_LOAD]
