@@ -5,8 +5,8 @@ from devcluster.reporting import DevclusterError
 from devcluster.settings import NODE_NAME, Settings
 
 NODE_COLUMNS = (
-    '{range .status.conditions[?(@.type=="Ready")]}{.status}{end} {.status.nodeInfo.kubeletVersion} '
-    "{.status.allocatable.nvidia\\.com/gpu}"
+    '{range .status.conditions[?(@.type=="Ready")]}{.status}{end} '
+    "{.status.nodeInfo.kubeletVersion} {.status.allocatable.nvidia\\.com/gpu}"
 )
 
 
