@@ -230,8 +230,8 @@ class Explanation(StatusModel):
         "NoneSplit",
         "Unknown",
     ]
-    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before. OneRequest:
-    it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
+    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before.
+    OneRequest: it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 

@@ -175,7 +175,8 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         lookups=(log,) if log is not None else (),
         acknowledge=create_and_release.to_acknowledge(state, stored_now),
         ending=end,
-        # Answers wake the run. A thousand may wait for the judge, and each would make a pass a second.
+        # Answers wake the run. A thousand may wait for the judge, and each would make a pass a
+        # second.
         requeue_after_seconds=_seconds_to_store(state) if waits else None,
     )
     if words is not None or waits or (log is not None and state.collected.answers.of(log) is None):

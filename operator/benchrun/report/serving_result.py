@@ -1,7 +1,7 @@
 """The block that `vllm bench serve` prints when it has ended, of a load point or of a stage.
 
-It has vLLM's lines, names and units, in its order. Figures are always of whole stages, as vLLM's own
-are.
+It has vLLM's lines, names and units, in its order. Figures are always of whole stages, as vLLM's
+own are.
 """
 
 import re

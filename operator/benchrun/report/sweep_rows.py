@@ -28,9 +28,9 @@ from benchrun.report.tables import (
 )
 
 LEGEND = (
-    "means over the runs; TTFT, TPOT and E2EL are mean latencies in milliseconds; running, waiting, KV max and hits are what "
-    "the servers report: "
-    "means over stages and runs; KV max: highest of any run"
+    "means over the runs; TTFT, TPOT and E2EL are mean latencies in milliseconds; running, "
+    "waiting, KV max and hits are what the servers report: means over stages and runs; KV max: "
+    "highest of any run"
 )
 MAX_POINTS = 8  # Most load points side by side; the long table has all.
 _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {

@@ -183,8 +183,7 @@ class UndecidedVariant(StatusModel):
 
 
 class BestVariant(StatusModel):
-    """Who did best by one objective, in one workload; and who would be better if it were
-    decided."""
+    """Who did best by one objective, in one workload; who would be better if it were decided."""
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     objective: Annotated[str, Field(max_length=80)]

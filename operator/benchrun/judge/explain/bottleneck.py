@@ -78,8 +78,8 @@ def one_at_a_time(pressure: Pressure) -> Bottleneck:
     A limit can only show where more could have run.
     """
     sentence = (
-        "No limit shows: at most 1 request was in flight at a time, so the latency of its steps alone "
-        "decides."
+        "No limit shows: at most 1 request was in flight at a time, so the latency of its steps "
+        "alone decides."
     )
     return bottleneck_of("None", sentence, {"runningMax": rounded(pressure.running_max)})
 

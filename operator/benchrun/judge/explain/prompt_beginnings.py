@@ -177,8 +177,8 @@ def with_beginnings(
 ) -> list[Result]:
     """Return the rows, each with how its prompts begin where that raises a question.
 
-    It does where vLLM's generator made them, or a test request was sent. `stages`: those measured of
-    each cell, in order of repeats.
+    It does where vLLM's generator made them, or a test request was sent. `stages`: those
+    measured of each cell, in order of repeats.
     """
     return [_explained(row, [found[s] for s in stages[row.cell] if s in found]) for row in rows]
 

@@ -52,9 +52,9 @@ def waiting(
         if reason == "None" and _missed_a_queue(pressure, waiting_by_times):
             reason = "Unknown"
             sentence = (
-                f"Requests waited, {number(waiting_by_times)} on average by the servers' own times, "
-                f"but only {pressure.queued} of {pressure.samples} samples show a queue: they can't "
-                "tell what it waited for."
+                f"Requests waited, {number(waiting_by_times)} on average by the servers' own "
+                f"times, but only {pressure.queued} of {pressure.samples} samples show a queue: "
+                "they can't tell what it waited for."
             )
         tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
         found = Waiting(

@@ -264,11 +264,10 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
     return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
 
 
-# A request of the run finishes at most once: failed and aborted ones finish never or once; one that was
-# sent again on a new connection may finish twice. So more requests finished than were sent come
-# from other clients, and a single one proves it. Foreign
-# requests that don't finish in the stage show in the prompt tokens, which are counted with the
-# first token.
+# A request of the run finishes at most once: failed and aborted ones finish never or once; one that
+# was sent again on a new connection may finish twice. So more requests finished than were sent come
+# from other clients, and a single one proves it. Foreign requests that don't finish in the stage
+# show in the prompt tokens, which are counted with the first token.
 
 
 def foreign_traffic(stage: StageFacts) -> Found:

@@ -19,8 +19,8 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows,
 
 MEANINGS = {
     "Valid": (
-        "The rules found nothing that makes a number doubtful. What they could not check, and Notes, "
-        "are among the findings."
+        "The rules found nothing that makes a number doubtful. What they could not check, and "
+        "Notes, are among the findings."
     ),
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
     "Invalid": (
