@@ -105,6 +105,16 @@ lint: .venv ## Style, types, import contracts, generated files, the size of the 
 	.venv/bin/python dev/house.py
 	@test ! -e operator/__init__.py || { echo "operator/__init__.py shadows the standard library's operator module; remove it"; exit 1; }
 
+.PHONY: check
+check: .venv ## What a change needs, in a minute: style, types, imports, generated files, the unit tests of what changed since BASE
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+	.venv/bin/python -m dev.generate --check
+	tests=$$(.venv/bin/python dev/changed_tests.py $(or $(BASE),HEAD)); \
+	if [[ -n $$tests ]]; then $(PYTEST) -q --numprocesses=auto $$tests; else echo "no unit test stands for what changed"; fi
+
 .PHONY: house
 house: .venv ## Lines and tokens of the source, as a trend
 	.venv/bin/python dev/house.py

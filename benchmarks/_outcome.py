@@ -1,5 +1,7 @@
-"""How a benchmark ends: progress on standard error, its figures as one JSON object on standard
-output, and its limits."""
+"""The end of a benchmark: its progress lines, its figures and its limits.
+
+Progress goes to standard error, the figures as one JSON object to standard output.
+"""
 
 import asyncio
 import json
@@ -19,7 +21,7 @@ class Figures(Protocol):
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
 
 
 class NotAsExpected(AssertionError):
@@ -27,9 +29,11 @@ class NotAsExpected(AssertionError):
 
 
 def measured(measuring: Coroutine[Any, Any, Figures]) -> int:
-    """Measure, print, and compare with the limits. Return the exit status: 1 when a limit is not
-    kept, 2 when something went wrong."""
-    # What was begun is cleaned up when the process is told to end, too.
+    """Measure, print the figures, and compare them with the limits.
+
+    Return the exit status: 0, 1 when a limit is not kept, 2 when something went wrong.
+    """
+    # A SIGTERM also cleans up what was begun.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         figures = asyncio.run(measuring)
@@ -51,7 +55,11 @@ def beyond(
     at_most: Mapping[str, float] | None = None,
     at_least: Mapping[str, float] | None = None,
 ) -> Iterator[str]:
-    """Every one of these limits that is not kept; by the name of the figure."""
+    """Yield a line for each of these limits that is not kept; limits are keyed by figure name.
+
+    `below` limits are exclusive upper bounds, `at_most` inclusive ones, `at_least` inclusive lower
+    bounds.
+    """
     for name, limit in (below or {}).items():
         if (found := getattr(figures, name)) >= limit:
             yield f"{name} {found} is not below {limit}"
@@ -64,7 +72,7 @@ def beyond(
 
 
 def finish(figures: Figures) -> int:
-    """Print the figures and the limits that are not kept; 1 where there is one."""
+    """Print the figures and the limits that are not kept; return 1 if there are any, else 0."""
     print(json.dumps(asdict(figures)), flush=True)
     lines = tuple(figures.beyond_limits())
     for line in lines:

@@ -1,4 +1,4 @@
-"""Records of stages as the client writes them, made up from latencies."""
+"""Stage records in the client's format, made up from latencies."""
 
 from bisect import bisect_left
 from collections import Counter
@@ -28,7 +28,11 @@ def columns(
     tokens: tuple[int, int],
     queue_us: Sequence[int] | None = None,
 ) -> RequestColumns:
-    """Requests that were all answered in full. `tokens`: of input and of output."""
+    """Build the request columns of requests that were all answered in full.
+
+    `tokens` holds the input and the output tokens of each request. Without `queue_us` no request
+    waits in the client's queue.
+    """
     count = len(start_us)
     return RequestColumns(
         start_us=tuple(start_us),
@@ -44,13 +48,13 @@ def columns(
 
 
 def gap_counts(gaps: Iterable[int]) -> GapCounts:
-    """How often each gap occurs, in microseconds."""
+    """Count how often each gap (in microseconds) occurs."""
     counts = Counter(gaps)
     return GapCounts(us=tuple(sorted(counts)), count=tuple(counts[us] for us in sorted(counts)))
 
 
 def even_slices(gaps: GapCounts) -> GapSlices | None:
-    """Every slice of time has the same gaps."""
+    """Build gap slices in which every slice of time has the same gaps; None without any gap."""
     through = list(accumulate(gaps.count))
     if not through:
         return None
@@ -66,13 +70,17 @@ def even_slices(gaps: GapCounts) -> GapSlices | None:
 def server_edge(
     requests: RequestColumns, *, start_time: float, generated: float = 0.0
 ) -> ServerEdge:
-    """Counters of a server that served these requests alone. `generated`: output tokens before
-    them."""
+    """Build the counters of a server that served these requests alone.
+
+    `start_time` is in Unix seconds; `generated` is the output tokens generated before these
+    requests.
+    """
     before = dict.fromkeys(ENGINE.counter_series, 0.0) | {
         START_TIME: start_time,
         "generation_tokens_total": generated,
     }
-    prompt_tokens, count = float(sum(requests.input_tokens)), float(len(requests.ok))
+    prompt_tokens = float(sum(requests.input_tokens))
+    count = float(len(requests.ok))
     rises = {
         "prompt_tokens_total": prompt_tokens,
         "prefix_cache_queries_total": prompt_tokens,
@@ -99,7 +107,7 @@ def stage_record(
     plan_digest: str = "a" * 64,
     idle_before_us: int = 0,
 ) -> StageRecord:
-    """A stage that lasted from `began_us` to `ended_us`, in Unix microseconds."""
+    """Build the record of a stage from `began_us` to `ended_us`, in Unix microseconds."""
     return StageRecord(
         run_uid=run_uid,
         plan_digest=plan_digest,

@@ -1,12 +1,13 @@
-"""Hundreds of random faults against the operator on a real API server: nothing lost, doubled, leaked, wrong or late.
+"""Hundreds of random faults against the operator on a real API server.
 
-Runs and sweeps of several tenants go on while processes are killed, answers are spoilt, objects are
-deleted and pods fail; after each burst the world settles and is looked at. Nothing runs in the pods:
-scheduler, kubelets and containers are played. Needs KUBECONFIG, kubectl and helm. Everything is
-drawn from `--seed`; a round that fails is played once more with fewer faults, and the shortest that
-fails is printed as a command. Progress goes to standard error; the last line on standard output is
-one JSON object (`chaos_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something
-went wrong."""
+Nothing may be lost, doubled, leaked, wrong or late. Runs and sweeps of several tenants proceed
+while processes are killed, answers are spoilt, objects are deleted and pods fail; after each burst
+the world settles and is checked. Nothing runs in the pods: scheduler, kubelets and containers are
+played. Needs KUBECONFIG, kubectl and helm. Everything is drawn from `--seed`; a round that fails is
+played once more with fewer faults, and the shortest that fails is printed as a command. Progress
+goes to standard error; the last line on standard output is one JSON object
+(`chaos_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
 
 import argparse
 import sys
@@ -30,7 +31,7 @@ CALM_ROUND = 0
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the command line asks for."""
+    """The arguments of the command line."""
 
     seed: int
     faults: int
@@ -44,7 +45,10 @@ class Wishes:
 
 
 def main() -> int:
-    """Play, print, and compare with the limits."""
+    """Play the rounds, print the figures, and compare them with the limits.
+
+    Return the exit status: 0, 1 when a limit is not kept, 2 when something went wrong.
+    """
     return measured(_play(_wishes()))
 
 
@@ -84,7 +88,9 @@ async def _play(wishes: Wishes) -> Figures:
 
 
 async def _rounds(arena: Arena, wishes: Wishes) -> Figures:
-    began, carried_out, found = time.monotonic(), 0, list[Violation]()
+    began = time.monotonic()
+    carried_out = 0
+    found = list[Violation]()
     calm = await arena.play(CALM_ROUND, (), calm_seconds=None)
     if calm.violations:
         raise NotAsExpected("without any fault: " + "; ".join(map(str, calm.violations)))
@@ -124,9 +130,10 @@ async def _one(arena: Arena, number: int, faults: Sequence[Fault], calm_seconds:
 async def _shrunk(
     arena: Arena, number: int, outcome: Outcome, calm_seconds: float, trials: int
 ) -> tuple[Fault, ...]:
-    """The shortest sequence that is known to break the same."""
+    """Return the shortest sequence of faults that is known to break one of the same invariants."""
     keys = {violation.key for violation in outcome.violations}
-    shortest, tries = outcome.carried_out, shrinking(outcome.carried_out)
+    shortest = outcome.carried_out
+    tries = shrinking(outcome.carried_out)
     tried = next(tries, None)
     for _ in range(trials):
         if tried is None:

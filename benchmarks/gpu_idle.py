@@ -1,13 +1,13 @@
-"""How long a GPU is held without a request: a BenchmarkRun against server and Jobs by hand, on the
-same server and stages.
+"""How long a GPU is held without a request: a BenchmarkRun against server and Jobs by hand.
 
-Idle is every second from the server's first healthy answer to the request that deletes it in which
-it has no request in flight, seen on the wire and not told by anybody; warm-up and canary are
-requests too, and are reported beside it.
+Both use the same server and stages. Idle is every second, from the server's first healthy answer to
+the request that deletes it, in which it has no request in flight. This is seen on the wire, not
+reported by any component. Warm-up and canary are requests too, and are reported separately.
 
 Needs the embedded cluster with the operator installed (KUBECONFIG, DEVCLUSTER_DIR) and root.
 Progress goes to standard error; the last line on standard output is one JSON object. Exits 1 when a
-limit is not kept, 2 when something went wrong."""
+limit is not kept, 2 when something went wrong.
+"""
 
 import argparse
 import asyncio
@@ -34,7 +34,7 @@ LIMITS_SECONDS = {
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed. All but the last two are of the BenchmarkRun."""
+    """The printed figures; all but the last two are the BenchmarkRun's."""
 
     ready_to_first_seconds: float
     between_stages_seconds: float
@@ -45,12 +45,12 @@ class Figures:
     ratio: float
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         return beyond(self, below=LIMITS_SECONDS, at_least={"ratio": LEAST_RATIO})
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--server",
@@ -79,7 +79,8 @@ async def _measure(server: ServerKind) -> Figures:
         _print_arm("by hand", by_hand)
     finally:
         await cluster.close()
-    run, baseline = ours.seen(), by_hand.seen()
+    run = ours.seen()
+    baseline = by_hand.seen()
     return Figures(
         ready_to_first_seconds=round(run.ready_to_first_seconds, 3),
         between_stages_seconds=round(run.between_stages_seconds, 3),

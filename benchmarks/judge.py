@@ -1,18 +1,20 @@
-"""What judging costs: a stage of 10,000 requests through every rule and into its row, beside
-reading its record; and how a run of 64 such stages, judged in a thread, holds up the event loop.
+"""What judging costs: a stage of 10,000 requests, and a run of 64 such stages.
 
-Reading is what can't be avoided: unpacking and checking the record that the client sent. Progress
-goes to standard error; the last line on standard output is one JSON object. Exits 1 when a limit is
-not kept."""
+The stage goes through every rule and into its row, and is compared with the reading of its record:
+unpacking and checking what the client sent, which can't be avoided. The run is judged in a thread,
+and the lag of the event loop meanwhile is measured. Progress goes to standard error; the last line
+on standard output is one JSON object. Exits 1 when a limit is not kept.
+"""
 
 import asyncio
 import multiprocessing
 import random
-import resource
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from _outcome import beyond, finish
 from _records import columns, gap_counts, server_edge, stage_record
@@ -25,12 +27,16 @@ from benchrun.measure.metrics_page import Sample
 from benchrun.plan import cells
 from benchrun_client.contract import ClientFigures, StageRecord, open_record, seal
 
-REQUESTS, RATE, TOKENS = 10_000, 40.0, 64
+REQUESTS = 10_000
+RATE = 40.0
+TOKENS = 64
 ROUNDS = 15
-LOAD_POINTS, REPEATS = 32, 2
+LOAD_POINTS = 32
+REPEATS = 2
 TICK_SECONDS = 0.01
 _RATES = [f"{RATE + n:g}" for n in range(LOAD_POINTS)]
-MAX_RATIO, MAX_ALL_RATIO = 10.0, 20.0
+MAX_RATIO = 10.0
+MAX_ALL_RATIO = 20.0
 """A rule that became quadratic would be far above, on any machine."""
 MAX_LAG_MS = 500.0
 """Judged on the event loop the run would hold it up for all of `run_seconds`."""
@@ -40,8 +46,11 @@ MAX_RUN_MB = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed. Of a stage in CPU time, of several rounds the quickest: what else the
-    machine does only adds."""
+    """The JSON object that is printed.
+
+    A stage's times are CPU times, the quickest of several rounds: other work on the machine only
+    adds.
+    """
 
     judge_ms: float
     """Every rule over the stage, the shapes that rules share included."""
@@ -61,13 +70,13 @@ class Figures:
     """By how much the process grew for it."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         ratios = {"ratio": MAX_RATIO, "all_ratio": MAX_ALL_RATIO}
         return beyond(self, at_most={**ratios, "run_max_lag_ms": MAX_LAG_MS, "run_mb": MAX_RUN_MB})
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     record = _record()
     data = seal(record)[1]
     samples = _samples()
@@ -81,7 +90,7 @@ def main() -> int:
     rules, whole, read = _quickest_ms(
         judge, lambda: results(planned, [record], samples, spec=spec), lambda: open_record(data)
     )
-    # In a process of its own, whose memory is the run's alone.
+    # In a process of its own, so that other memory does not count.
     with multiprocessing.get_context("spawn").Pool(1) as alone:
         run = alone.apply(judged_run, [_packed_run(record)])
     return finish(
@@ -107,7 +116,10 @@ def _packed_run(one: StageRecord) -> tuple[bytes, ...]:
 
 
 def _quickest_ms(*works: Callable[[], object]) -> list[float]:
-    """Of each, in turns: the machine is not always as fast."""
+    """Return each work's shortest CPU time in milliseconds, from several rounds in turns.
+
+    They take turns because the machine is not always as fast.
+    """
 
     def once(work: Callable[[], object]) -> float:
         began = time.process_time()
@@ -128,15 +140,18 @@ class JudgedRun:
 
 
 def judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
-    """Judge its records as the operator does, and meanwhile see how late the event loop is."""
+    """Judge a run's packed records as the operator does, and measure the event loop's lag."""
     return asyncio.run(_judged_run(packed))
 
 
 async def _judged_run(packed: tuple[bytes, ...]) -> JudgedRun:
-    spec, samples, records = _spec(_RATES, repeats=REPEATS), _samples(), PackedRecords(packed)
+    spec = _spec(_RATES, repeats=REPEATS)
+    samples = _samples()
+    records = PackedRecords(packed)
     lags: list[float] = []
     ticking = asyncio.create_task(_tick(lags))
-    before, began = _resident_mb(), time.perf_counter()
+    before = _resident_mb()
+    began = time.perf_counter()
     judged = await asyncio.to_thread(results, cells(spec), records, samples, spec=spec)
     seconds = time.perf_counter() - began
     ticking.cancel()
@@ -154,8 +169,12 @@ async def _tick(lags: list[float]) -> None:
 
 
 def _resident_mb() -> float:
-    """The most it ever was."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    """Return the peak resident memory of this process in MiB.
+
+    That of the resource module would begin with its parent's, which Linux hands down.
+    """
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return int(re.search(r"VmHWM:\s+(\d+) kB", status)[1]) / 1024  # type: ignore[index]
 
 
 def _spec(rates: list[str], *, repeats: int = 1) -> BenchmarkRunSpec:
@@ -189,10 +208,8 @@ def _record() -> StageRecord:
     client = ClientFigures(
         cpu_seconds=20, wall_seconds=REQUESTS / RATE, throttled_periods=0, lag_p99_us=500
     )
-    began, lasted = (
-        1_000_000_000,
-        max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True)),
-    )
+    began = 1_000_000_000
+    lasted = max(start + e2el for start, e2el in zip(starts_us, e2els, strict=True))
     edge = server_edge(requests, start_time=1.0)
     stage = f"chat/rate={RATE:g}/r1"
     return stage_record(

@@ -1,11 +1,11 @@
-"""What the proxy of a disaggregated server adds to the time to first token, at 50 requests a
-second.
+"""What the proxy of a disaggregated server adds to TTFT at 50 requests a second.
 
-Both servers are simulated; the proxy is the real one. Its own metric is held against what a client
-sees that asks the two servers itself, in the same run. Where it may (root), it runs ahead of all
-else on the machine, whose work is not the question. Progress goes to standard error; the last line
-on standard output is one JSON object (`proxy_kit.figures.Figures`). Exits 1 when a limit is not
-kept, 2 when something went wrong."""
+Both servers are simulated; the proxy is the real one. Its own metric is compared with what a client
+measures that asks the two servers itself, in the same run. Where it is permitted to (root), the
+benchmark runs at real-time priority, so that other work on the machine does not show. Progress goes
+to standard error; the last line on standard output is one JSON object
+(`proxy_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
 
 import argparse
 import asyncio
@@ -25,7 +25,7 @@ REAL_TIME_PRIORITY = 5
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--rate", type=float, default=RATE, help="requests a second (default: %(default)s)"
@@ -35,7 +35,7 @@ def main() -> int:
     )
     given = parser.parse_args()
     try:
-        # Before all processes of ordinary priority; what is started from here inherits it.
+        # Run before all processes of ordinary priority; child processes inherit it.
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(REAL_TIME_PRIORITY))
     except PermissionError:
         say(

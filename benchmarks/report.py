@@ -1,10 +1,10 @@
-"""What the HTML report of a large run costs: its size, and how long a browser takes to open it
-beside a small one.
+"""What the HTML report of a large run costs: its size, and how long a browser takes to open it.
 
-The run is simulated: 200 stages, with a comparison. Needs the extra `report`, Chromium and
-playwright. Progress goes to standard error; the last line on standard output is one JSON object.
-Exits 1 when a limit is not kept. With `--screenshots DIR` each section is photographed, too: light,
-dark, and on a phone."""
+A small report is opened for comparison. The run is simulated: 200 stages, with a comparison. Needs
+the extra `report`, Chromium and playwright. Progress goes to standard error; the last line on
+standard output is one JSON object. Exits 1 when a limit is not kept. With `--screenshots DIR` each
+section is photographed, too: light, dark, and on a phone.
+"""
 
 import argparse
 import statistics
@@ -37,7 +37,7 @@ above, on any machine."""
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed; times are medians."""
+    """The JSON object that is printed; times are medians."""
 
     stages: int
     page_bytes: int
@@ -51,7 +51,7 @@ class Figures:
     """Of the two, in one run: does not depend on the machine."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         return beyond(
             self,
             below={"page_bytes": MAX_BYTES, "open_ms": MAX_OPEN_MS},
@@ -60,13 +60,17 @@ class Figures:
 
 
 def main() -> int:
-    """Build both pages, open them in turn, print, and compare with the limits."""
+    """Build both pages, open them in turn, print the figures and compare them with the limits.
+
+    Return the exit status: 0, or 1 when a limit is not kept.
+    """
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         "--screenshots", type=Path, metavar="DIR", help="photograph each section into this folder"
     )
     screenshots = parser.parse_args().screenshots
-    large, small = _large(), simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
+    large = _large()
+    small = simulated_run("small", rates=("2", "8", "16"), repeats=1, requests=100)
     began = time.perf_counter()
     text = _page(large)
     build_seconds = time.perf_counter() - began
@@ -111,7 +115,7 @@ def _page(run: SimulatedRun) -> str:
 
 
 def _open_ms(browser: Browser, file: Path) -> float:
-    """In a tab of its own, until a frame with the whole page in it was made."""
+    """Return the milliseconds until a tab of its own has drawn a frame with the whole page."""
     tab = browser.new_page()
     try:
         began = time.perf_counter()

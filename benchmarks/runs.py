@@ -3,7 +3,8 @@
 Nothing runs in the pods: the benchmark writes their status, and plays their metrics pages and
 clients itself, so that only the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress
 goes to standard error; the last line on standard output is one JSON object
-(`runs_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong."""
+(`runs_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong.
+"""
 
 import argparse
 import sys
@@ -18,7 +19,7 @@ from runs_kit.scenario import Scale, Scenario
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument(

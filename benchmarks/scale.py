@@ -1,9 +1,11 @@
-"""A thousand runs at once on a real API server: children, writes, memory, CPU, a restart, a neighbour's release.
+"""A thousand runs at once on a real API server: what the operator takes, and how it restarts.
 
-Nothing runs in the pods: the benchmark writes their status, and plays their metrics pages and
-clients itself, so that only the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress
-goes to standard error; the last line on standard output is one JSON object
-(`scale_kit.figures.Figures`). Exits 1 when a limit is not kept, 2 when something went wrong."""
+It measures children, writes, memory, CPU, a restart, and a neighbour's release. Nothing runs in the
+pods: the benchmark writes their status, and plays their metrics pages and clients itself, so that
+only the operator is measured. Needs KUBECONFIG, kubectl and helm. Progress goes to standard error;
+the last line on standard output is one JSON object (`scale_kit.figures.Figures`). Exits 1 when a
+limit is not kept, 2 when something went wrong.
+"""
 
 import argparse
 import sys
@@ -17,7 +19,7 @@ from scale_kit.scenario import Scale, Scenario
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--ended", type=int, default=10_000, help="runs there at the restart")

@@ -1,11 +1,12 @@
-"""How much load do several client processes carry, and is what they tell of it true.
+"""How much load several client processes carry, and whether their figures are true.
 
 First one process meets rates that rise until the judge calls it saturated. Then several send 1.6
-times that rate (with eight and more: six times), and their TTFT is held against the log of the
-simulated server. Server and client share this machine; where it may (root), the client runs ahead
-of the server in both cases, as if it had the cores of another node. Needs the vLLM for CPUs that
-`python3 devcluster vllm` installs. Progress goes to standard error; the last line on standard
-output is one JSON object. Exits 1 when a limit is not kept."""
+times that rate (with eight and more: six times), and their TTFT is compared with the log of the
+simulated server. Server and client share this machine; where it is permitted to (root), the client
+runs at real-time priority in both cases, as if it had the cores of another node. Needs the vLLM for
+CPUs that `python3 devcluster vllm` installs. Progress goes to standard error; the last line on
+standard output is one JSON object. Exits 1 when a limit is not kept.
+"""
 
 import argparse
 import asyncio
@@ -22,7 +23,9 @@ from truth_kit.timing import ttft_error
 
 RATES = range(100, 625, 25)
 """Requests a second. Close to one another: what is too much for one is found to a few percent."""
-TTFT_MS, TPOT_MS, TOKENS = 100.0, 10.0, 32
+TTFT_MS = 100.0
+TPOT_MS = 10.0
+TOKENS = 32
 SECONDS = 6
 TIMES = {2: 1.6, 8: 6.0}
 """How many times the load that is too much for one, by the number of processes."""
@@ -32,7 +35,7 @@ MAX_SKEW_US = 20_000
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed."""
+    """The JSON object that is printed."""
 
     cores: int
     processes: int
@@ -54,8 +57,9 @@ class Figures:
     failed: int
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that was not kept."""
-        error, alone = self.ttft_error_percent, self.alone_ttft_error_percent
+        """Yield a line for every limit that was not kept."""
+        error = self.ttft_error_percent
+        alone = self.alone_ttft_error_percent
         if self.saturated_at == 0:
             yield "no rate was too much for one process"
         if error is None or alone is None or abs(error) > abs(alone):
@@ -74,7 +78,7 @@ class Figures:
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--processes", type=int, choices=sorted(TIMES), default=2, help="(default: %(default)s)"
@@ -97,7 +101,9 @@ async def _measure(processes: int) -> Figures:
     asked = round(TIMES[processes] * (saturated or RATES[-1]))
     together = await measure(_experiment("together", (asked,), processes=processes))
     (record,) = together.records
-    client, shards, sent = record.client, record.shards, record.requests.start_us
+    client = record.client
+    shards = record.shards
+    sent = record.requests.start_us
     off_alone = ttft_error(alone, f"open/rate={saturated}/r1") if saturated else None
     off = ttft_error(together, record.stage_id)
     return Figures(
@@ -105,7 +111,7 @@ async def _measure(processes: int) -> Figures:
         processes=client.processes,
         saturated_at=saturated,
         asked_rate=asked,
-        # From the first sending to the last.
+        # From the first request sent to the last.
         achieved_rate=round((len(sent) - 1) / (max(sent) / 1e6) if len(sent) > 1 else 0.0, 1),
         ttft_error_percent=None if off is None else round(off, 2),
         alone_ttft_error_percent=None if off_alone is None else round(off_alone, 2),

@@ -1,12 +1,13 @@
-"""Does the product say what is true: its certainty, its rows, errors of its gates and searches,
-its timings beside those of vLLM's client, mistakes, clean stages.
+"""Whether the product's statements are true: certainty, rows, gates, searches, timings, findings.
 
-Queues, gates and searches are simulated, at idle priority beside the rest. The rest is measured:
-servers are simulated and log their own truth; the client, its load engine, the rules and the
-comparison are the real ones. Nothing is excused for what the host does: each part has a partner in
+Its timings are compared with vLLM's own client; its findings are tested on mistakes and on clean
+stages. Queues, gates and searches are simulated, at idle priority beside the rest. The rest is
+measured: servers are simulated and log their own truth; the client, its load engine, the rules and
+the comparison are the real ones. The host's disturbances excuse nothing: each part has a partner in
 the same minutes. Needs the vLLM for CPUs that `python3 devcluster vllm` installs, and root. What is
 assumed and how each figure is estimated: docs/truth.md. Progress goes to standard error; the last
-line on standard output is one JSON object. Exits 1 when a limit is not kept."""
+line on standard output is one JSON object. Exits 1 when a limit is not kept.
+"""
 
 import argparse
 import asyncio
@@ -97,14 +98,16 @@ class Lab:
 
     @property
     def lanes_timed(self) -> int:
-        """For those whose client and servers run ahead of all processes: they wait more than they
-        work."""
+        """Return the lanes for experiments whose client and servers run ahead of all processes.
+
+        They wait more than they work, so there is one lane more.
+        """
         return self.lanes + 1
 
     async def measured(
         self, experiments: Sequence[Experiment], *, lanes: int, as_listed: bool = False
     ) -> list[tuple[Experiment, Outcome]]:
-        """Run them; those that failed are left out."""
+        """Run the experiments, and return the outcomes of those that did not fail."""
         ended = measure_all(experiments, lanes=lanes, say=_say, as_listed=as_listed)
         return [each async for each in ended]
 
@@ -124,7 +127,7 @@ async def _paired(lab: Lab) -> Found:
 
 
 async def _capacity(lab: Lab) -> Found:
-    # Alone, for it is about what one process can carry.
+    # It runs alone, for it is about what one process can carry.
     ramps = await lab.measured([capacity.RAMP], lanes=1)
     if not ramps or not capacity.overloads(ramps[0][1]):
         raise Failed("the ramp did not take the client beyond its capacity")
@@ -218,9 +221,9 @@ async def _clean(lab: Lab) -> Found:
 
 
 async def _arms(lab: Lab) -> Found:
-    """The servers that `_pairs` compares."""
+    """Measure the servers that `_pairs` compares."""
     arms: dict[str, list[Outcome]] = {"A": [], "B": []}
-    lanes = lab.lanes_timed  # Twenty in four rounds.
+    lanes = lab.lanes_timed  # Twenty servers in four rounds.
     async for experiment, outcome in measure_all(
         list(pairs.real_arms(REAL_SERVERS)), lanes=lanes, say=_say
     ):
@@ -246,7 +249,7 @@ Part = Callable[[Lab], Awaitable[Found]]
 
 
 def _simulated(measured: Callable[..., Found]) -> Part:
-    """Return a part out of a function that simulates, and that takes `say`."""
+    """Return a part made of a function that simulates, and that takes `say`."""
 
     async def part(lab: Lab) -> Found:
         return await asyncio.to_thread(measured, say=_say)
@@ -275,7 +278,7 @@ PARTS = tuple(dict.fromkeys((*SIMULATED, *MEASURED)))
 
 
 def main() -> int:
-    """Measure, print, and compare with the limits."""
+    """Measure, print the figures, compare them with the limits, and return the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument(
         "--only", choices=PARTS, action="append", help="this part; more than once: these"
@@ -301,7 +304,7 @@ def main() -> int:
 
 
 async def _measure(chosen: Sequence[str], lanes: int, named: str) -> Found:
-    """Run the simulated parts beside the measured ones."""
+    """Run the simulated parts beside the measured ones, and return all figures."""
     lab = Lab(lanes, named, arms=asyncio.get_running_loop().create_future())
 
     async def in_turn(parts: Mapping[str, Part]) -> dict[str, Figure]:
@@ -318,7 +321,7 @@ async def _measure(chosen: Sequence[str], lanes: int, named: str) -> Found:
 
 
 def _beyond(figures: Found) -> Iterator[str]:
-    """Every limit that is not kept; of parts that were not run, none."""
+    """Yield a line for every limit that is not kept; parts that were not run have none."""
     for name, (least, most) in LIMITS.items():
         value = figures.get(name, least)
         if not isinstance(value, int | float) or not least <= value <= most:

@@ -1,5 +1,7 @@
-"""Runs `benchrun_client.offline` from wherever this directory was copied to, whatever the image's
-own PYTHONPATH is."""
+"""A script that runs `benchrun_client.offline` from the directory that it was copied to.
+
+It works whatever the image's own PYTHONPATH is.
+"""
 
 from benchrun_client.offline.__main__ import main
 

@@ -1,8 +1,8 @@
-"""Writes down what transformers' classes say where a config.json says nothing: `python
-dev/config_defaults.py MODELS FILE`, with the Python that has the vLLM in question.
+"""Writes the defaults of transformers' config classes: `python dev/config_defaults.py MODELS FILE`.
 
-MODELS is the YAML file of models whose types are asked for; a type without a class of its own has
-no defaults.
+They hold where a config.json says nothing. Runs with the Python that has the vLLM in question.
+MODELS is a YAML file of models; the defaults of their types are written. A type without a class of
+its own has no defaults.
 """
 
 import argparse
@@ -28,14 +28,14 @@ KEYS = (
 
 
 def types_of(models: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """The type of each model's part for text, which has the cache."""
+    """Yield the type of each model's part for text, which has the cache."""
     for config in models.values():
         part = config.get("text_config") or config.get("llm_config") or config
         yield str(part["model_type"])
 
 
 def defaults_of(model_type: str) -> dict[str, object]:
-    """What its class says of these keys; nothing of those that it works out from others."""
+    """Return the defaults of a type's class for these keys, without those computed from others."""
     if model_type not in CONFIG_MAPPING:
         return {}
     found = {key: getattr(CONFIG_MAPPING[model_type], key, None) for key in KEYS}
@@ -43,7 +43,7 @@ def defaults_of(model_type: str) -> dict[str, object]:
 
 
 def main(models: Path, file: Path) -> None:
-    """One line a type."""
+    """Write one line a type."""
     listed = sorted({*types_of(yaml.safe_load(models.read_text(encoding="utf-8")))})
     lines = [f"{json.dumps(each)}: {json.dumps(defaults_of(each))}" for each in listed]
     file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")

@@ -1,9 +1,9 @@
-"""Writes down what vLLM makes of published models: `python dev/engine_shapes.py MODELS FOLDER
-[NAME ...]`, with the Python that has the vLLM in question, for the CPU.
+"""Writes what vLLM makes of models: `python dev/engine_shapes.py MODELS FOLDER [NAME ...]`.
 
-MODELS is a YAML file of config.json by name. Each model is built without weights, once for every
-size of tensor parallelism, and asked what its layers keep; the tests of benchrun's own figures are
-held against the answers. Models that see images need torchvision beside vLLM.
+Runs with the Python that has the vLLM in question, for the CPU. MODELS is a YAML file with the
+config.json of published models by name. Each model is built without weights, once for every size of
+tensor parallelism, and asked what its layers keep; the tests compare benchrun's own figures with
+the answers. Models that see images need torchvision beside vLLM.
 """
 
 import argparse
@@ -39,11 +39,14 @@ from vllm.platforms.cpu import CpuPlatform
 from vllm.utils.torch_utils import set_default_torch_dtype
 
 SIZES = (1, 2, 3, 4, 8, 16)
-MOST_CHARACTERS = 300  # Of an error.
+MOST_CHARACTERS = 300  # of an error message
 
 
 class NoRope(torch.nn.Module):  # type: ignore[misc]
-    """Positions keep nothing, and their tables can't be computed without memory."""
+    """Stands in for rotary embeddings, whose tables can't be computed without memory.
+
+    Positions keep nothing.
+    """
 
     def __getattr__(self, name: str) -> Any:
         told: dict[str, object] = {"scale": 1.0, "enabled": lambda: True, "is_neox_style": True}
@@ -51,7 +54,10 @@ class NoRope(torch.nn.Module):  # type: ignore[misc]
 
 
 class Remote(PreTrainedConfig):  # type: ignore[misc]
-    """In place of a class that comes with the weights: what config.json says, as attributes."""
+    """Stands in for a config class that comes with the weights.
+
+    It has the members of config.json as attributes.
+    """
 
     def __init__(self, **given: Any) -> None:
         blocks = [namespace(each) for each in given.pop("block_configs", [])]
@@ -69,12 +75,12 @@ class Members(dict[str, Any]):
 
 
 def namespace(value: Any) -> Any:
-    """Of an object its members as attributes."""
+    """Return an object with its members as attributes; any other value unchanged."""
     return Members(value) if isinstance(value, dict) else value
 
 
 def prepare() -> None:
-    """One process stands for all ranks, and looks into models itself."""
+    """Let this one process stand for all ranks, and look into models itself."""
     torch.set_num_threads(1)
     registry._run_in_subprocess = lambda read: read()
     rotary_embedding.get_rope = lambda *_, **__: NoRope()
@@ -97,7 +103,7 @@ def prepare() -> None:
 
 
 def answer(config: Mapping[str, Any]) -> dict[str, object]:
-    """All that is asked of one model."""
+    """Return the answers to all questions about one model."""
     try:
         made = settings_of(config)
     except Exception as problem:
@@ -120,8 +126,8 @@ def answer(config: Mapping[str, Any]) -> dict[str, object]:
 
 
 def settings_of(config: Mapping[str, Any]) -> VllmConfig:
-    """Those that vLLM makes of a config.json without weights."""
-    folder = tempfile.mkdtemp()  # Read again while the model is built.
+    """Return the settings that vLLM makes of a config.json without weights."""
+    folder = tempfile.mkdtemp()  # Kept, since it is read again while the model is built.
     Path(folder, "config.json").write_text(json.dumps(config), encoding="utf-8")
     return EngineArgs(
         folder,
@@ -134,8 +140,11 @@ def settings_of(config: Mapping[str, Any]) -> VllmConfig:
 
 
 def kept_by(config: Mapping[str, Any], made: VllmConfig) -> dict[str, object]:
-    """What the layers keep, by the size of tensor parallelism; with plain weights where the CPU has
-    no kernel for their format, which changes nothing but where it sets the type of the cache."""
+    """Return what the layers keep, by the size of tensor parallelism.
+
+    Plain weights are used where the CPU has no kernel for their format, which changes nothing but
+    where the format sets the type of the cache.
+    """
     if isinstance(kept(made, 1), str) and "quantization_config" in config:
         plain = {key: value for key, value in config.items() if key != "quantization_config"}
         made = settings_of(plain)
@@ -143,7 +152,7 @@ def kept_by(config: Mapping[str, Any], made: VllmConfig) -> dict[str, object]:
 
 
 def limit_of(model: Any) -> int | None:
-    """The longest --max-model-len that is accepted."""
+    """Return the longest --max-model-len that is accepted; None without a limit."""
     from vllm.config.model import _get_and_verify_max_len
 
     def accepts(tokens: int) -> bool:
@@ -160,7 +169,8 @@ def limit_of(model: Any) -> int | None:
             return False
         return True
 
-    low, high = 1, 2**30
+    low = 1
+    high = 2**30
     if accepts(high):
         return None
     while high - low > 1:
@@ -170,7 +180,7 @@ def limit_of(model: Any) -> int | None:
 
 
 def verified(model: Any, **sizes: int | bool) -> str | None:
-    """Why vLLM refuses these parallel sizes; None: it does not."""
+    """Return why vLLM refuses these parallel sizes, or None if it does not."""
     plain: dict[str, int | bool] = {
         "enable_hc_sp": False,
         "enable_expert_parallel": False,
@@ -183,8 +193,10 @@ def verified(model: Any, **sizes: int | bool) -> str | None:
 
 
 def kept(made: VllmConfig, size: int) -> object:
-    """What the layers of the first of so many GPUs keep: kind, window and bytes a token, and how
-    many; or why the model is not built."""
+    """Return what the layers of the first of so many GPUs keep, or why the model is not built.
+
+    Each row has kind, window, bytes a token, and the number of such layers.
+    """
     made.compilation_config.static_forward_context.clear()
     made.parallel_config.tensor_parallel_size = size
     parallel_state.get_tp_group().world_size = size
@@ -206,7 +218,7 @@ def kept(made: VllmConfig, size: int) -> object:
 
 
 def described(spec: Any) -> tuple[str, int | None, float]:
-    """Kind, window, and bytes a token; of a state its bytes."""
+    """Return kind, window, and bytes a token; for a state, its bytes."""
     kind = type(spec).__name__
     if kind == "MambaSpec":
         return kind, None, spec.page_size_bytes

@@ -1,6 +1,7 @@
 """`docs/faults.md`: every fault, what becomes of a run to which it happens, and how soon.
 
-`docs/faults.json` has what the tests of faults measured last (`make faults`)."""
+`docs/faults.json` has the latest measurements of the fault tests (`make faults`).
+"""
 
 from collections.abc import Iterable
 from typing import Any

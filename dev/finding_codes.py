@@ -1,5 +1,7 @@
-"""`api/codes.py`: a code for each page of docs/findings. Imports nothing of benchrun, which imports
-what is written here."""
+"""`api/codes.py`: a code for each page of docs/findings.
+
+Imports nothing of benchrun, which imports the module that is written here.
+"""
 
 import re
 from pathlib import Path
@@ -24,7 +26,10 @@ FIXED: frozenset[Code] = frozenset(
 
 
 def codes_text() -> str:
-    """The module; a page whose lead says "the severity is fixed" makes its code a fixed one."""
+    """Return the text of the module.
+
+    A page whose lead says "the severity is fixed" makes its code a fixed one.
+    """
     pages = {
         page.stem: page.read_text(encoding="utf-8")
         for page in sorted(PAGES.glob("*.md"))
@@ -40,5 +45,5 @@ def codes_text() -> str:
 
 
 def _constant(code: str) -> str:
-    """ "KVRecomputed" is KV_RECOMPUTED."""
+    """Convert a code to the name of a constant: "KVRecomputed" is KV_RECOMPUTED."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", code).upper()

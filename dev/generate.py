@@ -1,8 +1,8 @@
-"""`python -m dev.generate [--check] [ROOT]`: writes what is made from the API models and the pages
-of findings, or says that it is out of date.
+"""`python -m dev.generate [--check] [ROOT]`: writes or checks the generated files.
 
-Codes are written first, then the rules: everything else imports them, and is therefore imported
-where it is rendered."""
+They are made from the API models and the pages of findings. Codes are written first, then the
+rules: everything else imports them, and is therefore imported only where it is rendered.
+"""
 
 import argparse
 import difflib
@@ -28,7 +28,8 @@ REFERENCE_FILE = "docs/reference/benchmarkrun.md"
 SWEEP_REFERENCE_FILE = "docs/reference/benchmarksweep.md"
 FINDINGS_FILE = "docs/findings/README.md"
 EXPORTS_FILE = "docs/export.md"
-FAULTS_FILE, FAULTS_MEASURED_FILE = "docs/faults.md", "docs/faults.json"
+FAULTS_FILE = "docs/faults.md"
+FAULTS_MEASURED_FILE = "docs/faults.json"
 
 
 _PAGE = "<!-- Generated from {source} by: " + COMMAND + " -->\n"
@@ -61,33 +62,33 @@ _EXPORTS = f"""\
 
 
 def codes_module() -> str:
-    """The codes of findings, from the names of their pages."""
+    """Return the module of finding codes, from the names of their pages."""
     return f"# Generated from the names of the pages in docs/findings by: {COMMAND}\n{codes_text()}"
 
 
 def spec_rules_module() -> str:
-    """The rules of the spec for Python, from their CEL."""
+    """Return the module of the spec's rules in Python, from their CEL."""
     from dev.spec_rules import spec_rules_text
 
     return f"# Generated from the rules in operator/benchrun/api by: {COMMAND}\n{spec_rules_text()}"
 
 
 def crd_text() -> str:
-    """The CustomResourceDefinition of runs as YAML; the same models always give the same bytes."""
+    """Return the CustomResourceDefinition of runs as YAML."""
     from benchrun.api.crd import RUN
 
     return _definition_text(RUN.manifest())
 
 
 def sweep_crd_text() -> str:
-    """That of sweeps."""
+    """Return the CustomResourceDefinition of sweeps as YAML."""
     from benchrun.api.crd import SWEEP
 
     return _definition_text(SWEEP.manifest())
 
 
 def _definition_text(definition: dict[str, Any]) -> str:
-    """A CustomResourceDefinition as YAML; the same models always give the same bytes."""
+    """Return a CustomResourceDefinition as YAML; the same models always give the same bytes."""
     # A node without children takes one line: most of the file would be indentation otherwise.
     body = yaml.dump(
         definition,
@@ -101,21 +102,21 @@ def _definition_text(definition: dict[str, Any]) -> str:
 
 
 def reference_page() -> str:
-    """The reference page of the API, as Markdown."""
+    """Return the reference page of runs, as Markdown."""
     from dev.reference import reference_text
 
     return _PAGE.format(source="operator/benchrun/api") + reference_text()
 
 
 def sweep_reference_page() -> str:
-    """That of sweeps."""
+    """Return the reference page of sweeps, as Markdown."""
     from dev.reference import sweep_reference_text
 
     return _PAGE.format(source="operator/benchrun/api/sweep") + sweep_reference_text()
 
 
 def findings_page() -> str:
-    """Every finding with its severity and a line, from the findings' pages."""
+    """Return a page of every finding with its severity and a line, from the findings' pages."""
     from benchrun.cli.commands.explain import pages
 
     rows = [
@@ -126,7 +127,7 @@ def findings_page() -> str:
 
 
 def faults_page() -> str:
-    """Every fault and what becomes of it, from what the tests measured."""
+    """Return the page of every fault and what becomes of it, from the tests' measurements."""
     from dev.fault_table import faults_text
 
     rows = json.loads((ROOT / FAULTS_MEASURED_FILE).read_text(encoding="utf-8"))
@@ -134,7 +135,7 @@ def faults_page() -> str:
 
 
 def exports_page() -> str:
-    """The page of exports as it is, its table from what every format says of itself."""
+    """Return the page of exports with its table renewed from the summary of every format."""
     from benchrun.report.export.formats import FORMATS
 
     before, begin, rest = (
@@ -162,8 +163,10 @@ GENERATED: dict[str, Callable[[], str]] = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write the generated files under ROOT; with --check, write nothing and return 1 if one of them
-    differs."""
+    """Write the generated files under ROOT, and return 0.
+
+    With --check, write nothing and return 1 if one of them differs.
+    """
     parser = argparse.ArgumentParser(prog=COMMAND, description="Write the generated files.")
     parser.add_argument("--check", action="store_true", help="only check that they are up to date")
     parser.add_argument(
@@ -198,7 +201,7 @@ def _differs(path: Path, text: str, *, write: bool) -> bool:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes every value out: a schema full of anchors can't be read."""
+    """Writes every value in full, since a schema full of anchors can't be read."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

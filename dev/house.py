@@ -1,15 +1,17 @@
 """Figures of the source that people write, as a trend: `make house` prints them and limits none.
 
-The one limit is that of a CRD: the API server stores it whole, and clients read it whole.
-Generated modules are not counted: the rules and pages that they are made from are.
+The one limit is that of a CRD: the API server stores it whole, and clients read it whole. Generated
+modules are not counted, but the rules and pages that they are made from are.
 """
 
 import ast
 import io
 import json
+import re
 import sys
 import tokenize
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import yaml
@@ -20,6 +22,24 @@ MAX_CRD_BYTES = 230_000
 """Of one CRD as compact JSON."""
 WIDE = 100
 LONG_FUNCTION = 60
+VERBS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    Act Add Answer Apply Ask Await Begin Bring Build Call Cancel Check Close Collect Combine
+    Compare Complete Compute Connect Convert Count Create Cut Decide Declare Defer Delete
+    Derive Describe Diagnose Divide Do Download Draw Drop Empty Encode End Enter Escape
+    Estimate Explain Fill Find Follow Forget Format Give Group Hand Handle Have Hold Import
+    Install Join Judge Keep Kill Leave Lengthen Let List Listen Load Log Look Make Mark Measure
+    Merge Mount Multiply Name Note Open Pack Parse Pass Poll Pool Post Print Prove Pull Put
+    Raise Read Receive Reconcile Record Redirect Reduce Refuse Release Remove Render Renew
+    Repeat Replace Report Request Resolve Restart Return Round Run Say Scrape Send Serve Set
+    Shorten Show Size Sort Split Start Stop Store Sum Take Tell Turn Unpack Update Wait Warm
+    Warn Wrap Write Yield
+        """,
+    )
+)
+"""What a docstring of a function may begin with: a verb in the imperative."""
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
 
 
@@ -30,6 +50,8 @@ def main() -> int:
     lines = [line for text in texts for line in text.splitlines()]
     tokens = sum(map(count_tokens, texts))
     functions = [length for text in texts for length in function_lengths(ast.parse(text))]
+    trees = [ast.parse(text) for text in texts]
+    firsts = [word for tree in trees for word in first_words(tree)]
     crds = {path.name: crd_bytes(path) for path in sorted((ROOT / "crds").glob("*.yaml"))}
     figures: dict[str, object] = {
         "source files": len(texts),
@@ -38,10 +60,24 @@ def main() -> int:
         "tokens a line": round(tokens / len(lines), 2),
         f"% of lines over {WIDE} columns": percent(len(line) > WIDE for line in lines),
         f"% of functions over {LONG_FUNCTION} lines": percent(n > LONG_FUNCTION for n in functions),
+        "% of functions' docstrings that begin with a verb": percent(
+            word in VERBS for word in firsts
+        ),
+        "packages that import *": sum("import *" in text for text in texts),
+        "class names defined twice": len(names_defined_twice(trees)),
+        "imports of judge in report": sum(
+            "benchrun.judge" in line
+            for path, text in every.items()
+            if "report" in path.parts
+            for line in text.splitlines()
+        ),
+        "uses of the engine as a global": sum(
+            line.count("ENGINE.") for text in texts for line in text.splitlines()
+        ),
         **{f"bytes of {name}": size for name, size in crds.items()},
     }
     for name, value in figures.items():
-        print(f"{name:<46} {value!s:>9}")
+        print(f"{name:<50} {value!s:>9}")
     too_large = [name for name, size in crds.items() if size > MAX_CRD_BYTES]
     if too_large:
         limit = f"{MAX_CRD_BYTES} bytes as compact JSON"
@@ -60,14 +96,34 @@ def crd_bytes(path: Path) -> int:
     return len(json.dumps(yaml.safe_load(path.read_text()), separators=(",", ":")))
 
 
+def first_words(tree: ast.Module) -> Iterator[str]:
+    """Yield the first word of each function's docstring."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            text = ast.get_docstring(node)
+            if text:
+                yield re.split(r"\W", text, maxsplit=1)[0]
+
+
+def names_defined_twice(trees: Iterable[ast.Module]) -> list[str]:
+    """Return the names of public classes that more than one module defines."""
+    found = Counter(
+        node.name
+        for tree in trees
+        for node in tree.body
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
+    )
+    return sorted(name for name, count in found.items() if count > 1)
+
+
 def percent(flags: Iterator[bool]) -> float:
-    """Return the share that is true, in percent."""
+    """Return the share of true flags, in percent."""
     found = list(flags)
     return round(100 * sum(found) / len(found), 2)
 
 
 def function_lengths(tree: ast.Module) -> Iterator[int]:
-    """Return the length of each function in lines."""
+    """Yield the length of each function in lines."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             yield (node.end_lineno or node.lineno) - node.lineno + 1

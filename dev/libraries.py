@@ -1,8 +1,9 @@
-"""What libraries cost that could do parts of benchrun, as a table: python -m dev.libraries FOLDER
+"""Prints what libraries for parts of benchrun would cost: `python -m dev.libraries FOLDER`.
 
-Each is installed into a folder of its own below FOLDER and imported after what its process imports
-anyway. Packages that are installed there anyway do not count. scipy's agreement with our statistics
-stands below the table."""
+The result is a table. Each is installed into a folder of its own below FOLDER and imported after
+what its process imports anyway. Packages that are installed there anyway do not count. The
+agreement of scipy with benchrun's statistics is shown below the table.
+"""
 
 import re
 import subprocess
@@ -21,7 +22,8 @@ COMMAND_HAS = (
     "annotated-types markdown-it-py mdurl pydantic pydantic-core pygments pyyaml rich "
     "typing-extensions"
 )
-COMMAND, CLIENT = "benchrun.cli.__main__", "benchrun_client.record_server"
+COMMAND = "benchrun.cli.__main__"
+CLIENT = "benchrun_client.record_server"
 LIBRARIES = """benchrun.judge_process.messages scipy scipy.special scipy.stats
 benchrun.runtime.main pydantic-settings pydantic_settings
 benchrun.cli.__main__ kubernetes kubernetes.config kubernetes.dynamic:DynamicClient kubernetes.client:CustomObjectsApi
@@ -80,11 +82,9 @@ def main() -> None:
             f"{memory:.1f} | {time:.0f}"
         )
         print(f"| {row} |", flush=True)
-    ts, confidences, freedoms = (
-        (0.01, 1.0, 5.0, 20.0),
-        (0.01, 0.3, 0.9, 0.999),
-        (1.5, 3.0, 8.0, 100.0, 1e4),
-    )
+    ts = (0.01, 1.0, 5.0, 20.0)
+    confidences = (0.01, 0.3, 0.9, 0.999)
+    freedoms = (1.5, 3.0, 8.0, 100.0, 1e4)
     p = max(abs(student_p_value(t, d) - 2 * stats.t.sf(t, d)) for t, d in product(ts, freedoms))
     f = max(
         abs(fisher_p_value(t, a, b) - stats.f.sf(t, a, b))

@@ -1,5 +1,4 @@
-"""The reference pages of runs and sweeps, written from the schemas that the API server checks
-by."""
+"""The reference pages of runs and sweeps, written from the schemas that the API server checks."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -13,7 +12,7 @@ _TABLE_HEAD = "| Field | Type | Default | Bounds | Description |\n|---|---|---|-
 
 
 def reference_text() -> str:
-    """The page of runs as Markdown; the same models always give the same bytes."""
+    """Return the page of runs as Markdown; the same models always give the same bytes."""
     name = (
         "A name has at most 40 characters and is a DNS label, since names of children are made "
         "from it."
@@ -31,8 +30,10 @@ def reference_text() -> str:
 
 
 def sweep_reference_text() -> str:
-    """The page of sweeps. The template, and models in the matrix, are described once: on the page
-    of runs."""
+    """Return the page of sweeps as Markdown.
+
+    The template, and models in the matrix, are described once: on the page of runs.
+    """
     name = (
         f"A name has at most {sweep.MAX_NAME} characters and is a DNS label, since its runs are "
         "named after it."
@@ -43,7 +44,8 @@ def sweep_reference_text() -> str:
     fields = "Its fields are those of [`BenchmarkRun.spec`](benchmarkrun.md)."
     described = {"type": "object", "description": f"{template}. {fields}"}
     spec = {**spec, "properties": {**spec["properties"], "template": described}}
-    columns, status = SWEEP.printer_columns(), SWEEP.status_schema()
+    columns = SWEEP.printer_columns()
+    status = SWEEP.status_schema()
     return _page(
         intro, columns, spec, status, sweep.MUTABLE_FIELDS, "other variants are another sweep"
     )
@@ -68,7 +70,7 @@ def _page(
     mutable: Sequence[str],
     instead: str,
 ) -> str:
-    """The page of a kind. `instead`: what to do where a field can't be changed."""
+    """Return the page of a kind. `instead` says what to do where a field can't be changed."""
     shown = [
         f"| {column['name']} | `{column['jsonPath']}` | "
         f"{'`-o wide`' if column.get('priority') else 'always'} |"
@@ -96,7 +98,7 @@ def _page(
 
 
 def _sections(schema: Schema, *, path: str) -> Iterator[str]:
-    """One section for all plain fields, then one for each that has fields of its own."""
+    """Yield a section for all plain fields, then one for each field that has fields of its own."""
     required = schema.get("required", ())
     plain = {name: child for name, child in schema["properties"].items() if not _fields_of(child)}
     rows = [
@@ -147,7 +149,11 @@ def _row(path: str, schema: Schema, *, required: bool) -> str:
 
 
 def _inner(schema: Schema) -> tuple[Schema, str]:
-    """What stands inside a list or a map, and how a path says so."""
+    """Return the schema of the items of a list or a map, and how a path shows that.
+
+    The suffix is "[]" for a list, "{}" for a map, and empty for any other schema, returned
+    unchanged.
+    """
     if "items" in schema:
         return schema["items"], "[]"
     if "additionalProperties" in schema:
@@ -171,7 +177,7 @@ def _type(schema: Schema) -> str:
 
 
 def _bounds(schema: Schema) -> str:
-    """What the values must be like: of the field itself, then of what it holds."""
+    """Describe what the values must be like: of the field itself, then of its items."""
     inner, suffix = _inner(schema)
     own = [
         " or ".join(f"`{value}`" for value in schema.get("enum", ())),
@@ -204,7 +210,7 @@ def _code(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """A default as it would be written in one line of YAML."""
+    """Format a default as one line of YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_flow(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, list):

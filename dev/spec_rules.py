@@ -1,7 +1,8 @@
-"""`api/spec_rules.py`: the rules of the spec, which are written in CEL, as Python functions.
+"""`api/spec_rules.py`: the rules of the spec, written in CEL, translated to Python functions.
 
-CEL is read by Python's own parser once its signs, words and names are Python's: as much of the
-language as our rules use. Tests hold every rule against Google's CEL."""
+Once its operators, words and names are Python's, CEL is read by Python's own parser: as much of the
+language as the rules use. Tests compare every rule with Google's CEL.
+"""
 
 import ast
 import re
@@ -18,10 +19,12 @@ from zlib import crc32
 
 MODULE = "benchrun.api.spec_rules"
 WIDTH = 98
-WORTH = 60  # Characters that a function for a shared part must save.
+WORTH = 60  # least characters that a function for a shared part must save
 _HEAD = '''\
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the
-checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`.
+
+By the checksum of its CEL.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -58,9 +61,12 @@ _GLOBALS = {*_BUILT_IN.values(), "all", "any", "re"}
 
 @cache
 def spec_rules_text() -> str:
-    """The module. What several rules have in common is a function of the name that the API's
-    modules give it."""
-    # Rules that have no function yet must not be in the way of making one.
+    """Return the text of the module.
+
+    Parts that several rules share become functions, with the names that the API's modules give
+    them.
+    """
+    # The API's modules look up every rule's function when imported: rules without one pass here.
     stub = ModuleType(MODULE)
     vars(stub)["RULE_FUNCTIONS"] = defaultdict(lambda: lambda value: True)
     sys.modules.setdefault(MODULE, stub)
@@ -78,15 +84,17 @@ def spec_rules_text() -> str:
 
 
 def translated(cel: str) -> ast.expr:
-    """The expression in Python. It reads models by their Python names."""
+    """Translate a CEL expression to Python. It reads models by their Python names."""
     tree = ast.parse(_python(iter(_TOKEN.findall(cel))).strip(), mode="eval")
     found: ast.expr = _ToPython().visit(tree.body)
     return found
 
 
 def _rules(schema: Any) -> Iterator[str]:
-    """CEL of every rule and message below, but for those about change: in Python there is only the
-    new object."""
+    """Yield the CEL of every rule and message in a schema.
+
+    Rules about changes are left out: in Python there is only the new object.
+    """
     if isinstance(schema, list):
         for each in schema:
             yield from _rules(each)
@@ -102,8 +110,10 @@ def _rules(schema: Any) -> Iterator[str]:
 
 
 def _python(tokens: Iterator[str]) -> str:
-    """Python for the tokens up to the end of their brackets: `test ? yes : no` is `yes if test else
-    no`."""
+    """Return Python for the tokens up to the end of their brackets.
+
+    `test ? yes : no` becomes `yes if test else no`.
+    """
     done = part = test = ""
     for token in tokens:
         if token in ("(", "["):
@@ -113,9 +123,11 @@ def _python(tokens: Iterator[str]) -> str:
         elif token[0] == "'":
             part += token
         elif token == "?":
-            test, part = part, ""
+            test = part
+            part = ""
         elif token in (":", ","):
-            done, part = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},", ""
+            done = f"{done}{part} if {test} else " if token == ":" else f"{done}{part},"
+            part = ""
         else:
             part += _WORDS.get(token) or (
                 token if token in _FUNCTIONS else _CAPITAL.sub("_", token).lower()
@@ -124,7 +136,7 @@ def _python(tokens: Iterator[str]) -> str:
 
 
 class _ToPython(ast.NodeTransformer):
-    """Functions, methods and macros of CEL as Python has them."""
+    """Turns functions, methods and macros of CEL into Python's."""
 
     def visit_Call(self, node: ast.Call) -> ast.expr:
         self.generic_visit(node)
@@ -159,7 +171,7 @@ class _ToPython(ast.NodeTransformer):
 
 
 def _over(macro: str, items: ast.expr, each: ast.Name, body: ast.expr) -> ast.expr:
-    """`list.all(x, test)` is `all(test for x in list)`."""
+    """Translate a macro over a list: `list.all(x, test)` becomes `all(test for x in list)`."""
     read = ast.Name(each.id, ast.Load())
     if macro == "map":
         return ast.ListComp(body, [ast.comprehension(each, items, [], is_async=0)])
@@ -200,7 +212,10 @@ def _method(name: str, of: ast.expr, arguments: list[ast.expr]) -> ast.expr:
 
 
 def _how_many(flags: ast.expr) -> ast.expr:
-    """How many of these are true; of fields that may be there, all but those that are None."""
+    """Return an expression for how many of these are true.
+
+    For tests of whether fields are present, it counts those that are not None.
+    """
     match flags:
         case ast.List(elts=elts):
             fields = [
@@ -224,16 +239,16 @@ def _call(name: str, *arguments: ast.expr) -> ast.Call:
 
 
 class _Part(NamedTuple):
-    """A part of a rule as a function: its body, and what it is called with, by parameter."""
+    """A part of a rule as a function: its body, and the argument of each parameter."""
 
     body: ast.expr
     arguments: Mapping[str, ast.expr]
 
 
 def _with_shared_parts(rules: list[ast.expr]) -> tuple[dict[str, _Part], list[ast.expr]]:
-    """Functions for the named parts that recur, and the rules with the calls."""
+    """Return functions for the named parts that recur, and the rules with calls of them."""
     functions: dict[str, _Part] = {}
-    bodies = list(rules)  # Those of functions follow.
+    bodies = list(rules)  # The bodies of functions are appended.
     texts = [_texts(body) for body in bodies]
     for name, part in sorted(_named_parts(), key=lambda found: -len(_text(found[1].body))):
         text = ast.dump(part.body)
@@ -252,16 +267,16 @@ def _with_shared_parts(rules: list[ast.expr]) -> tuple[dict[str, _Part], list[as
 
 
 def _texts(body: ast.expr) -> list[str]:
-    """Of everything in it that may be a call of a shared part."""
+    """Return the text of everything in a body that may be a call of a shared part."""
     return [ast.dump(_part(node).body) for node in ast.walk(body) if _may_be_shared(node)]
 
 
 def _named_parts() -> Iterator[tuple[str, _Part]]:
-    """What the API's modules call a part of a rule: `POINTS` is `_points`."""
+    """Yield parts of rules, named as in the API's modules: `POINTS` is `_points`."""
     for module in [each for name, each in sys.modules.items() if name.startswith("benchrun.api")]:
         for name, cel in vars(module).items():
             if isinstance(cel, str) and name.isupper() and len(cel) >= 20:
-                # Of a pattern: whether a text has it; of a template: with the object itself.
+                # A pattern: whether a text matches; a template: filled with the object itself.
                 test = (
                     f"self.matches({cel})"
                     if cel[0] == cel[-1] == "'"
@@ -274,28 +289,31 @@ def _named_parts() -> Iterator[tuple[str, _Part]]:
 
 
 class _ToCalls(ast.NodeTransformer):
-    """A shared part made into calls."""
+    """Replaces a shared part by calls."""
 
     def __init__(self, name: str, text: str) -> None:
-        self._name, self._text = name, text
+        self._name = name
+        self._text = text
 
     def visit(self, node: ast.AST) -> Any:
-        """A call in place of the part."""
+        """Return a call in place of the part."""
         if _may_be_shared(node) and ast.dump((part := _part(node)).body) == self._text:
             return _call(self._name, *part.arguments.values())
         return self.generic_visit(node)
 
 
 def _may_be_shared(node: ast.AST) -> TypeGuard[ast.expr]:
-    """Whether it reads something, and is more than a name."""
+    """Return whether the node reads something, and is more than a name."""
     return isinstance(node, ast.expr) and not isinstance(
         node, (ast.Attribute, ast.Name, ast.Constant, ast.List, ast.FormattedValue)
     )
 
 
 def _part(node: ast.expr) -> _Part:
-    """The part with a parameter for each variable that it does not bind: for what all that it reads
-    of the variable begins with."""
+    """Return the part with a parameter for each variable that it does not bind.
+
+    The argument is the longest path that everything it reads of the variable begins with.
+    """
     names = [each for each in ast.walk(node) if isinstance(each, ast.Name)]
     bound = {each.id for each in names if isinstance(each.ctx, ast.Store)}
     paths: dict[str, list[list[str]]] = {}
@@ -319,7 +337,7 @@ def _common(paths: Sequence[Sequence[str]]) -> list[str]:
 
 
 class _Paths(ast.NodeVisitor):
-    """The paths that an expression reads, by variable: `w.load.search` is of `w`."""
+    """Collects the paths that an expression reads, by variable: `w.load.search` is of `w`."""
 
     def __init__(self, paths: dict[str, list[list[str]]]) -> None:
         self._paths = paths
@@ -342,13 +360,14 @@ class _Paths(ast.NodeVisitor):
 
 
 class _Renamed(ast.NodeTransformer):
-    """A path made into a parameter."""
+    """Replaces a path by a parameter."""
 
     def __init__(self, path: str, parameter: str) -> None:
-        self._path, self._parameter = path, parameter
+        self._path = path
+        self._parameter = parameter
 
     def visit(self, node: ast.AST) -> Any:
-        """The parameter in place of the path."""
+        """Return the parameter in place of the path."""
         return (
             ast.Name(self._parameter, ast.Load())
             if ast.dump(node) == self._path
@@ -365,7 +384,10 @@ def _definition(name: str, part: _Part) -> list[str]:
 
 
 def _text(node: ast.expr) -> str:
-    """Without the second pair of brackets that `unparse` puts around a generator."""
+    """Return the source of an expression.
+
+    The second pair of brackets that `unparse` puts around a generator is removed.
+    """
     text = ast.unparse(ast.fix_missing_locations(deepcopy(node)))
     opened: list[int] = []
     ends = {}
@@ -384,7 +406,7 @@ def _text(node: ast.expr) -> str:
 
 
 def _wrapped(head: str, body: str) -> list[str]:
-    """Lines that break outside strings."""
+    """Break the text into lines, outside strings only."""
     text = re.sub(r"'[^']*'", lambda found: found[0].replace(" ", "\0"), head + body)
     lines = textwrap.wrap(
         text, WIDTH, subsequent_indent="        ", break_long_words=False, break_on_hyphens=False

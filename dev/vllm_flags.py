@@ -1,7 +1,7 @@
-"""Writes the flags of `vllm serve` down, and the names of those of `vllm bench serve`: `python
-dev/vllm_flags.py FOLDER`, with the Python that has the vLLM in question.
+"""Writes the flags of `vllm serve` and of `vllm bench serve`: `python dev/vllm_flags.py FOLDER`.
 
-The file, named by the version, is what `benchrun check` holds server arguments against.
+Runs with the Python that has the vLLM in question. Of `vllm bench serve` only the names are
+written. `benchrun check` compares server arguments with the file, which is named by the version.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from vllm.utils.argparse_utils import FlexibleArgumentParser
 
 
 def described(action: argparse.Action) -> dict[str, object]:
-    """One flag: its names, whether it takes a value, and which."""
+    """Describe one flag: its names, whether it takes a value, and which."""
     takes = {0: "nothing", None: "one", "?": "maybe"}.get(action.nargs, "many")
     told: dict[str, object] = {
         "names": sorted(action.option_strings, key=len, reverse=True),
@@ -31,7 +31,10 @@ def described(action: argparse.Action) -> dict[str, object]:
 
 
 def _takes_json(action: argparse.Action) -> bool:
-    """A parser of JSON makes an object of one, or refuses what is none and a bare number too."""
+    """Return whether a flag's value is parsed as a JSON object.
+
+    A parser of JSON makes an object of one, or refuses text that is not JSON and a bare number too.
+    """
     read = action.type
     if not callable(read) or read in (int, float, str):
         return False
@@ -41,7 +44,7 @@ def _takes_json(action: argparse.Action) -> bool:
 
 
 def _read(read: Callable[[str], object], text: str) -> object:
-    """None where it is refused."""
+    """Parse the text; None where it is refused."""
     try:
         return read(text)
     except (argparse.ArgumentTypeError, ValueError, TypeError):
@@ -49,7 +52,7 @@ def _read(read: Callable[[str], object], text: str) -> object:
 
 
 def client_options() -> list[str]:
-    """Names of the options of `vllm bench serve`."""
+    """Return the names of the options of `vllm bench serve`."""
     parser = FlexibleArgumentParser()
     add_cli_args(parser)
     return sorted(name for action in parser._actions for name in action.option_strings)

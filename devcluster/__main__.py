@@ -1,5 +1,7 @@
-"""Entry point of both `python3 devcluster ...` and `python3 -m devcluster ...`, from the
-repository's root."""
+"""Entry point of `python3 devcluster ...` and `python3 -m devcluster ...`.
+
+Run both from the repository's root.
+"""
 
 import sys
 from pathlib import Path

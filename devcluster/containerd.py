@@ -1,4 +1,4 @@
-"""What we ask of the cluster's containerd, through its own client ctr(8)."""
+"""Requests to the cluster's containerd, made through its own client ctr(8)."""
 
 from pathlib import Path
 
@@ -7,22 +7,22 @@ from devcluster.settings import Settings
 
 
 def default_spec() -> str:
-    """The container description containerd would start from, as JSON; needs no server."""
+    """Return, as JSON, the container spec that containerd would start from; needs no server."""
     return run("ctr", "oci", "spec")
 
 
 def answers(settings: Settings) -> bool:
-    """Whether the server is up."""
+    """Return whether containerd is up."""
     return settings.socket.exists() and succeeds(*_ctr(settings), "version")
 
 
 def images(settings: Settings) -> set[str]:
-    """The names of the images it holds."""
+    """Return the names of the images containerd holds."""
     return set(run(*_ctr(settings), "images", "list", "--quiet").split())
 
 
 def import_archive(settings: Settings, archive: Path) -> None:
-    """Take over every image of a docker archive."""
+    """Import every image of a docker archive into containerd."""
     run(*_ctr(settings), "images", "import", archive)
 
 

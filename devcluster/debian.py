@@ -1,4 +1,4 @@
-"""Which Debian packages the cluster needs, and installing the ones that are missing."""
+"""The Debian packages the cluster needs, and the installation of the missing ones."""
 
 import os
 import shutil
@@ -29,13 +29,16 @@ IMAGES = {"buildah": "buildah", "debootstrap": "debootstrap", "unshare": "util-l
 
 
 def missing(needed: Iterable[tuple[str, str]], found: Callable[[str], bool]) -> list[str]:
-    """The packages to install, each once, sorted; `found` tells whether a program or a path is
-    there."""
+    """Return the packages to install, sorted and without duplicates.
+
+    `needed` holds pairs of a program or path and its package; `found` tells whether a program or
+    path is there.
+    """
     return sorted({package for thing, package in needed if not found(thing)})
 
 
 def complaint(packages: list[str]) -> str:
-    """The one line that says what is missing and how to get it."""
+    """Return the one line that says what is missing and how to get it."""
     return (
         "missing Debian packages; run: apt-get install --no-install-recommends "
         f"{' '.join(packages)}"
@@ -43,8 +46,11 @@ def complaint(packages: list[str]) -> str:
 
 
 def ensure(*groups: dict[str, str]) -> None:
-    """Have everything the groups name: root on Debian installs it, anyone else is told what to
-    install."""
+    """Install everything the groups name that is missing, as root on Debian.
+
+    Raises DevclusterError with the command to run when this is not root or there is no apt-get, and
+    when a package is still missing after the installation.
+    """
     needed = [item for group in groups for item in group.items()]
     packages = missing(needed, _found)
     if not packages:
@@ -62,7 +68,7 @@ def ensure(*groups: dict[str, str]) -> None:
 
 
 def require_root() -> None:
-    """Namespaces, cgroups and mounts are root's alone."""
+    """Raise DevclusterError unless this is root, which namespaces, cgroups and mounts need."""
     if os.geteuid() != 0:
         raise DevclusterError(
             "this needs root, for namespaces, cgroups and mounts; run it with sudo -E"

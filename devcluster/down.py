@@ -1,5 +1,7 @@
-"""Ending a cluster and removing every trace of it, also of one that was killed or came up only
-half."""
+"""The end of a cluster and the removal of every trace of it.
+
+This also works on a cluster that was killed or came up only half.
+"""
 
 import time
 
@@ -18,8 +20,11 @@ from devcluster.settings import Settings
 
 
 def down(settings: Settings, *, keep: bool) -> None:
-    """End the cluster; `keep` leaves its state, so that the next `up` goes on with the same
-    objects."""
+    """End the cluster, and delete its state unless `keep` is set.
+
+    With the state kept, the next `up` goes on with the same objects. Raises DevclusterError when
+    there is no state here and another cluster is up under this name.
+    """
     began = time.monotonic()
     debian.require_root()
     made_with = settings_module.load(settings.directory)

@@ -1,11 +1,11 @@
-"""The Go modules the programs are built from: which version they name, and how kube/go.mod is
-written.
+"""The Go modules the programs are built from: their versions, and how kube/go.mod is written.
 
 k8s.io/kubernetes is published as a module that cannot be required as it stands: its go.mod points
 some thirty modules (k8s.io/api, k8s.io/client-go, ...) at folders of its own repository, and Go
-ignores the `replace` lines of whatever is not the main module. Each of those modules is also
-published on its own, Kubernetes 1.X.Y as v0.X.Y, so kube/go.mod replaces every one by its published
-twin. Their names differ between releases; they are read from the release itself."""
+ignores the `replace` lines of every module but the main one. Each of those modules is also
+published on its own, Kubernetes 1.X.Y as v0.X.Y, so kube/go.mod replaces each one by its published
+twin. Their names differ between releases, so they are read from the release itself.
+"""
 
 import json
 import re
@@ -24,7 +24,10 @@ LEADER_WORKER_SET = "sigs.k8s.io/lws"
 
 
 def required_version(go_mod: str, module: str) -> str:
-    """The version, without its v, of a module that a go.mod requires."""
+    """Return the version, without its v, of a module that a go.mod requires.
+
+    Raises DevclusterError when the go.mod does not require it.
+    """
     found = re.search(rf"^(?:require)?\s*{re.escape(module)} v(\S+)", go_mod, re.MULTILINE)
     if found is None:
         raise DevclusterError(f"go.mod requires no {module}; restore the file from git")
@@ -32,8 +35,10 @@ def required_version(go_mod: str, module: str) -> str:
 
 
 def source_folder(folder: Path, module: str) -> Path:
-    """Where Go keeps the sources of a module that the go.mod in `folder` requires; they are
-    downloaded if need be."""
+    """Return the folder where Go keeps the sources of a module, downloading them if need be.
+
+    The go.mod in `folder` requires the module and fixes its version.
+    """
     answer = json.loads(
         run(
             "go",
@@ -49,7 +54,10 @@ def source_folder(folder: Path, module: str) -> Path:
 
 
 def staging_version(kubernetes: str) -> str:
-    """The version of the modules published beside a Kubernetes release: 1.36.3 -> v0.36.3."""
+    """Return the version of the modules published beside a Kubernetes release: 1.36.3 -> v0.36.3.
+
+    Raises DevclusterError when `kubernetes` is not a Kubernetes version.
+    """
     found = re.fullmatch(r"v?1\.(\d+\.\d+\S*)", kubernetes)
     if found is None:
         raise DevclusterError(f"not a Kubernetes version, such as 1.36.3: {kubernetes!r}")
@@ -57,13 +65,16 @@ def staging_version(kubernetes: str) -> str:
 
 
 def staging_modules(kubernetes_go_mod: str) -> list[str]:
-    """The modules a Kubernetes release takes from its own repository, sorted."""
+    """Return the modules a Kubernetes release takes from its own repository, sorted."""
     pattern = r"^(?:replace)?\s*(k8s\.io/[\w.-]+) => \./staging/"
     return sorted(set(re.findall(pattern, kubernetes_go_mod, re.MULTILINE)))
 
 
 def kube_go_mod(kubernetes: str, kubernetes_go_mod: str) -> str:
-    """The text of kube/go.mod, before `go mod tidy` adds what follows from it."""
+    """Return the text of kube/go.mod before `go mod tidy` adds the indirect requirements.
+
+    Raises DevclusterError when the go.mod of Kubernetes does not have the known form.
+    """
     version = kubernetes.removeprefix("v")
     staging = staging_version(version)
     language = re.search(r"^go (\S+)$", kubernetes_go_mod, re.MULTILINE)

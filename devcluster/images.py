@@ -1,8 +1,9 @@
-"""Images: building them with buildah, and handing them to the cluster.
+"""Images: building them with buildah, and loading them into the cluster.
 
-buildah's storage and containerd's have no form in common but archives. All our images lie in one
-storage in the cache, so that nothing is left in the machine's own, and any number of clusters can
-be given the same ones."""
+buildah's storage and containerd's share no format but archives. All images that are built here lie
+in one storage in the cache, so that nothing is left in the machine's own, and any number of
+clusters can be given the same ones.
+"""
 
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +21,7 @@ LOADED = "images.loaded"
 
 @dataclass(frozen=True, kw_only=True)
 class Build:
-    """What to build: the image's name and what `buildah build` is told."""
+    """An image to build: its name and the arguments of `buildah build`."""
 
     tag: str
     context: Path
@@ -35,7 +36,8 @@ def build(settings: Settings, wanted: Build) -> None:
     """Build an image, and load it if the cluster is up.
 
     pip's settings and the certificates of this machine are mounted over the image's for the build
-    alone: as build arguments or environment variables they would be written into the image."""
+    alone: as build arguments or environment variables they would be written into the image.
+    """
     debian.require_root()
     debian.ensure(debian.IMAGES)
     if not wanted.context.is_dir():
@@ -49,7 +51,10 @@ def build(settings: Settings, wanted: Build) -> None:
 
 
 def load(settings: Settings, names: Iterable[str]) -> None:
-    """Give images to the cluster, but for those it has already."""
+    """Load images into the cluster, except those it has already.
+
+    Raises DevclusterError when the cluster is not up or an image was not built here.
+    """
     debian.require_root()
     if node_process.recorded(settings) is None:
         raise DevclusterError(
@@ -70,7 +75,7 @@ def load(settings: Settings, names: Iterable[str]) -> None:
 
 
 def built(settings: Settings) -> list[str]:
-    """The names of all images in the storage."""
+    """Return the names of all images in the storage, sorted."""
     if not (settings.cache / "images" / "storage").is_dir():
         return []
     listed = _buildah(settings, "images", "--format", "{{.Name}}:{{.Tag}}").split()
@@ -78,13 +83,13 @@ def built(settings: Settings) -> list[str]:
 
 
 def loaded(settings: Settings) -> list[str]:
-    """The names of the images the cluster was given."""
+    """Return the names of the images that were loaded into the cluster."""
     record = settings.directory / LOADED
     return [line.split()[0] for line in record.read_text().splitlines()] if record.exists() else []
 
 
 def label(settings: Settings, name: str, key: str) -> str:
-    """A label of an image; empty when there is no such label, or no such image."""
+    """Return a label of an image, or "" when there is no such label or no such image."""
     form = f'{{{{index .OCIv1.Config.Labels "{key}"}}}}'
     try:
         return _buildah(settings, "inspect", "--type", "image", "--format", form, name).strip()
@@ -93,7 +98,7 @@ def label(settings: Settings, name: str, key: str) -> str:
 
 
 def commit_folder(settings: Settings, root: Path, *, tag: str, options: Sequence[str]) -> None:
-    """Make an image of one layer out of a folder; `options` are those of `buildah config`."""
+    """Make an image of one layer out of a folder; `options` are options of `buildah config`."""
     container = _buildah(settings, "from", "scratch").strip()
     try:
         _buildah(settings, "add", "--quiet", container, root, "/")
@@ -104,7 +109,7 @@ def commit_folder(settings: Settings, root: Path, *, tag: str, options: Sequence
 
 
 def _arguments(wanted: Build, volumes: Mapping[Path, str]) -> list[str]:
-    """The words of `buildah build`."""
+    """Return the arguments of `buildah build`."""
     # chroot and the machine's network: RUN steps need no container runtime, no cgroup and no
     # network of their own. --pull-never: "python:3.11-slim" is ours, and no registry is asked for
     # another.
@@ -128,7 +133,10 @@ def _arguments(wanted: Build, volumes: Mapping[Path, str]) -> list[str]:
 
 
 def _identify(settings: Settings, name: str) -> tuple[str, str]:
-    """An image's full name, as kubelet will call it, and its id."""
+    """Return an image's full name, as kubelet will call it, and its id.
+
+    Raises DevclusterError when no such image was built here.
+    """
     listed = ("images", "--no-trunc", "--format", "{{.Name}}:{{.Tag}} {{.ID}}", name)
     try:
         full, identity = _buildah(settings, *listed).splitlines()[0].split()
@@ -147,8 +155,10 @@ def _transfer(settings: Settings, name: str) -> None:
 
 
 def _buildah(settings: Settings, *words: str | Path, shown: bool = False) -> str:
-    """Run buildah on our own storage, in a mount namespace of its own: it leaves its storage
-    mounted when it ends."""
+    """Run buildah on the cache's storage and return what it printed.
+
+    It runs in a mount namespace of its own, because it leaves its storage mounted when it ends.
+    """
     folder = settings.cache / "images"
     places = (
         "--root",

@@ -1,9 +1,10 @@
-"""LeaderWorkerSet: pods in groups of a leader and its workers, one server over several nodes.
-Optional.
+"""LeaderWorkerSet, an optional part: pods in groups of a leader and its workers.
 
-Its controller is built from its Go module, and installed by the Helm chart that lies in the same
-module: custom resource, rights, webhooks, and the certificates that it makes for them. So what runs
-here is what a user would install, but for where the image comes from."""
+A group is one server over several nodes. The controller is built from its Go module, and installed
+by the Helm chart that lies in the same module: custom resource, rights, webhooks, and the
+certificates that it makes for them. So what runs here is what a user would install, except for
+where the image comes from.
+"""
 
 import json
 import shutil
@@ -22,8 +23,10 @@ USER = "65532:65532"
 
 
 def install(settings: Settings) -> None:
-    """Build the controller if need be, and install it into the cluster that is up; again does no
-    harm."""
+    """Build the controller if need be, and install it into the running cluster.
+
+    Running it again does no harm. Raises DevclusterError when the cluster is not up.
+    """
     debian.require_root()
     debian.ensure(debian.IMAGES)
     if node_process.recorded(settings) is None:
@@ -55,7 +58,7 @@ def install(settings: Settings) -> None:
 
 
 def helm_command(settings: Settings, chart: Path, version: str) -> tuple[str, ...]:
-    """The words that install the chart, and wait until its controller runs."""
+    """Return the command that installs the chart and waits until its controller runs."""
     values = {
         "image.manager.repository": REPOSITORY,
         "image.manager.tag": f"v{version}",
@@ -99,7 +102,10 @@ def _takes_objects(settings: Settings) -> bool:
 
 
 def _program(programs: Path, version: str) -> Path:
-    """The controller. It does not tell its version, so its file does."""
+    """Build the controller unless it is there, and return its path.
+
+    It does not tell its version, so the file's name does.
+    """
     program = programs / f"lws-{version}"
     with locks.held(programs):
         if not program.exists():

@@ -1,5 +1,7 @@
-"""One program at a time on a folder: two sessions may ask for the same cluster, or fill the same
-cache."""
+"""A lock on a folder, held by one program at a time.
+
+Two sessions may ask for the same cluster, or fill the same cache.
+"""
 
 import fcntl
 import os
@@ -12,10 +14,11 @@ from devcluster.reporting import say
 
 @contextmanager
 def held(folder: Path) -> Iterator[None]:
-    """Create `folder` if need be and hold it; waits for whoever holds it now.
+    """Create `folder` if need be and hold its lock; wait while another process holds it.
 
     The lock is on the folder itself, so it leaves no file behind and ends with the process, however
-    that ends."""
+    that ends.
+    """
     descriptor = _open(folder)
     try:
         yield

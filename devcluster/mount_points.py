@@ -1,7 +1,8 @@
 """Folders at fixed paths that servers insist on, and that the node covers with folders of its own.
 
-The mounts are the node's alone, but a mount needs a folder to lie on. Where the machine lacks one
-it is made, noted, and removed again."""
+The mounts are visible only to the node, but a mount needs a folder to lie on. A folder that the
+machine lacks is made, noted, and removed again.
+"""
 
 from pathlib import Path
 
@@ -20,7 +21,7 @@ COVERED = {
 
 
 def make(settings: Settings) -> None:
-    """Make the folders this machine lacks, and write down which those are."""
+    """Create the folders this machine lacks, and record which ones those are."""
     made = [path for path in COVERED if not path.exists() or _in_use(path)]
     # A folder that another cluster has covered was made by that one; whichever ends last removes
     # it.
@@ -30,8 +31,10 @@ def make(settings: Settings) -> None:
 
 
 def remove(settings: Settings) -> None:
-    """Remove the folders `make` made, but for those that hold something or that another cluster
-    still covers."""
+    """Remove the folders `make` created, except those that are not empty or still in use.
+
+    A folder is in use while another cluster covers it.
+    """
     record = settings.directory / RECORD
     if not record.exists():
         return
@@ -43,7 +46,7 @@ def remove(settings: Settings) -> None:
 
 
 def _in_use(path: Path) -> bool:
-    """Whether something is mounted there in any process's view of the machine."""
+    """Return whether something is mounted at `path` in any process's view of the machine."""
     return any(_mounted(mounts, path) for mounts in Path("/proc").glob("[0-9]*/mountinfo"))
 
 

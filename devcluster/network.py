@@ -1,8 +1,8 @@
-"""The link between the machine and the node: a veth pair, and two routes that make pods and
-Services reachable.
+"""The link between the machine and the node: a veth pair, and routes to pods and Services.
 
-The node gets no default route. Nothing on it, a pull of an image that was never loaded above all,
-can leave the machine: it fails at once instead."""
+The node gets no default route. Nothing on it, above all a pull of an image that was never loaded,
+can leave the machine: it fails at once instead.
+"""
 
 import json
 from ipaddress import IPv4Network
@@ -14,15 +14,17 @@ from devcluster.settings import PREFIX_LENGTH, Settings
 
 
 def foreign_owner(settings: Settings) -> str:
-    """The state directory of another cluster that is up under this name, or nothing. The link says
-    whose it is."""
+    """Return the state directory of another cluster that is up under this name, or "".
+
+    The alias of the network link names the owner.
+    """
     alias = Path(f"/sys/class/net/{settings.link}/ifalias")
     owner = alias.read_text().strip() if alias.exists() else ""
     return "" if owner == str(settings.directory) else owner
 
 
 def refuse_foreign(settings: Settings) -> None:
-    """Raise when another cluster is up under this name."""
+    """Raise DevclusterError when another cluster is up under this name."""
     if owner := foreign_owner(settings):
         raise DevclusterError(
             f"a cluster named {settings.name} is up with DEVCLUSTER_DIR={owner}; use that, or set "
@@ -31,7 +33,7 @@ def refuse_foreign(settings: Settings) -> None:
 
 
 def refuse_taken(settings: Settings) -> None:
-    """Raise when this machine already routes an address that the cluster is to have."""
+    """Raise DevclusterError when this machine already routes an address the cluster is to have."""
     routes = json.loads(run("ip", "-json", "route", "show", "table", "all", "type", "unicast"))
     for variable, wanted in _wanted(settings):
         for route in routes:
@@ -44,8 +46,9 @@ def refuse_taken(settings: Settings) -> None:
 
 
 def connect(settings: Settings, node_pid: int) -> None:
-    """Make the link between this machine and the network namespace of the node's process."""
-    link, node = settings.link, str(node_pid)
+    """Create the link between this machine and the network namespace of the node's process."""
+    link = settings.link
+    node = str(node_pid)
     run("ip", "link", "add", link, "type", "veth", "peer", "name", "eth0", "netns", node)
     run("ip", "link", "set", link, "alias", settings.directory)
     run("ip", "address", "add", f"{settings.host_ip}/{PREFIX_LENGTH}", "dev", link)
@@ -61,14 +64,18 @@ def connect(settings: Settings, node_pid: int) -> None:
 
 
 def connected(settings: Settings) -> bool:
-    """Whether the link is there. It cannot be mended under a running node, whose servers are bound
-    to its address."""
+    """Return whether the link is there.
+
+    It cannot be mended under a running node, whose servers are bound to its address.
+    """
     return Path(f"/sys/class/net/{settings.link}").exists()
 
 
 def disconnect(settings: Settings) -> None:
-    """Remove the link; the routes over it go with it. (When the node dies the kernel does so too,
-    but later.)"""
+    """Remove the link; the routes over it go with it.
+
+    When the node dies the kernel removes the link too, but later.
+    """
     if connected(settings):
         succeeds("ip", "link", "delete", settings.link)
 
@@ -82,7 +89,7 @@ def _wanted(settings: Settings) -> list[tuple[str, IPv4Network]]:
 
 
 def _overlaps(destination: str, wanted: IPv4Network) -> bool:
-    """Whether a route's destination touches a range; default routes and IPv6 do not."""
+    """Return whether a route's destination overlaps a range; default routes and IPv6 do not."""
     try:
         return IPv4Network(destination, strict=False).overlaps(wanted)
     except ValueError:

@@ -1,9 +1,9 @@
-"""Process 1 of the node's namespaces: mounts what is private to the node, starts the servers, keeps
-them running.
+"""Process 1 of the node's namespaces: makes the node's mounts, and keeps its servers running.
 
 `up` starts it through unshare(1) and talks to it over two pipes: "mounted" comes out when the
 mounts are done, "go" comes in when the network is there. If `up` dies before that, the pipe ends
-and so does the node."""
+and so does the node.
+"""
 
 import os
 import ssl
@@ -40,7 +40,10 @@ KUBELET_TUNABLES = {
 
 
 def main(directory: Path) -> NoReturn:
-    """Be the node of the cluster in `directory` until killed."""
+    """Run the node of the cluster in `directory` until killed.
+
+    Raises DevclusterError when there is no cluster, or when `up` ends before it says "go".
+    """
     settings = load(directory)
     if settings is None:
         raise DevclusterError(f"no cluster in {directory}")
@@ -56,7 +59,7 @@ def main(directory: Path) -> NoReturn:
 
 
 def _mount(settings: Settings) -> None:
-    """Cover the fixed paths. All of it is gone with the node, as after a reboot."""
+    """Cover the fixed paths with the node's own mounts, which vanish with it as after a reboot."""
     _run("mount", "--make-rshared", "/")  # what kubelet mounts must reach containers
     _run("mount", "-t", "tmpfs", "-o", "mode=755", "tmpfs", "/run")
     for folder in ("/run/lock", "/run/netns", "/run/tunables"):
@@ -71,7 +74,7 @@ def _mount(settings: Settings) -> None:
 
 @dataclass
 class Supervisor:
-    """Starts servers, starts again what has ended, buries what they leave behind."""
+    """Starts the servers, restarts those that have ended, and collects dead child processes."""
 
     settings: Settings
     running: dict[int, Server] = field(default_factory=dict)
@@ -79,7 +82,7 @@ class Supervisor:
     """Servers that ended, by name, and when to start them again."""
 
     def run(self) -> NoReturn:
-        """Never returns; the node ends when it is killed."""
+        """Run the servers and never return; the node ends when it is killed."""
         everything = servers(self.settings)
         self._start(server for server in everything if not server.after_api_server)
         later = [server for server in everything if server.after_api_server]
@@ -100,7 +103,10 @@ class Supervisor:
             self.running[_spawn(server, self.settings.logs)] = server
 
     def _bury(self) -> None:
-        """Collect every child that has ended: process 1 inherits orphans, too."""
+        """Collect every child that has ended, orphans that process 1 inherits included.
+
+        A server that has ended is due to start again after RESTART_AFTER_SECONDS.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -119,8 +125,9 @@ class Supervisor:
 def open_claims(folder: Path) -> None:
     """Let any user write to the folders of claims.
 
-    They are made for root alone, hostPath volumes know no fsGroup, and pods worth testing do not
-    run as root."""
+    They are created for root alone, hostPath volumes know no fsGroup, and pods worth testing do not
+    run as root.
+    """
     for claim in folder.iterdir():
         try:
             if claim.stat().st_mode & 0o777 != 0o777:
@@ -152,8 +159,7 @@ def _api_server_ready(settings: Settings) -> bool:
 
 
 def _set(name: str, value: int) -> None:
-    """Set a kernel parameter of this network namespace; one that this kernel lacks is passed
-    over."""
+    """Set a kernel parameter of this network namespace, unless this kernel lacks it."""
     parameter = Path("/proc/sys", name)
     if parameter.exists():
         parameter.write_text(f"{value}\n")

@@ -1,8 +1,8 @@
-"""The process the whole cluster lives in: process 1 of the node's namespaces, as the machine sees
-it.
+"""The process the whole cluster lives in: process 1 of the node's namespaces.
 
-It is known by its id and the instant it started, so that an id which the machine has given to
-another program since is never taken for ours. No process is ever looked for by name."""
+The machine knows it by its id and the instant it started, so that an id which was given to another
+program since is never taken for the node's. No process is ever looked for by name.
+"""
 
 import os
 import signal
@@ -28,7 +28,7 @@ class NodeProcess:
 
 
 def recorded(settings: Settings) -> NodeProcess | None:
-    """The cluster's node process if it is alive."""
+    """Return the cluster's node process, or None when none is recorded or it is not alive."""
     try:
         pid, started = (settings.directory / RECORD).read_text().split()
     except (FileNotFoundError, ValueError):  # ValueError: cut short by a kill
@@ -38,7 +38,10 @@ def recorded(settings: Settings) -> NodeProcess | None:
 
 
 def record(settings: Settings, pid: int) -> NodeProcess:
-    """Write down which process the node is."""
+    """Record which process the node is, and return it.
+
+    Raises ProcessLookupError when the process has ended.
+    """
     started = _started(pid)
     if started is None:
         raise ProcessLookupError(pid)
@@ -52,11 +55,11 @@ def forget(settings: Settings) -> None:
 
 
 def kill(process: NodeProcess) -> None:
-    """End the node and with it, by the kernel's own rule for process 1, all that runs in its
-    namespace.
+    """Kill the node and, by the kernel's rule for process 1, all that runs in its namespace.
 
     Its parent is unshare(1), which sits in the same mount namespace and ends by itself a moment
-    later: waited for too."""
+    later; this waits for both, and raises DevclusterError after 60 seconds.
+    """
     parent = _parent(process.pid)
     try:
         os.kill(process.pid, signal.SIGKILL)
@@ -79,15 +82,16 @@ def _parent(pid: int) -> NodeProcess | None:
 
 
 def _started(pid: int) -> int | None:
-    """When a process started, or None if it is no more; one that is dead and not yet collected is
-    no more."""
+    """Return when a process started, in clock ticks since boot, or None when it has ended.
+
+    A process that is dead and not yet collected has ended.
+    """
     fields = _stat(pid)
     return int(fields[19]) if fields and fields[0] not in ("Z", "X") else None
 
 
 def _stat(pid: int) -> list[str]:
-    """The kernel's line on a process, from its third field on; empty when there is no such
-    process."""
+    """Return the fields of /proc/PID/stat from the third on; none when there is no such process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

@@ -1,4 +1,7 @@
-"""The objects every cluster has from the start: rights for CoreDNS, and a storage class. Pure."""
+"""The objects every cluster has from the start: rights for CoreDNS, and a storage class.
+
+All functions here are pure.
+"""
 
 from typing import Any
 
@@ -6,19 +9,22 @@ RBAC = "rbac.authorization.k8s.io"
 
 
 def initial_objects() -> dict[str, Any]:
-    """What is applied on every `up`, as one list."""
+    """Return the objects that every `up` applies, as one List."""
     return {"apiVersion": "v1", "kind": "List", "items": [*_dns_rights(), _storage_class()]}
 
 
 def capacity_patch(gpus: int) -> dict[str, Any]:
-    """A change of the node's status: made-up devices, which the scheduler counts and no container
-    sees."""
+    """Return a patch of the node's status that adds made-up GPUs.
+
+    The scheduler counts them, and no container sees them.
+    """
     resources = {"nvidia.com/gpu": str(gpus)}
     return {"status": {"capacity": resources, "allocatable": resources}}
 
 
 def _dns_rights() -> list[dict[str, Any]]:
-    name, watch = "system:coredns", ["get", "list", "watch"]
+    name = "system:coredns"
+    watch = ["get", "list", "watch"]
     role = {
         "apiVersion": f"{RBAC}/v1",
         "kind": "ClusterRole",
@@ -43,8 +49,10 @@ def _dns_rights() -> list[dict[str, Any]]:
 
 
 def _storage_class() -> dict[str, Any]:
-    """Claims become folders on the node; the controller manager itself makes them
-    (--enable-hostpath-provisioner)."""
+    """Return the default storage class, which turns claims into folders on the node.
+
+    The controller manager itself makes the folders (--enable-hostpath-provisioner).
+    """
     return {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

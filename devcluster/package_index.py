@@ -1,8 +1,8 @@
-"""Where this machine gets its packages from, as it is set up: pip's settings, its certificates,
-apt's mirror.
+"""This machine's sources of packages: pip's settings, its certificates, apt's mirror.
 
 Nothing here names a host. A build, which does not see the machine's files and environment, is given
-the same settings."""
+the same settings.
+"""
 
 import ast
 import os
@@ -24,8 +24,11 @@ SECTIONS = ("global", "install", ":env:")
 
 
 def pip_settings(listed: Iterable[str]) -> dict[str, str]:
-    """What applies out of the lines of `pip config list`, such as `:env:.index-url='...'`; only
-    what can be carried."""
+    """Parse the lines of `pip config list` and return the settings that apply in a build.
+
+    A line looks like `:env:.index-url='...'`. Later sections win, and settings that mean nothing in
+    a build are left out.
+    """
     found: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for line in listed:
         name, _, value = line.strip().partition("=")
@@ -37,7 +40,7 @@ def pip_settings(listed: Iterable[str]) -> dict[str, str]:
 
 
 def pip_conf(settings: dict[str, str]) -> str:
-    """The pip.conf that a build sees."""
+    """Return the text of the pip.conf that a build sees."""
     fixed = {
         "cert": str(SYSTEM_CERTIFICATES),
         "disable-pip-version-check": "true",
@@ -51,8 +54,10 @@ def pip_conf(settings: dict[str, str]) -> str:
 
 
 def build_volumes(folder: Path) -> dict[Path, str]:
-    """What a build has mounted: file on this machine -> path in the build. Files made for it go to
-    `folder`."""
+    """Return what a build has mounted: file on this machine -> path in the build.
+
+    The files made for it are written to `folder`.
+    """
     folder.chmod(0o755)  # a RUN step after USER reads them too
     conf = folder / "pip.conf"
     conf.write_text(pip_conf(pip_settings(pip_config_list())))
@@ -60,8 +65,10 @@ def build_volumes(folder: Path) -> dict[Path, str]:
 
 
 def uv_variables() -> dict[str, str]:
-    """Environment variables that make uv use pip's index, where uv has not been told of one
-    itself."""
+    """Return environment variables that make uv use pip's index.
+
+    They are empty when pip has none, or when uv has been given an index itself.
+    """
     told = any(
         os.environ.get(name)
         for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_INDEX", "UV_CONFIG_FILE")
@@ -71,13 +78,16 @@ def uv_variables() -> dict[str, str]:
 
 
 def pip_config_list() -> list[str]:
-    """The lines of `pip config list`."""
+    """Return the lines of `pip config list`."""
     return run(*pip_command(), "config", "list").splitlines()
 
 
 def pip_command() -> tuple[str, ...]:
-    """How to run pip: a virtual environment need not have one, then that of the Python below it is
-    taken."""
+    """Return the command that runs pip.
+
+    A virtual environment need not have pip; then the one of the Python below it is taken. Raises
+    DevclusterError when there is none.
+    """
     for python in (sys.executable, f"{sys.base_prefix}/bin/python3", "/usr/bin/python3"):
         if succeeds(python, "-m", "pip", "--version"):
             return (python, "-m", "pip")
@@ -87,15 +97,19 @@ def pip_command() -> tuple[str, ...]:
 
 
 def debian_mirror(release: str) -> str:
-    """The address apt gets a Debian release from on this machine; empty when it is set up for
-    another release."""
+    """Return the address apt gets a Debian release from on this machine.
+
+    It is "" when apt is set up for another release.
+    """
     question = ("Identifier: Packages", f"Codename: {release}", "Component: main")
     addresses = run("apt-get", "indextargets", "--format", "$(REPO_URI)", *question).split()
     return addresses[0] if addresses else ""
 
 
 def _certificates() -> Path:
-    """The certificates this machine trusts: a company's own authority, where there is one, is in
-    there."""
+    """Return the file of certificates this machine trusts.
+
+    It includes a company's own authority, where there is one.
+    """
     told = Path(os.environ.get("SSL_CERT_FILE") or SYSTEM_CERTIFICATES)
     return told if told.is_file() else SYSTEM_CERTIFICATES

@@ -1,5 +1,7 @@
-"""The image of the pause program, written by hand: an image of one file needs no image builder.
-Pure."""
+"""The image of the pause program, written without an image builder, as it holds just one file.
+
+All functions here are pure.
+"""
 
 import hashlib
 import io
@@ -11,7 +13,7 @@ from devcluster.configs import PAUSE_IMAGE
 
 
 def archive(program: bytes) -> bytes:
-    """A docker archive that holds one image with one layer with one program."""
+    """Return a docker archive that holds one image with one layer with one program."""
     layer = _tar({"pause": program})
     config = {
         "architecture": "amd64",
@@ -34,6 +36,7 @@ def _tar(files: Mapping[str, bytes]) -> bytes:
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         for name, content in files.items():
             entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(content), 0o755
+            entry.size = len(content)
+            entry.mode = 0o755
             tar.addfile(entry, io.BytesIO(content))
     return buffer.getvalue()

@@ -1,7 +1,8 @@
 """Keys, certificates and tokens of a cluster, made once and kept with its state.
 
-The API server shows a certificate; everyone else shows a token, which needs no signing and can be
-read in one file."""
+The API server shows a certificate; every other party shows a token, which needs no signing and can
+be read in one file.
+"""
 
 import secrets
 from pathlib import Path
@@ -18,8 +19,7 @@ AUTHORITY = ("basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign
 
 
 def make(settings: Settings) -> dict[str, str]:
-    """Make what is missing in the pki folder; returns each user's token by the user's short
-    name."""
+    """Create what is missing in the pki folder, and return each user's token by short user name."""
     folder = settings.directory / "pki"
     folder.mkdir(mode=0o700, exist_ok=True)
     if not (folder / "complete").exists():
@@ -68,7 +68,7 @@ def _make_certificates(settings: Settings, folder: Path) -> None:
 
 
 def _certificate(folder: Path, name: str, subject: str, extensions: str) -> None:
-    """Make NAME.key and NAME.crt, signed by the cluster's own authority."""
+    """Create NAME.key and NAME.crt, signed by the cluster's own authority."""
     (folder / f"{name}.ext").write_text(extensions)
     request = ("req", "-newkey", "rsa:2048", "-nodes", "-subj", subject)
     _openssl(folder, *request, "-keyout", f"{name}.key", "-out", f"{name}.csr")

@@ -1,12 +1,14 @@
-"""How this program speaks: progress lines with the time of day, and errors that fit in one line."""
+"""The program's output: progress lines with the time of day, and errors that fit in one line."""
 
 import sys
 import time
 
 
 class DevclusterError(Exception):
-    """Something the user can act on. The message is one line: what is wrong, then what to do about
-    it."""
+    """An error the user can act on.
+
+    The message is one line: what is wrong, then what to do about it.
+    """
 
 
 def say(text: str) -> None:

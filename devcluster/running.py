@@ -1,4 +1,4 @@
-"""Running other programs, and waiting for what they bring about."""
+"""Running other programs, and waiting for their effects."""
 
 import os
 import subprocess
@@ -15,8 +15,7 @@ ADMIN_PATHS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def search_path(*first: Path) -> str:
-    """The PATH to look programs up in: `first`, the caller's own, then the administrator's
-    folders."""
+    """Return the PATH for programs: `first`, the caller's PATH, then the administrator's."""
     return os.pathsep.join([*map(str, first), os.environ.get("PATH", os.defpath), *ADMIN_PATHS])
 
 
@@ -30,10 +29,11 @@ def run(
 ) -> str:
     """Run a program to its end and return what it printed.
 
-    `text` is its standard input, `extra` are environment variables on top of ours, `folder` is
-    where it runs. With `shown` its output goes to our stderr as it comes, and nothing is returned.
-    Raises DevclusterError with the program's last line when it fails; `called` is what the program
-    is called there."""
+    `text` is its standard input, `extra` holds environment variables added to this process's, and
+    `folder` is where it runs. With `shown` its output goes to this process's stderr as it comes,
+    and the result is "". Raises DevclusterError with the program's last line when it fails;
+    `called` is the program's name in that message.
+    """
     # fd 2 by number: our stderr, for stdout too, so that a caller who captures our stdout is not
     # handed build logs
     try:
@@ -59,7 +59,7 @@ def run(
 
 
 def succeeds(*command: str | Path, extra: Mapping[str, str] | None = None) -> bool:
-    """Whether a program ends well; what it prints is dropped."""
+    """Return whether a program exits with 0; drop what it prints."""
     try:
         run(*command, extra=extra)
     except DevclusterError:
@@ -70,8 +70,10 @@ def succeeds(*command: str | Path, extra: Mapping[str, str] | None = None) -> bo
 def wait_until(
     condition: Callable[[], bool], *, what: str, timeout_seconds: float, remedy: str
 ) -> None:
-    """Wait for a condition to hold; raises DevclusterError with `what` and `remedy` when it does
-    not in time."""
+    """Wait for a condition to hold.
+
+    Raises DevclusterError with `what` and `remedy` when it does not hold in time.
+    """
     deadline = time.monotonic() + timeout_seconds
     while not condition():
         if time.monotonic() > deadline:

@@ -1,4 +1,7 @@
-"""The servers that run on the node: their command lines, in the order in which they start. Pure."""
+"""The servers that run on the node: their command lines, in the order in which they start.
+
+All functions here are pure.
+"""
 
 from dataclasses import dataclass
 
@@ -18,12 +21,13 @@ class Server:
 
 
 def servers(settings: Settings) -> list[Server]:
-    """Every server of the node."""
+    """Return every server of the node, in starting order."""
     return [_etcd(settings), _containerd(settings), _api_server(settings), *_clients(settings)]
 
 
 def _etcd(settings: Settings) -> Server:
-    client, peer = "http://127.0.0.1:2379", "http://127.0.0.1:2380"
+    client = "http://127.0.0.1:2379"
+    peer = "http://127.0.0.1:2380"
     flags = {
         "data-dir": settings.directory / "etcd",
         "listen-client-urls": client,
@@ -69,8 +73,9 @@ def _api_server(settings: Settings) -> Server:
 
 
 def _clients(settings: Settings) -> list[Server]:
-    """The servers that are clients of the API server."""
-    home, pki = settings.directory, settings.directory / "pki"
+    """Return the servers that are clients of the API server."""
+    home = settings.directory
+    pki = settings.directory / "pki"
     controllers = {
         "kubeconfig": home / "controllers.kubeconfig",
         "service-account-private-key-file": pki / "sa.key",

@@ -1,7 +1,8 @@
 """Every setting, read once from environment variables into one frozen value.
 
 A running cluster keeps the settings it was made with in its state directory, so that `down` and the
-node itself use those and not whatever the environment says by then."""
+node itself use those and not what the environment says by then.
+"""
 
 import json
 from collections.abc import Mapping
@@ -33,7 +34,7 @@ MAX_NAME = 12
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What distinguishes one cluster from another, and where it keeps its things."""
+    """What distinguishes one cluster from another, and where it keeps its files."""
 
     directory: Path
     """State of this cluster: objects, containers, keys, logs. Deleted by `down`."""
@@ -57,7 +58,7 @@ class Settings:
 
     @property
     def socket(self) -> Path:
-        """Where containerd listens."""
+        """Return the path of containerd's socket."""
         return self.directory / "containerd.sock"
 
     @property
@@ -70,13 +71,15 @@ class Settings:
 
     @property
     def link(self) -> str:
-        """The machine's end of the network link to the node."""
+        """Return the name of the machine's end of the network link to the node."""
         return f"dc-{self.name}"
 
     @property
     def cgroup(self) -> str:
-        """Below which all cgroups of the cluster lie; also the name of the cluster in
-        kubeconfigs."""
+        """Return the name of the cgroup above all cgroups of the cluster.
+
+        It is also the cluster's name in kubeconfigs.
+        """
         return f"devcluster-{self.name}"
 
     @property
@@ -101,9 +104,10 @@ VARIABLES = {
 
 
 def from_environment(environment: Mapping[str, str], *, home: Path, here: Path) -> Settings:
-    """Read the settings; `home` and `here` are where the defaults for cache and state start.
+    """Read the settings from environment variables.
 
-    Raises DevclusterError that names the variable at fault.
+    Relative paths start at `here`, and the default cache is below `home`. Raises DevclusterError
+    that names the variable at fault.
     """
     cache_home = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
     defaults = {
@@ -123,7 +127,10 @@ def from_environment(environment: Mapping[str, str], *, home: Path, here: Path) 
 
 
 def parse(texts: Mapping[str, str], *, here: Path) -> Settings:
-    """Turn one text a field into checked settings; relative paths start at `here`."""
+    """Parse one text per field into checked settings; relative paths start at `here`.
+
+    Raises DevclusterError that names the variable at fault.
+    """
     settings = Settings(
         directory=(here / texts["directory"]).resolve(),
         cache=(here / texts["cache"]).resolve(),
@@ -139,19 +146,19 @@ def parse(texts: Mapping[str, str], *, here: Path) -> Settings:
 
 
 def to_record(settings: Settings) -> str:
-    """The text kept in the state directory; `from_record` reads it back."""
+    """Return the text kept in the state directory; `from_record` reads it back."""
     return (
         json.dumps({field: str(getattr(settings, field)) for field in VARIABLES}, indent=1) + "\n"
     )
 
 
 def from_record(text: str) -> Settings:
-    """Read what `to_record` wrote."""
+    """Parse what `to_record` wrote."""
     return parse(json.loads(text), here=Path("/"))
 
 
 def load(directory: Path) -> Settings | None:
-    """The settings a cluster in `directory` was made with, or None when there is none."""
+    """Return the settings a cluster in `directory` was made with, or None when there is none."""
     try:
         return from_record((directory / RECORD).read_text())
     except FileNotFoundError:
@@ -159,7 +166,7 @@ def load(directory: Path) -> Settings | None:
 
 
 def differences(made_with: Settings, asked_for: Settings) -> list[str]:
-    """The variables that disagree, as `NAME=old, not new`; empty when the two are the same."""
+    """Return the variables that disagree, as `NAME=old, not new`; empty when none do."""
     return [
         f"{variable}={getattr(made_with, field)}, not {getattr(asked_for, field)}"
         for field, variable in VARIABLES.items()
@@ -192,7 +199,7 @@ def _count(field: str, texts: Mapping[str, str]) -> int:
 
 
 def _check(settings: Settings) -> None:
-    """Refuse what would fail later, and less clearly."""
+    """Raise DevclusterError for settings that would fail later and less clearly."""
     name = settings.name
     if not (
         name.isascii()

@@ -1,5 +1,7 @@
-"""The state directory: made ours by the record of the settings in it, and deleted only if it is
-ours."""
+"""The state directory, marked as a cluster's by the record of the settings in it.
+
+It is deleted only if it bears that record.
+"""
 
 from pathlib import Path
 
@@ -12,7 +14,11 @@ FOLDERS = ("logs/node", "etcd", "cni/conf", "cni/var", "kubelet", "containerd", 
 
 
 def prepare(settings: Settings) -> None:
-    """Make the directory and its folders; raises when it is another cluster's, or no cluster's."""
+    """Create the state directory's folders and its record.
+
+    Raises DevclusterError when the directory belongs to a cluster with other settings, or holds
+    something that is not a cluster.
+    """
     directory = settings.directory
     made_with = settings_module.load(directory)
     if made_with is None and any(directory.iterdir()):
@@ -30,7 +36,7 @@ def prepare(settings: Settings) -> None:
 
 
 def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
-    """Write a file at one blow: a kill leaves the old one or the new one, never half of it."""
+    """Write a file atomically: a kill leaves the old one or the new one, never half of it."""
     new = path.with_name(f".{path.name}.new")
     new.unlink(missing_ok=True)
     new.touch(mode=mode)
@@ -39,6 +45,6 @@ def write_whole(path: Path, text: str, *, mode: int = 0o644) -> None:
 
 
 def delete(settings: Settings) -> None:
-    """Delete the directory and all that is in it, if it is ours."""
+    """Delete the directory and all that is in it, if it bears the record of a cluster."""
     if (settings.directory / RECORD).exists():
         run("rm", "-rf", "--one-file-system", settings.directory)

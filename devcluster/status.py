@@ -1,4 +1,4 @@
-"""What is up, for people: one line a fact."""
+"""A report for people on what is up, one fact per line."""
 
 from devcluster import images, node_process, settings as settings_module, up
 from devcluster.reporting import DevclusterError
@@ -11,7 +11,7 @@ NODE_COLUMNS = (
 
 
 def show(settings: Settings) -> int:
-    """Print what is up; returns 0 if the node is Ready, else 1."""
+    """Print what is up; return 0 if the node is Ready, else 1."""
     made_with = settings_module.load(settings.directory)
     if made_with is None:
         print(f"down: no cluster in {settings.directory}")

@@ -1,9 +1,10 @@
 """Writes a Llama model so small that vLLM serves it on one core: `python tiny_model.py FOLDER`.
 
-Runs in the vLLM environment, not in ours. Two layers, two million weights drawn from a fixed seed,
-and a byte-level tokenizer whose tokens are bytes and pairs of letters. What the model says is
-noise. Its token counts, its timing and every interface around it are as real as those of a large
-one."""
+This runs in the vLLM environment, not in devcluster's own. Two layers, two million weights drawn
+from a fixed seed, and a byte-level tokenizer whose tokens are bytes and pairs of letters. What the
+model says is noise. Its token counts, its timing and every interface around it are as real as a
+large model's.
+"""
 
 import itertools
 import string
@@ -24,8 +25,10 @@ CHAT_TEMPLATE = (
 
 
 def tokenizer() -> PreTrainedTokenizerFast:
-    """Bytes, pairs of letters, and pairs of letters after a blank: 1611 tokens, two letters or so
-    to a token."""
+    """Return a tokenizer of 1611 tokens, with about two letters to a token.
+
+    The tokens are bytes, pairs of letters, and pairs of letters after a blank.
+    """
     bytes_ = sorted(pre_tokenizers.ByteLevel.alphabet())
     pairs = list(itertools.product(string.ascii_lowercase, repeat=2))
     merges = pairs + [(SPACE, first + second) for first, second in pairs]
@@ -46,7 +49,7 @@ def tokenizer() -> PreTrainedTokenizerFast:
 
 
 def weights(tokens: int) -> LlamaForCausalLM:
-    """The same random model every time."""
+    """Return a model with random weights, the same ones every time."""
     torch.manual_seed(0)
     shape = LlamaConfig(
         vocab_size=tokens,

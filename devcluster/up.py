@@ -1,4 +1,7 @@
-"""Bringing a cluster up, or completing one that is half up. Doing it again does no harm."""
+"""Bringing a cluster up, or completing one that is half up.
+
+Doing it again does no harm.
+"""
 
 import base64
 import json
@@ -48,8 +51,10 @@ UNSHARE = (
 
 
 def up(settings: Settings, *, with_images: bool) -> None:
-    """Bring the cluster up and return when it serves; `with_images` gives it every image that was
-    built here."""
+    """Bring the cluster up and return when it serves.
+
+    `with_images` loads every image that was built here into it.
+    """
     began = time.monotonic()
     debian.require_root()
     debian.ensure(debian.CLUSTER)
@@ -68,7 +73,7 @@ def up(settings: Settings, *, with_images: bool) -> None:
 
 
 def write_files(settings: Settings) -> None:
-    """Write every configuration file. Servers that are running read them when they next start."""
+    """Write every configuration file; running servers read them when they next start."""
     home = settings.directory
     tokens = pki.make(settings)
     authority = base64.b64encode((home / "pki" / "ca.crt").read_bytes()).decode()
@@ -86,8 +91,11 @@ def write_files(settings: Settings) -> None:
 
 
 def start_node(settings: Settings) -> None:
-    """Start process 1 of the node, and connect it. If we are killed on the way, it ends by
-    itself."""
+    """Start process 1 of the node, and connect it to the network.
+
+    If this process is killed on the way, the node ends by itself. Raises DevclusterError when the
+    node does not start.
+    """
     down.clear(settings)  # what a node that was killed has left
     network.refuse_taken(settings)
     mount_points.make(settings)
@@ -121,7 +129,7 @@ def start_node(settings: Settings) -> None:
 
 
 def complete(settings: Settings) -> None:
-    """Wait for one part after the other, and add what belongs to every cluster."""
+    """Wait for one part of the cluster after the other, and add what belongs to every cluster."""
     _wait(settings, "the API server", lambda: _says(settings, f"{settings.api_url}/readyz", "ok"))
     say(f"API server ready at {settings.api_url}")
     _wait(settings, "containerd", lambda: containerd.answers(settings))
@@ -155,14 +163,14 @@ def complete(settings: Settings) -> None:
 
 
 def kubectl(settings: Settings, *arguments: str, text: str | None = None) -> str:
-    """Run kubectl as the cluster's administrator."""
+    """Run kubectl as the cluster's administrator, and return what it printed."""
     return run(
         *_kubectl(settings), *arguments, text=text, extra={"NO_PROXY": str(settings.node_ip)}
     )
 
 
 def kubectl_succeeds(settings: Settings, *arguments: str) -> bool:
-    """Whether kubectl ends well."""
+    """Return whether kubectl, run as the cluster's administrator, exits with 0."""
     return succeeds(*_kubectl(settings), *arguments, extra={"NO_PROXY": str(settings.node_ip)})
 
 
@@ -175,7 +183,10 @@ def _only_child(pid: int) -> int:
 
 
 def _wait(settings: Settings, what: str, condition: Callable[[], bool]) -> None:
-    """Wait for a part of the cluster, for as long as the node is alive."""
+    """Wait up to 90 seconds for a part of the cluster.
+
+    Raises DevclusterError when the time is over or the node ends.
+    """
     remedy = f"see the logs in {settings.logs}"
 
     def met() -> bool:
@@ -187,7 +198,10 @@ def _wait(settings: Settings, what: str, condition: Callable[[], bool]) -> None:
 
 
 def _says(settings: Settings, url: str, answer: str) -> bool:
-    """Whether a server says the word; a proxy that is set for the world outside is not asked."""
+    """Return whether a server's answer at `url` is `answer`.
+
+    A proxy that is set for the outside world is not used.
+    """
     trust = ssl.create_default_context(cafile=str(settings.directory / "pki" / "ca.crt"))
     handlers = (urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=trust))
     try:

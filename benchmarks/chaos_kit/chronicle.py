@@ -1,5 +1,7 @@
-"""What the cluster holds, and what it has held: pictures of all namespaces, and the memory of what
-was made for which run."""
+"""What the cluster holds and has held.
+
+It consists of pictures of all namespaces, and the memory of what was created for which run.
+"""
 
 import asyncio
 import time
@@ -21,7 +23,7 @@ HOLDERS = ("Deployment", "ReplicaSet")
 
 
 def ending(body: Json) -> tuple[str | None, str]:
-    """How a run or a sweep has ended, and in which words; None: it goes on."""
+    """Return how a run or a sweep has ended (None: not yet), and its message."""
     status = body.get("status", {})
     for condition in status.get("conditions", []):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
@@ -31,7 +33,7 @@ def ending(body: Json) -> tuple[str | None, str]:
 
 
 class Chronicle:
-    """Of some namespaces."""
+    """The past and present of some namespaces."""
 
     def __init__(
         self,
@@ -54,48 +56,48 @@ class Chronicle:
         """`time.monotonic()`, by uid of a run."""
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         for picture in self.pictures.values():
             picture.start()
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         for picture in self.pictures.values():
             picture.stop()
 
     def check(self) -> None:
-        """Raise what broke a watch."""
+        """Raise the error that broke a watch, if any."""
         for picture in self.pictures.values():
             picture.check()
 
     def object(self, namespace: str, kind: str, name: str) -> Json | None:
-        """An object as it is now."""
+        """Return the present state of an object, or None when there is none."""
         return self.pictures[namespace].objects[kind].get(name)
 
     def uid(self, namespace: str, run: str) -> str | None:
-        """Of the run that has this name now."""
+        """Return the uid of the run that has this name now, or None when there is none."""
         body = self.object(namespace, names.KIND, run)
         return None if body is None else body["metadata"]["uid"]
 
     def plan(self, namespace: str, run: str, uid: str) -> str | None:
-        """The text of a run's plan."""
+        """Return the text of a run's plan, or None when there is none."""
         body = self.object(namespace, "ConfigMap", names.plan_name(run, uid))
         return None if body is None else body["data"][PLAN_FILE]
 
     def children(self, namespace: str, kind: str, uid: str, role: str) -> list[Json]:
-        """What a run has of a kind for a role, by labels."""
+        """Return a run's objects of a kind for a role, by labels."""
         wanted = {names.LABEL_RUN_UID: uid, names.LABEL_ROLE: role}.items()
         return [o for o in self.pictures[namespace].objects[kind].values() if wanted <= _labels(o)]
 
     def records(self, namespace: str, uid: str) -> Iterator[tuple[int, str]]:
-        """Sequence and digest of each that is stored."""
+        """Yield sequence and digest of each stored record of a run."""
         for body in self.children(namespace, "ConfigMap", uid, names.ROLE_STAGE):
             meta = body["metadata"]
             digest = meta["annotations"][names.ANNOTATION_DIGEST]
             yield int(meta["labels"][names.LABEL_SEQUENCE]), digest
 
     def of_runs(self, namespace: str) -> Iterator[tuple[str, Json]]:
-        """Kind and body of everything that has a run's label and was not orphaned by hand."""
+        """Yield kind and body of everything that has a run's label and was not orphaned by hand."""
         objects = self.pictures[namespace].objects
         labelled = [
             (kind, body)
@@ -111,7 +113,7 @@ class Chronicle:
                 yield kind, body
 
     def orphans(self, namespace: str) -> list[tuple[str, str]]:
-        """Kind and name of what has a run's label and no owner, or one of these."""
+        """Return kind and name of what has a run's label and no owner, or an owner without one."""
         kept = {body["metadata"]["uid"] for _, body in self.of_runs(namespace)}
         return [
             (kind, name)
@@ -144,7 +146,7 @@ def _owners(body: Json) -> set[str]:
 
 
 async def polled(holds: Callable[[], bool], *, seconds: float) -> bool:
-    """Whether it holds within so many seconds."""
+    """Poll a condition; return whether it holds within so many seconds."""
     deadline = time.monotonic() + seconds
     while not holds():
         if time.monotonic() > deadline:

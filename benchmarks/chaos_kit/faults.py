@@ -1,5 +1,8 @@
-"""What can go wrong, and the draw of what does: by seed and round alone, so that a round can be
-played once more, with all of its faults or with some."""
+"""The possible faults, and the draw of a round's faults.
+
+It depends on seed and round alone, so that a round can be played once more, with all of its faults
+or with some.
+"""
 
 import random
 from collections.abc import Callable
@@ -55,27 +58,27 @@ class Fault:
 
     @property
     def is_aimed_at_one(self) -> bool:
-        """Whether one run or sweep alone is hit, and not a namespace or the operator."""
+        """Return whether one run or sweep alone is hit, and not a namespace or the operator."""
         return self.kind in AIMED
 
     @property
     def is_of_all(self) -> bool:
-        """Whether it hits whoever the operator serves."""
+        """Return whether it hits all that the operator serves."""
         return self.kind in OF_ALL
 
 
 def run_names(round_number: int) -> tuple[str, ...]:
-    """The plain runs of each tenant."""
+    """Return the names of each tenant's plain runs."""
     return tuple(f"r{round_number}-n{number}" for number in range(1, RUNS + 1))
 
 
 def sweep_name(round_number: int) -> str:
-    """The sweep of each tenant."""
+    """Return the name of each tenant's sweep."""
     return f"r{round_number}-s"
 
 
 def swept_names(round_number: int) -> tuple[str, ...]:
-    """The runs that the sweep makes, when none is lost."""
+    """Return the names of the runs that the sweep creates when none is lost."""
     return tuple(f"{sweep_name(round_number)}-v{n}-r1" for n in range(1, VARIANTS + 1))
 
 
@@ -131,13 +134,14 @@ _RUN: dict[str, tuple[int, Choice]] = {
 _SWEEP: dict[str, tuple[int, Choice]] = {
     "sweep": (5, _of("suspend", "cancel", "delete", "anew", least=2, most=8)),
 }
-OF_ALL, AIMED = frozenset(_OPERATOR), frozenset(_RUN) | frozenset(_SWEEP)
+OF_ALL = frozenset(_OPERATOR)
+AIMED = frozenset(_RUN) | frozenset(_SWEEP)
 FROM_THE_START = ("no-node", "never-a-node", "pod-clock")
 """What the run's kubelet must know before it has a pod."""
 
 
 def drawn(seed: int, round_number: int, count: int) -> tuple[Fault, ...]:
-    """The faults of a round. One tenant is a bystander: nothing is aimed at it."""
+    """Draw the faults of a round; one tenant is a bystander that none of them is aimed at."""
     draw = random.Random(f"{seed}/{round_number}")
     bystander = draw.choice(TENANTS)
     return tuple(_one(draw, number, round_number, bystander) for number in range(1, count + 1))

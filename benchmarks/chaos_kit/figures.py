@@ -1,4 +1,4 @@
-"""What the benchmark counts, and its limits."""
+"""The counts of the benchmark, and its limits."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ FAULTS = 300
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Its fields are the JSON keys."""
+    """The JSON object that is printed; its keys are these names."""
 
     faults: int
     """That were carried out."""
@@ -26,6 +26,6 @@ class Figures:
     """Runs that nothing was aimed at and that took longer than the operator was disturbed."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         zero = dict.fromkeys(("lost", "doubled", "leaked", "wrong", "late"), 0.0)
         return beyond(self, at_least={"faults": FAULTS}, at_most=zero)

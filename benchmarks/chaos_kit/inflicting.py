@@ -1,4 +1,4 @@
-"""Faults, carried out: each heals by itself, and says whether there was anything that it could hit."""
+"""The infliction of faults: each heals by itself, and reports whether it could hit anything."""
 
 import asyncio
 import contextlib
@@ -19,7 +19,9 @@ from chaos_kit.operators import Operators
 from chaos_kit.proxy import Spoiling
 from chaos_kit.rights import without
 
-KILLED_WITHIN_SECONDS, GONE_WITHIN_SECONDS, OBEY_SECONDS = 15.0, 40.0, 120.0
+KILLED_WITHIN_SECONDS = 15.0
+GONE_WITHIN_SECONDS = 40.0
+OBEY_SECONDS = 120.0
 ROLE = "/apis/rbac.authorization.k8s.io/v1/namespaces/{}/roles/benchrun"
 QUOTAS = "/api/v1/namespaces/{}/resourcequotas"
 _COUNTED = {
@@ -43,8 +45,11 @@ class Inflicting:
         operators: Operators,
         namespaces: dict[str, str],
     ) -> None:
-        self._api, self._chronicle = api, chronicle
-        self._kubelets, self._operators, self._namespaces = kubelets, operators, namespaces
+        self._api = api
+        self._chronicle = chronicle
+        self._kubelets = kubelets
+        self._operators = operators
+        self._namespaces = namespaces
         self._rules: dict[str, list[Json]] = {}
         self._taken: dict[str, list[str]] = defaultdict(list)
         self._deeds: dict[str, Deed] = {
@@ -71,7 +76,7 @@ class Inflicting:
         }
 
     def order(self, fault: Fault) -> None:
-        """Tell the kubelets before there is a pod."""
+        """Give the kubelets their orders for a fault before there is a pod."""
         orders = self._kubelets.orders[self._namespaces[fault.tenant], fault.run]
         if fault.kind == "no-node":
             orders.no_node_seconds[fault.how] = fault.seconds
@@ -81,10 +86,10 @@ class Inflicting:
             orders.clock_ahead_seconds = float(fault.how)
 
     async def carry_out(self, fault: Fault) -> bool:
-        """Whether it could be: there was something to hit."""
+        """Carry out a fault; return whether there was something to hit."""
         try:
             return await self._deeds[fault.kind](fault, self._namespaces[fault.tenant])
-        except RuntimeError as error:  # what it was aimed at is gone, or has changed
+        except RuntimeError as error:  # its target is gone, or has changed
             if "HTTP 4" not in str(error):
                 raise
             return False
@@ -150,7 +155,7 @@ class Inflicting:
     async def _answers(self, fault: Fault, namespace: str) -> bool:
         answer, part = fault.how.split()
         share = 1.0 if part == "all" else 0.3
-        # Nobody is told of a conflict who only reads.
+        # A request that only reads never gets a conflict.
         spoiling = Spoiling(
             answer,
             namespace,
@@ -236,7 +241,10 @@ class Inflicting:
         return await self._kubelets.write(pod, status)
 
     async def _expected_of_kubelet(self, fault: Fault, namespace: str) -> bool:
-        """They have their orders; whether there was a pod to obey them for."""
+        """Wait until the kubelets have carried out an order, or its run is over.
+
+        Return whether there was a pod to carry it out on.
+        """
         await polled(
             lambda: self.was_obeyed(fault) or self._is_over(namespace, fault.run),
             seconds=OBEY_SECONDS,
@@ -244,7 +252,7 @@ class Inflicting:
         return self.was_obeyed(fault)
 
     def was_obeyed(self, fault: Fault) -> bool:
-        """Whether the kubelets had such an order, and a pod for it."""
+        """Return whether the kubelets had such an order, and a pod for it."""
         role = fault.how if fault.how in ("client", "server") else "client"
         is_order = fault.kind in FROM_THE_START
         namespace = self._namespaces[fault.tenant]
@@ -290,7 +298,7 @@ class Inflicting:
         await self._api.ask("PATCH", path, {"spec": spec}, merge=True)
 
     async def _make(self, path: str, body: Json) -> None:
-        """As soon as the name is free."""
+        """Create an object as soon as its name is free."""
         deadline = asyncio.get_running_loop().time() + GONE_WITHIN_SECONDS
         while True:
             try:

@@ -25,7 +25,7 @@ class Violation:
 
 @dataclass(frozen=True, slots=True)
 class SeenRun:
-    """A run by the name that its faults know, and what is left of it."""
+    """What is left of a run, under the name that its faults use."""
 
     name: str
     ending: str | None
@@ -46,7 +46,7 @@ class SeenRun:
 
 @dataclass(frozen=True, slots=True)
 class SeenSweep:
-    """A sweep, and the names of all runs that it has made."""
+    """A sweep, and the names of all runs that it has created."""
 
     name: str
     ending: str | None
@@ -55,7 +55,10 @@ class SeenSweep:
 
 
 def of_run(seen: SeenRun, allowed: Allowance, *, calm_seconds: float) -> Iterator[Violation]:
-    """Everything about one run that must not be."""
+    """Yield every violation of one run.
+
+    `calm_seconds` is how long the slowest run takes without faults.
+    """
     yield from _ending(seen.name, seen.ending, seen.message, allowed)
     if seen.ending == COMPLETED:
         yield from _records(seen, allowed)
@@ -67,7 +70,10 @@ def of_run(seen: SeenRun, allowed: Allowance, *, calm_seconds: float) -> Iterato
 
 
 def of_sweep(seen: SeenSweep, allowed: Allowance, lost: Iterable[str]) -> Iterator[Violation]:
-    """`lost`: its runs that ended in a way for which another attempt may be made."""
+    """Yield every violation of one sweep.
+
+    `lost` holds its runs that ended in a way for which another attempt may be made.
+    """
     yield from _ending(seen.name, seen.ending, seen.message, allowed)
     known = set(lost)
     for run in seen.runs:
@@ -117,8 +123,11 @@ def _twice(seen: SeenRun, allowed: Allowance) -> Iterator[Violation]:
 
 
 def leaks(holders: Mapping[str, str | None], wanted: Iterable[str]) -> Iterator[Violation]:
-    """`holders`: what may hold something, and the uid of the run that it is for. `wanted`: uids of
-    the runs that go on."""
+    """Yield a violation for every holder of resources that no active run wants.
+
+    `holders` maps what may hold something to the uid of its run. `wanted` holds the uids of active
+    runs.
+    """
     going_on = set(wanted)
     for name, uid in sorted(holders.items()):
         if uid not in going_on:

@@ -1,5 +1,7 @@
-"""Scheduler, kubelets and containers of every pod, played: a client measures as soon as it and its
-server are there, and ends when all it has is stored."""
+"""The played scheduler, kubelets and containers of every pod.
+
+A client measures as soon as it and its server are there, and ends when all its records are stored.
+"""
 
 import asyncio
 import itertools
@@ -18,14 +20,15 @@ from runs_kit.metrics_page import MetricsServer, Server
 from chaos_kit import manifests
 from chaos_kit.chronicle import polled
 
-LOAD_SECONDS, STAGE_SECONDS = 0.4, 1.2
+LOAD_SECONDS = 0.4
+STAGE_SECONDS = 1.2
 TOLD_SECONDS = 600.0
 _HOSTS = itertools.count(1)
 
 
 @dataclass(slots=True)
 class Orders:
-    """What the kubelets are to do with a run's pods, by role."""
+    """The kubelets' orders for a run's pods, by role."""
 
     no_node_seconds: dict[str, float] = field(default_factory=dict)
     never: set[str] = field(default_factory=set)
@@ -52,16 +55,20 @@ class PlayedPod:
 
 
 def _address() -> str:
-    """A loopback address of its own, in this process's own network."""
+    """Return a new loopback address, in this process's own network."""
     host = next(_HOSTS)
     return f"127.{64 + os.getpid() % 128}.{host // 250 % 250}.{host % 250 + 1}"
 
 
 class Kubelets:
-    """Those of all namespaces."""
+    """The played kubelets of all namespaces."""
 
     def __init__(self, api: Cluster, plan_of: Callable[[str, str, str], str | None]) -> None:
-        """`plan_of`: the text of a run's plan, by namespace, name and uid, once it is there."""
+        """Create the kubelets without any pod.
+
+        `plan_of` returns the text of a run's plan by namespace, name and uid, or None before it is
+        there.
+        """
         self._api = api
         self._plan_of = plan_of
         self._changed = asyncio.Event()
@@ -73,10 +80,11 @@ class Kubelets:
         """Clients that began to measure, by uid of their run."""
 
     def heard(self, namespace: str, event: str, body: Json) -> None:
-        """A pod is there, has changed, or is gone."""
+        """Start or end the play of a pod, after a watch event about it."""
         meta = body["metadata"]
         labels = meta.get("labels", {})
-        role, uid = labels.get(names.LABEL_ROLE), meta["uid"]
+        role = labels.get(names.LABEL_ROLE)
+        uid = meta["uid"]
         if role not in ("client", "server"):
             return
         pod = self.pods.get(uid)
@@ -95,7 +103,7 @@ class Kubelets:
             self.end(pod)
 
     def forget(self) -> None:
-        """Everything of the round before, all of which is gone."""
+        """End and forget all pods and orders of the round before."""
         for pod in self.pods.values():
             self.end(pod)
         self.pods.clear()
@@ -103,25 +111,25 @@ class Kubelets:
         self.measured.clear()
 
     def end(self, pod: PlayedPod) -> None:
-        """Its processes end, with nobody being told."""
+        """End a pod's processes without reporting it."""
         pod.is_ready = False
         if pod.playing is not None and not pod.playing.done():
             pod.playing.cancel()
 
     def find(self, namespace: str, run: str, role: str) -> PlayedPod | None:
-        """The newest pod of a run that is ready."""
+        """Return a run's newest pod of a role that is ready, or None."""
         found = (
             p for p in self.pods.values() if (p.namespace, p.run, p.role) == (namespace, run, role)
         )
         return next((p for p in reversed(list(found)) if p.is_ready), None)
 
     def has_had(self, namespace: str, run: str, role: str) -> bool:
-        """Whether there ever was such a pod."""
+        """Return whether the run ever had a pod of the role in this round."""
         wanted = (namespace, run, role)
         return any((pod.namespace, pod.run, pod.role) == wanted for pod in self.pods.values())
 
     async def write(self, pod: PlayedPod, status: Json) -> bool:
-        """Whether the status of a pod could be written: it may be gone."""
+        """Write a pod's status; return whether that worked, for the pod may be gone."""
         ahead = self.orders[pod.namespace, pod.run].clock_ahead_seconds
         path = f"{PATHS['Pod'].format(pod.namespace)}/{pod.name}/status"
         body = {**manifests.by_clock(status, ahead), "metadata": {"uid": pod.uid}}
@@ -132,7 +140,7 @@ class Kubelets:
         return True
 
     async def close(self) -> None:
-        """All pods end."""
+        """End all pods."""
         tasks = [pod.playing for pod in self.pods.values() if pod.playing is not None]
         for task in tasks:
             task.cancel()
@@ -162,7 +170,8 @@ class Kubelets:
 
     async def _server(self, pod: PlayedPod) -> None:
         await asyncio.sleep(LOAD_SECONDS)
-        pod.server, pod.pages = Server(), MetricsServer()
+        pod.server = Server()
+        pod.pages = MetricsServer()
         pod.pages.servers[pod.address] = pod.server
         await pod.pages.start([pod.address])
         pod.is_ready = await self.write(pod, manifests.running("server", pod.address))
@@ -186,7 +195,7 @@ class Kubelets:
             await self.write(pod, manifests.succeeded("client"))
 
     async def _plan(self, pod: PlayedPod) -> str:
-        """As soon as it can be mounted."""
+        """Wait until the run's plan can be mounted, and return its text."""
         found: list[str] = []
 
         def is_there() -> bool:
@@ -198,7 +207,7 @@ class Kubelets:
         return found[0]
 
     async def _measure(self, client: PlayedClient, server: PlayedPod) -> None:
-        """Until the last stage has ended; for ever if the server goes away meanwhile."""
+        """Measure until the last stage has ended; never return if the server ends meanwhile."""
         assert server.server is not None
         began = time.monotonic()
         ends = [began + STAGE_SECONDS * (n + 1) for n in range(manifests.STAGES)]

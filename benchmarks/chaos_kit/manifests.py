@@ -1,5 +1,7 @@
-"""Runs and sweeps as small as they can be, and what a kubelet or a scheduler writes of pods that
-fail."""
+"""Runs and sweeps that are as small as possible, and the statuses of failing pods.
+
+A kubelet or a scheduler would write those statuses.
+"""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -13,7 +15,8 @@ Json = dict[str, Any]
 STAGES = 2
 DEADLINE_SECONDS = 90
 """Longer than a round disturbs one run."""
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 CONTAINERS = {"client": ("client", CLIENT_IMAGE), "server": ("vllm", SERVER_IMAGE)}
 _NO_NODE = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
 _NEVER = "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector."
@@ -21,7 +24,7 @@ _INSTANTS = ("startedAt", "finishedAt", "startTime", "lastTransitionTime")
 
 
 def run(name: str, namespace: str) -> Json:
-    """One load point, two repeats."""
+    """Build a BenchmarkRun of one load point and two repeats."""
     body = manifests.run(name, namespace)
     spec = body["spec"]
     spec["workloads"] = [
@@ -41,7 +44,7 @@ def run(name: str, namespace: str) -> Json:
 
 
 def sweep(name: str, namespace: str, *, variants: int) -> Json:
-    """One run of each variant."""
+    """Build a BenchmarkSweep with one run of each variant."""
     listed = [
         {"name": f"seqs-{n}", "args": [f"--max-num-seqs={n}"]} for n in range(1, variants + 1)
     ]
@@ -58,7 +61,7 @@ def sweep(name: str, namespace: str, *, variants: int) -> Json:
 
 
 def unschedulable(*, ever: bool) -> Json:
-    """`ever`: a node may come free."""
+    """Build the status patch of a pod without a node; with `ever`, a node may come free."""
     condition = {
         "type": "PodScheduled",
         "status": "False",
@@ -69,19 +72,19 @@ def unschedulable(*, ever: bool) -> Json:
 
 
 def running(role: str, address: str, *, ready: bool = True) -> Json:
-    """Its container runs."""
+    """Build the status patch of a pod whose container runs."""
     container, image = CONTAINERS[role]
     return manifests.running(address, container=container, image=image, ready=ready)
 
 
 def succeeded(role: str) -> Json:
-    """Its container has ended with 0."""
+    """Build the status patch of a pod whose container has exited with 0."""
     container, image = CONTAINERS[role]
     return manifests.succeeded(container=container, image=image)
 
 
 def failed(role: str, how: str) -> Json:
-    """The pod, or its container, failed for good."""
+    """Build the status patch of a pod that failed for good, itself or its container."""
     code, reason = {"oom": (137, "OOMKilled"), "exit": (1, "Error")}.get(how, (137, "Error"))
     body = succeeded(role)
     status = body["status"]
@@ -94,7 +97,7 @@ def failed(role: str, how: str) -> Json:
 
 
 def restarted(role: str, address: str, *, out_of_memory: bool) -> Json:
-    """Its container ended and runs once more."""
+    """Build the status patch of a pod whose container ended and runs once more."""
     body = running(role, address)
     container = body["status"]["containerStatuses"][0]
     now = container["state"]["running"]["startedAt"]
@@ -109,13 +112,13 @@ def restarted(role: str, address: str, *, out_of_memory: bool) -> Json:
 
 
 def by_clock(body: Json, seconds: float) -> Json:
-    """The same as a node says it whose clock is so far ahead."""
+    """Return a status patch as a node would write it whose clock is so many seconds ahead."""
     return {key: _shifted(key, value, seconds) for key, value in body.items()} if seconds else body
 
 
 def _shifted(key: str, value: Any, seconds: float) -> Any:
     if isinstance(value, dict) and value.get("type") == "PodScheduled":
-        return value  # the scheduler's words
+        return value  # written by the scheduler, whose clock is right
     if isinstance(value, dict):
         return {name: _shifted(name, each, seconds) for name, each in value.items()}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""The operator's process, and now and then another one beside it, each behind a proxy of its own."""
+"""The operator's process, and at times a second one beside it, each behind a proxy of its own."""
 
 import asyncio
 import contextlib
@@ -17,11 +17,14 @@ _PATIENCE_SECONDS = 180.0
 
 
 class Operators:
-    """One that works all the time, but for its faults."""
+    """An operator that works all the time except during its faults, and its rival."""
 
     def __init__(self, api: Cluster, home: str, watched: tuple[str, ...], directory: Path) -> None:
         self._tls = ssl.create_default_context(cafile=api.authority)
-        self._api, self._home, self._watched, self._directory = api, home, watched, directory
+        self._api = api
+        self._home = home
+        self._watched = watched
+        self._directory = directory
         self._changing = asyncio.Lock()
         self._is_wanted = False
         self._watchdog: asyncio.Task[None] | None = None
@@ -30,7 +33,7 @@ class Operators:
         """Last words of processes that ended by themselves."""
 
     async def start(self) -> None:
-        """Until the first one is ready."""
+        """Start the operator and wait until it is ready."""
         for proxy in self.proxies:
             await proxy.start()
         self.first, self._second = [
@@ -43,7 +46,7 @@ class Operators:
         self._watchdog = asyncio.create_task(self._watch(), name="watchdog")
 
     async def stop(self) -> None:
-        """None works any more."""
+        """End both processes and their proxies."""
         self._is_wanted = False
         if self._watchdog is not None:
             self._watchdog.cancel()
@@ -55,7 +58,10 @@ class Operators:
             proxy.stop()
 
     async def ready(self) -> None:
-        """Until the first one is, for as long as that takes. Raises RuntimeError."""
+        """Wait until the first operator is ready.
+
+        Raises RuntimeError when that takes longer than _PATIENCE_SECONDS.
+        """
         async with self._changing:
             deadline = asyncio.get_running_loop().time() + _PATIENCE_SECONDS
             while True:
@@ -69,7 +75,7 @@ class Operators:
     async def restart(
         self, *, after_seconds: float = 0.0, clock_ahead_seconds: float = 0.0
     ) -> None:
-        """SIGKILL, and a new one."""
+        """Kill the operator and launch a new one after so many seconds."""
         async with self._changing:
             await self._kill()
             await asyncio.sleep(after_seconds)
@@ -78,7 +84,10 @@ class Operators:
     async def restart_at_write(
         self, number: int, when: str, *, after_seconds: float, seconds: float
     ) -> bool:
-        """Kill it at a write from now; whether it came so far in time."""
+        """Kill the operator `before` or `after` its write of that number from now, and restart it.
+
+        Return whether it came to that write within `seconds`.
+        """
         async with self._changing:
             struck = asyncio.Event()
 
@@ -100,14 +109,14 @@ class Operators:
             return True
 
     async def freeze(self, seconds: float) -> None:
-        """SIGSTOP for a while."""
+        """Stop the operator with SIGSTOP for so many seconds."""
         async with self._changing:
             self.first.signal(signal.SIGSTOP)
             await asyncio.sleep(seconds)
             self.first.signal(signal.SIGCONT)
 
     async def rival(self, seconds: float) -> None:
-        """Another one that makes passes, too, for so long."""
+        """Run a second operator that reconciles, too, for so many seconds."""
         async with self._changing:
             await self._second.launch()
             try:
@@ -140,7 +149,7 @@ class Operators:
         self._is_wanted = True
 
     async def _watch(self) -> None:
-        """What ends by itself is noted, and begun anew, as a kubelet does."""
+        """Restart an operator that ends by itself, like a kubelet, and record its last words."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             if self._is_wanted and self.first.has_ended:

@@ -1,7 +1,8 @@
-"""Between an operator and the API server: passes everything on, but for what a fault spoils.
+"""A proxy between an operator and the API server that passes on all but what a fault spoils.
 
 Requests on a connection come one after the other, so a request is answered here by writing the
-answer, and spoilt by closing the connection."""
+answer, and spoilt by closing the connection.
+"""
 
 import asyncio
 import contextlib
@@ -30,7 +31,7 @@ _OF_NO_RUN = ("/leases", "/events", "/tokenreviews")
 
 @dataclass(slots=True)
 class Spoiling:
-    """Requests that are spoilt, for as long as it stands."""
+    """A rule for requests that are spoilt, for as long as it stands."""
 
     answer: str
     """A status code, or `hang`, `drop` (nothing is done), `lost` (it is done, and not told)."""
@@ -44,7 +45,7 @@ class Spoiling:
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
     def takes(self, method: str, path: str) -> bool:
-        """Whether it spoils this one."""
+        """Return whether it spoils this request, and count it if so."""
         elsewhere = (
             self.namespace is not None and f"/namespaces/{self.namespace}/" not in f"{path}/"
         )
@@ -66,11 +67,12 @@ class _Talk:
 
 
 class FaultyProxy:
-    """One operator's way to the API server."""
+    """One operator's connection to the API server."""
 
     def __init__(self, upstream: str, *, tls: ssl.SSLContext | None) -> None:
         address = urlsplit(upstream)
-        self._host, self._tls = address.hostname or "localhost", tls
+        self._host = address.hostname or "localhost"
+        self._tls = tls
         self._port = address.port or (443 if tls else 80)
         self._server: asyncio.Server | None = None
         self._watches: set[asyncio.StreamWriter] = set()
@@ -90,25 +92,26 @@ class FaultyProxy:
         self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
 
     async def closed(self) -> None:
-        """Until no connection is left."""
+        """Wait until no connection is left."""
         if self._server is not None:
             await self._server.wait_closed()
 
     def heal(self) -> None:
-        """Spoil nothing."""
+        """Stop spoiling anything."""
         for spoiling in self.spoilings:
             spoiling.over.set()
         self.spoilings.clear()
         self.audible.set()
-        self.watches_gone, self.at_write = False, None
+        self.watches_gone = False
+        self.at_write = None
 
     def close_watches(self) -> None:
-        """End every watch without a word."""
+        """Close the connection of every watch without an answer."""
         for writer in list(self._watches):
             writer.close()
 
@@ -151,7 +154,10 @@ class FaultyProxy:
         return True
 
     def _counted(self, talk: _Talk, writer: asyncio.StreamWriter) -> bool:
-        """Whether this write is passed on: the one at which something happens."""
+        """Count this write; at the chosen one, call what is due.
+
+        Return whether the write is passed on.
+        """
         assert self.at_write is not None
         left, when, deed = self.at_write
         if left > 1:
@@ -183,7 +189,7 @@ class FaultyProxy:
 async def _spoil(
     spoiling: Spoiling, method: str, talk: _Talk, writer: asyncio.StreamWriter
 ) -> bool:
-    """Whether the request is passed on nevertheless."""
+    """Spoil a request; return whether it is passed on nevertheless."""
     if spoiling.answer == "lost":
         talk.swallows = _nothing
         return True
@@ -197,11 +203,11 @@ async def _spoil(
 
 
 def _nothing() -> None:
-    """Nobody hears of the answer."""
+    """Do nothing: the answer is swallowed."""
 
 
 def _answer(code: int, method: str) -> bytes:
-    """What the API server says."""
+    """Build the API server's answer with this error code."""
     reason = "AlreadyExists" if code == 409 and method == "POST" else _REASONS[code]
     status: dict[str, Any] = {
         "kind": "Status",

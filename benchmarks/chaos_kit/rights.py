@@ -1,4 +1,4 @@
-"""Rules of a Role with less in them."""
+"""The rules of a Role with a right taken away."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -7,7 +7,7 @@ Rule = dict[str, Any]
 
 
 def without(rules: Iterable[Rule], resource: str, verb: str) -> list[Rule]:
-    """The same rights but for one verb on one resource."""
+    """Return the same rules without one verb on one resource."""
     return [less for rule in rules for less in _less(rule, resource, verb)]
 
 

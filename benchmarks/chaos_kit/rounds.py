@@ -1,4 +1,4 @@
-"""A round: runs and sweeps of all tenants, a burst of faults, peace, and a look at what is left."""
+"""A round: runs and sweeps of all tenants, a burst of faults, peace, and a final check."""
 
 import asyncio
 import time
@@ -26,13 +26,14 @@ from chaos_kit.operators import Operators
 STRIKES_SECONDS = 45.0
 """After the beginning of a round a fault strikes, whatever it waits for."""
 SETTLE_SECONDS = 200.0
-LEAK_SECONDS, GONE_SECONDS = 25.0, 90.0
+LEAK_SECONDS = 25.0
+GONE_SECONDS = 90.0
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a round came to."""
+    """The result of a round."""
 
     carried_out: tuple[Fault, ...]
     violations: tuple[Violation, ...]
@@ -41,11 +42,12 @@ class Outcome:
 
 
 class Arena:
-    """The cluster, the operator and the kubelets; rounds are played in it one after the other."""
+    """The cluster, the operator and the kubelets; rounds are played in it one after another."""
 
     def __init__(self, api: Cluster, directory: Path, say: Say) -> None:
         mark = uuid.uuid4().hex[:6]
-        self._api, self._say = api, say
+        self._api = api
+        self._say = say
         self.namespaces = {tenant: f"chaos-{mark}-{tenant}" for tenant in TENANTS}
         self._home = f"chaos-{mark}-home"
         watched = tuple(self.namespaces.values())
@@ -56,7 +58,7 @@ class Arena:
     @classmethod
     @asynccontextmanager
     async def opened(cls, directory: Path, say: Say) -> AsyncIterator[Self]:
-        """With everything running; all of it is gone afterwards."""
+        """Yield an arena with everything running; remove all of it afterwards."""
         api = await Cluster.connect()
         arena = cls(api, directory, say)
         try:
@@ -85,8 +87,10 @@ class Arena:
     async def play(
         self, number: int, faults: Iterable[Fault], *, calm_seconds: float | None
     ) -> Outcome:
-        """One round with these faults. `calm_seconds`: of the slowest run without any; None: not
-        known yet."""
+        """Play one round with these faults.
+
+        `calm_seconds` is how long the slowest run takes without any fault; None when not known yet.
+        """
         began = time.monotonic()
         self._operators.ended.clear()
         self._kubelets.forget()
@@ -101,7 +105,7 @@ class Arena:
         struck = await asyncio.gather(*(self._strike(inflicting, f, began) for f in chosen))
         await self._heal()
         await polled(lambda: self._is_settled(number), seconds=SETTLE_SECONDS)
-        # A run that was made anew has its pods later than the one that the order was given for.
+        # A run that was created anew may get its pods only after its fault was carried out.
         carried_out = tuple(
             fault
             for fault, hit in zip(chosen, struck, strict=True)
@@ -133,14 +137,15 @@ class Arena:
         return was_hit
 
     def _reached(self, fault: Fault) -> bool:
-        """Whether the run is at that step, or over."""
-        namespace, chronicle = self.namespaces[fault.tenant], self._chronicle
+        """Return whether the fault's run is at the fault's step, or over."""
+        namespace = self.namespaces[fault.tenant]
+        chronicle = self._chronicle
         name = fault.run
         if chronicle.object(namespace, SWEEP_KIND, name) is not None:
             name = f"{name}-v1-r1"  # a sweep is as far as its first run
         uid = chronicle.uid(namespace, name)
         if uid is None:
-            return name in chronicle.runs[namespace]  # it was there
+            return name in chronicle.runs[namespace]  # true: it existed and is gone
         body = chronicle.object(namespace, names.KIND, name)
         if body is not None and ending(body)[0] is not None:
             return True
@@ -176,7 +181,7 @@ class Arena:
             for body in bodies
         )
 
-    # ---- the look at what is left
+    # ---- the check of what is left
 
     def _violations(
         self, number: int, faults: tuple[Fault, ...], calm_seconds: float | None
@@ -215,7 +220,7 @@ class Arena:
         yield from invariants.of_sweep(seen, allowed[name], lost)
 
     def _runs_of_sweep(self, namespace: str, number: int) -> tuple[str, ...]:
-        """Those it must have made, and those it made beside them."""
+        """Return the names of the runs that the sweep must create, and of any others it created."""
         prefix = f"{sweep_name(number)}-"
         made = {name for name in self._chronicle.runs[namespace] if name.startswith(prefix)}
         return tuple(sorted(made | set(swept_names(number))))
@@ -255,7 +260,7 @@ class Arena:
         return self._chronicle.ended[uid] - self._chronicle.began[uid]
 
     async def _leaks(self) -> list[Violation]:
-        """Servers that no run wants, when there was time to let them go."""
+        """Return the servers that no run wants, after waiting for their release."""
 
         def found() -> list[Violation]:
             return [
@@ -283,8 +288,10 @@ class Arena:
         return {body["metadata"]["uid"] for body in runs if ending(body)[0] is None}
 
     async def _cleared(self, number: int) -> list[Violation]:
-        """Everything of the round is deleted; what stays nevertheless, but for what was orphaned by
-        hand."""
+        """Delete everything of the round; return what stays nevertheless.
+
+        What was orphaned by hand is deleted by hand.
+        """
         for namespace in self.namespaces.values():
             for kind in (SWEEP_KIND, names.KIND):
                 path = f"{KINDS[kind].format(namespace)}?propagationPolicy=Background"

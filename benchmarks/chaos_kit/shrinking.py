@@ -7,9 +7,13 @@ T = TypeVar("T")
 
 
 def shrinking(failing: Sequence[T]) -> Generator[tuple[T, ...], bool, tuple[T, ...]]:
-    """Yield what to try; send whether that fails too. The shortest that is known to fail is
-    returned. Whoever stops before the end keeps the last that failed."""
-    known, parts = tuple(failing), 2
+    """Yield what to try; expect to be sent whether that fails, too.
+
+    Return the shortest sequence that is known to fail. A caller that stops before the end keeps the
+    last one that failed.
+    """
+    known = tuple(failing)
+    parts = 2
     while len(known) > 1:
         parts = min(parts, len(known))
         for tried in _candidates(known, parts):
@@ -25,7 +29,7 @@ def shrinking(failing: Sequence[T]) -> Generator[tuple[T, ...], bool, tuple[T, .
 
 
 def _candidates(known: tuple[T, ...], parts: int) -> list[tuple[T, ...]]:
-    """Each part alone, then everything but one part."""
+    """Return each part alone, then everything but one part."""
     edges = [len(known) * n // parts for n in range(parts + 1)]
     spans = [(edges[n], edges[n + 1]) for n in range(parts)]
     alone = [known[begin:end] for begin, end in spans]

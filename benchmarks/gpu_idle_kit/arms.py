@@ -1,8 +1,8 @@
-"""The two ways to the same figures, each in a namespace of its own, and what is seen of the server
-meanwhile.
+"""The two arms, each in a namespace of its own, and what is seen of the server meanwhile.
 
-The end of the idle time is the arrival of the watch event that shows the Deployment deleted or
-being deleted: some milliseconds after the request, in both arms."""
+The end of the idle time is the receipt of the watch event that shows the Deployment deleted or
+being deleted: some milliseconds after the request, in both arms.
+"""
 
 import asyncio
 import contextlib
@@ -36,7 +36,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Watched:
-    """What an arm left: what was on the wire, and when the server's deletion was requested."""
+    """What an arm left: the exchanges on the wire, and when the server's deletion was requested."""
 
     exchanges: list[Exchange]
     records: list[Exchange]
@@ -46,7 +46,7 @@ class Watched:
     """The server's pod template."""
 
     def seen(self) -> Seen:
-        """In stages. Raises NotAsExpected."""
+        """Sort the exchanges into stages. Raises NotAsExpected when they do not fit the plan."""
         return seen(
             self.exchanges,
             deleted_at=self.deleted_at,
@@ -72,8 +72,10 @@ class Arm:
         await self.cluster.ask("POST", PATHS[kind].format(self.namespace), body)
 
     async def until(self, holds: Callable[[], bool], what: str) -> None:
-        """Wait for a condition on what is in the namespace. Raises NotAsExpected when the run or a
-        Job fails meanwhile."""
+        """Wait for a condition on what is in the namespace.
+
+        Raises NotAsExpected when the run or a Job fails meanwhile.
+        """
 
         def holds_unless_failed() -> bool:
             for kind in ("BenchmarkRun", "Job"):
@@ -87,7 +89,10 @@ class Arm:
 
     @asynccontextmanager
     async def serving(self, found: list[Exchange]) -> AsyncIterator[None]:
-        """While there is a server; in the end `found` holds everything that was asked of it."""
+        """Watch the server while the block runs; then add all exchanges with it to `found`.
+
+        Raises NotAsExpected when the server was up before the watching began.
+        """
         packets: list[Packet] = []
         async with self._listening(ENGINE.container, ENGINE.port, packets) as address:
             poller = asyncio.create_task(_poll_health(address), name="poller")
@@ -101,8 +106,7 @@ class Arm:
 
     @asynccontextmanager
     async def recording(self, found: list[Exchange]) -> AsyncIterator[None]:
-        """While there is a client of ours; in the end `found` holds everything that was asked of
-        it."""
+        """Watch the client while the block runs; then add all exchanges with it to `found`."""
         packets: list[Packet] = []
         async with self._listening(CLIENT_CONTAINER, RECORD_PORT, packets):
             yield
@@ -112,7 +116,10 @@ class Arm:
     async def _listening(
         self, container: str, port: int, packets: list[Packet]
     ) -> AsyncIterator[str]:
-        """From the moment the pod with that container has an address, which is given."""
+        """Wait until the pod with that container has an address, and yield the address.
+
+        Packets of its port are added to `packets` when the block ends.
+        """
         await self.until(
             lambda: self._address(container) is not None, f"the pod of {container} has an address"
         )
@@ -125,7 +132,7 @@ class Arm:
             packets += await asyncio.to_thread(wire.stop)
 
     def note_deployment(self, event: str, body: Json) -> None:
-        """A watch event about the server's Deployment."""
+        """Record the template, and the first sign of deletion, from an event of the Deployment."""
         self.template = body["spec"]["template"]
         if self.deleted_at is None and (
             event == "DELETED" or "deletionTimestamp" in body["metadata"]
@@ -140,7 +147,7 @@ class Arm:
 
 
 async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
-    """Arm (a): one object."""
+    """Run arm (a): one BenchmarkRun."""
     found: list[Exchange] = []
     records: list[Exchange] = []
     await arm.create("BenchmarkRun", manifests.benchmark_run(arm.namespace, server))
@@ -159,8 +166,10 @@ async def benchmark_run(arm: Arm, server: ServerKind) -> Watched:
 
 
 async def by_hand(arm: Arm, template: Json) -> Watched:
-    """Arm (b): server, Job after Job, the server's end. Each step is taken the moment the one
-    before is seen done."""
+    """Run arm (b): server, Job after Job, the server's end.
+
+    Each step is taken the moment the one before is seen done.
+    """
     found: list[Exchange] = []
     objects = arm.picture.objects
     await arm.create("Deployment", manifests.deployment(arm.namespace, template))
@@ -186,12 +195,12 @@ async def by_hand(arm: Arm, template: Json) -> Watched:
 
 @asynccontextmanager
 async def arm(cluster: Cluster, *, node_pid: int, say: Say) -> AsyncIterator[Arm]:
-    """A namespace for one arm, watched; gone afterwards."""
+    """Yield an arm with a watched namespace that is deleted afterwards."""
     namespace = f"idle-{uuid.uuid4().hex[:8]}"
     await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
     started = Arm(cluster, namespace, Picture(cluster, namespace), node_pid, say)
     started.picture.start()
-    # A watch of its own: the picture tells what there is, this one when it went.
+    # A separate watch: the picture tells what exists, this one when it was deleted.
     watch = asyncio.create_task(
         cluster.watch(PATHS["Deployment"].format(namespace), started.note_deployment),
         name="watch the server's end",
@@ -219,7 +228,7 @@ def _condition(body: Json, kind: str) -> Json:
 
 
 async def _poll_health(address: str) -> None:
-    """Ask until the first healthy answer, on a new connection each time."""
+    """Poll until the first healthy answer, on a new connection each time."""
     url = f"http://{address}:{ENGINE.port}/health"
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as session:
         while True:

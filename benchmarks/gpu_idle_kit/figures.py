@@ -1,4 +1,4 @@
-"""From exchanges to seconds: when the server had a request, and when it held a GPU for nothing."""
+"""From exchanges to seconds: when the server had a request, and when it held a GPU idle."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ Span = tuple[float, float]
 
 
 class NotAsExpected(Exception):
-    """What was seen is no measurement of what was to be measured; the text says why."""
+    """What was seen is not the intended measurement; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +25,16 @@ class Seen:
 
     @property
     def warmup_seconds(self) -> float:
-        """With a canary or warm-up request in flight."""
+        """Return the seconds with a canary or warm-up request in flight."""
         return _length(_merged(_spans(self.warmups)))
 
     @property
     def idle_seconds(self) -> float:
-        """Without any request in flight."""
+        """Return the seconds without any request in flight."""
         return _length(self.idle_spans())
 
     def idle_spans(self) -> list[Span]:
-        """The stretches without a request, in order."""
+        """Return the stretches without a request as (begin, end) in Unix seconds, in order."""
         busy = _merged(_spans([*self.warmups, *(e for stage in self.stages for e in stage)]))
         edges = [self.ready_at, *(instant for span in busy for instant in span), self.deleted_at]
         return [
@@ -43,23 +43,25 @@ class Seen:
 
     @property
     def ready_to_first_seconds(self) -> float:
-        """From the first healthy answer to the first request of any kind."""
+        """Return the seconds from the first healthy answer to the first request of any kind."""
         return min(e.began for e in (*self.warmups, *self.stages[0])) - self.ready_at
 
     @property
     def between_stages_seconds(self) -> float:
-        """The longest wait between one stage's last answer and the next one's first request."""
+        """Return the longest time from a stage's last answer to the next stage's first request."""
         return max(_first(after) - _last(before) for before, after in pairwise(self.stages))
 
     @property
     def last_to_deleted_seconds(self) -> float:
-        """From the last answer to the request that deletes the server."""
+        """Return the seconds from the last answer to the request that deletes the server."""
         return self.deleted_at - _last(self.stages[-1])
 
 
 def seen(found: Sequence[Exchange], *, deleted_at: float, stages: int, requests: int) -> Seen:
-    """Sort an arm's exchanges. Raises NotAsExpected unless they are `stages` times `requests`, one
-    stage after the other."""
+    """Sort an arm's exchanges into warm-up and stages.
+
+    Raises NotAsExpected unless they are `stages` times `requests`, one stage after the other.
+    """
     ready = min((e.ended for e in found if e.path == "/health" and e.status == 200), default=None)
     if ready is None:
         raise NotAsExpected("the server never was healthy")

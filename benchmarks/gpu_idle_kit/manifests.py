@@ -1,5 +1,7 @@
-"""The objects of both arms. The stages are the same: load points x repeats, so many requests
-each."""
+"""The objects of both arms.
+
+The stages are the same: load points x repeats, with so many requests each.
+"""
 
 import copy
 import os
@@ -12,19 +14,23 @@ from benchrun_client.engines import ENGINE
 Json = dict[str, Any]
 
 NAME = "idle"
-MODEL, MODEL_PATH = "tiny", "/models/tiny"
+MODEL = "tiny"
+MODEL_PATH = "/models/tiny"
 VLLM_IMAGE = os.environ.get("VLLM_IMAGE", "docker.io/vllm/vllm-openai:dev")
 SIMULATOR_IMAGE = os.environ.get("SIMULATOR_IMAGE", "docker.io/benchrun/simulator:dev")
 
-CONCURRENCIES, REPEATS = (2, 8), 3
-REQUESTS, INPUT_TOKENS, OUTPUT_TOKENS = 16, 64, 16
+CONCURRENCIES = (2, 8)
+REPEATS = 3
+REQUESTS = 16
+INPUT_TOKENS = 64
+OUTPUT_TOKENS = 16
 STAGES = [concurrency for _ in range(REPEATS) for concurrency in CONCURRENCIES]
 CLIENT_REQUESTS = {"cpu": "500m", "memory": "1Gi"}
 
 
 @dataclass(frozen=True, slots=True)
 class ServerKind:
-    """What serves, and with which flags."""
+    """A server image with its flags and resource requests."""
 
     image: str
     args: tuple[str, ...]
@@ -37,7 +43,7 @@ SERVERS = {
         ("--max-model-len=4096", "--max-num-seqs=16", "--enforce-eager"),
         (("cpu", "500m"), ("memory", "3Gi")),
     ),
-    # It loads for as long as a small model on a GPU takes.
+    # It takes as long to load as a small model on a GPU.
     "simulator": ServerKind(
         SIMULATOR_IMAGE,
         ("--max-model-len=4096", "--sim-load-seconds=75", "--sim-tpot-ms=20"),
@@ -47,7 +53,7 @@ SERVERS = {
 
 
 def benchmark_run(namespace: str, server: ServerKind) -> Json:
-    """Arm (a), all of it."""
+    """Build the BenchmarkRun, which is all of arm (a)."""
     workload = {
         "name": "chat",
         "dataset": {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}},
@@ -70,7 +76,7 @@ def benchmark_run(namespace: str, server: ServerKind) -> Json:
 
 
 def deployment(namespace: str, template: Json) -> Json:
-    """Arm (b): the very pod that the BenchmarkRun got, in a Deployment written by hand."""
+    """Build the Deployment of arm (b), with the very pod that the BenchmarkRun got."""
     labels = {"app": NAME}
     return {
         "apiVersion": "apps/v1",
@@ -85,7 +91,7 @@ def deployment(namespace: str, template: Json) -> Json:
 
 
 def service(namespace: str) -> Json:
-    """Arm (b): the name that the Jobs talk to."""
+    """Build the Service of arm (b), the name the Jobs talk to."""
     spec = {"selector": {"app": NAME}, "ports": [{"port": ENGINE.port}]}
     return {
         "apiVersion": "v1",
@@ -96,7 +102,7 @@ def service(namespace: str) -> Json:
 
 
 def job(namespace: str, number: int, concurrency: int) -> Json:
-    """Arm (b): one stage, as vLLM's documentation tells to measure it."""
+    """Build the Job of one stage of arm (b), as vLLM's documentation tells to measure it."""
     flags = {
         "backend": "openai",
         "base-url": f"http://{NAME}:{ENGINE.port}",

@@ -1,4 +1,4 @@
-"""Where an arm's time went, stretch by stretch."""
+"""A report on where an arm's time went, stretch by stretch."""
 
 from collections.abc import Iterator, Sequence
 
@@ -11,15 +11,18 @@ WORTH_TELLING_SECONDS = 0.02
 def lines(
     name: str, arm: Seen, *, exchanges: Sequence[Exchange], records: Sequence[Exchange]
 ) -> Iterator[str]:
-    """All stages, what else was asked of the server while it had no request, and how the end came
-    about."""
+    """Yield the report on one arm: its stages, its idle stretches and its end.
+
+    An idle stretch names what else was asked of the server meanwhile.
+    """
     total = arm.deleted_at - arm.ready_at
     yield (
         f"{name}: {arm.idle_seconds:.3f} s idle of {total:.3f} s, {arm.warmup_seconds:.3f} s "
         "warm-up"
     )
     for number, stage in enumerate(arm.stages):
-        began, ended = min(e.began for e in stage), max(e.ended for e in stage)
+        began = min(e.began for e in stage)
+        ended = max(e.ended for e in stage)
         yield (
             f"  stage {number}: {began - arm.ready_at:8.3f} .. {ended - arm.ready_at:8.3f} s "
             "after the first healthy answer"
@@ -45,12 +48,15 @@ def _others(exchanges: Sequence[Exchange], begin: float, end: float) -> str:
 
 
 def _end(arm: Seen, records: Sequence[Exchange]) -> Iterator[str]:
-    """From the last answer to the server's deletion, and what operator and client said to each
-    other meanwhile."""
+    """Yield the time from the last answer to the server's deletion.
+
+    Before it come the exchanges of operator and client meanwhile.
+    """
     last = arm.deleted_at - arm.last_to_deleted_seconds
     for told in records:
         if told.ended > last:
-            asked, answered = 1000 * (told.began - last), 1000 * (told.ended - last)
+            asked = 1000 * (told.began - last)
+            answered = 1000 * (told.ended - last)
             yield (
                 f"  after the last answer: {told.method} {told.path} "
                 f"{asked:+.0f}..{answered:+.0f} ms"

@@ -1,5 +1,7 @@
-"""Packets -> TCP streams -> HTTP messages -> exchanges: what was asked, from its first byte to the
-last one of the answer."""
+"""Packets -> TCP streams -> HTTP messages -> exchanges.
+
+An exchange lasts from the first byte of the request to the last byte of the answer.
+"""
 
 import re
 from collections.abc import Iterable
@@ -8,7 +10,8 @@ from dataclasses import dataclass
 from gpu_idle_kit.wire import RST, SYN, Packet
 
 GENERATING = ("/v1/completions", "/v1/chat/completions")
-_HALF, _WHOLE = 1 << 31, 1 << 32
+_HALF = 1 << 31
+_WHOLE = 1 << 32
 _CONTENT_LENGTH = re.compile(rb"\r\ncontent-length:\s*(\d+)", re.IGNORECASE)
 _CHUNKED = re.compile(rb"\r\ntransfer-encoding:\s*chunked", re.IGNORECASE)
 
@@ -29,12 +32,12 @@ class Exchange:
 
     @property
     def is_load(self) -> bool:
-        """Whether tokens are generated for it: what a GPU is for."""
+        """Return whether tokens are generated for it, which is what a GPU is for."""
         return self.method == "POST" and self.path in GENERATING
 
 
 def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
-    """All exchanges with the server, by their beginning."""
+    """Return all exchanges with the server, sorted by their beginning."""
     connections: dict[tuple[str, int], _Connection] = {}
     found: list[Exchange] = []
     for packet in packets:
@@ -49,8 +52,10 @@ def exchanges(packets: Iterable[Packet]) -> list[Exchange]:
 
 
 def refused(packets: Iterable[Packet]) -> bool:
-    """Whether somebody asked before the server listened: the proof that its first answer was not
-    missed."""
+    """Return whether a connection was refused before the server listened.
+
+    This proves that its first answer was not missed.
+    """
     return any(packet.flags & RST and not packet.to_server for packet in packets)
 
 
@@ -64,7 +69,8 @@ class _Message:
 class _Connection:
     def __init__(self, peer: tuple[str, int]) -> None:
         self._peer = peer
-        self._requests, self._answers = _Stream(), _Stream()
+        self._requests = _Stream()
+        self._answers = _Stream()
         self._last_at = 0.0
 
     def take(self, packet: Packet) -> None:
@@ -72,7 +78,7 @@ class _Connection:
         self._last_at = packet.at
 
     def exchanges(self) -> list[Exchange]:
-        """HTTP/1.1 answers in the order of the requests."""
+        """Return the exchanges; HTTP/1.1 answers come in the order of the requests."""
         answers = iter(self._answers.messages)
         return [self._exchange(request, next(answers, None)) for request in self._requests.messages]
 
@@ -84,8 +90,7 @@ class _Connection:
 
 
 class _Stream:
-    """One direction of a connection: its bytes in order, whatever order the packets had, cut into
-    messages."""
+    """One direction of a connection: its bytes, put in order and cut into messages."""
 
     def __init__(self) -> None:
         self.messages: list[_Message] = []
@@ -104,7 +109,7 @@ class _Stream:
                 self._read(due, at=packet.at)
 
     def _due(self) -> bytes | None:
-        """The bytes that go on where we are; what came twice is passed over."""
+        """Return the bytes that follow those read so far, or None; skip what came twice."""
         assert self._next is not None
         for sequence, packet in tuple(self._early.items()):
             seen = (self._next - sequence) % _WHOLE
@@ -121,11 +126,12 @@ class _Stream:
         while (length := message_length(self._held)) is not None:
             first_line = self._held.split(b"\r\n", 1)[0].decode("latin-1")
             self.messages.append(_Message(first_line, self._began, at))
-            self._held, self._began = self._held[length:], at
+            self._held = self._held[length:]
+            self._began = at
 
 
 def message_length(data: bytes) -> int | None:
-    """Bytes of the HTTP message that `data` begins with; None while it is not all there."""
+    """Return the bytes of the HTTP message at the start of `data`, or None if it is incomplete."""
     head, end, _ = data.partition(b"\r\n\r\n")
     if not end:
         return None

@@ -1,9 +1,9 @@
-"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME): watching
-costs the server nothing.
+"""The packets of one pod, seen from its node and stamped by the kernel (CLOCK_REALTIME).
 
-The node's end of the pod's cable is where each packet passes exactly once: to the pod it goes out
-there, from the pod it comes in. The same packet on the bridge, or on the cable of whoever the pod
-talks to, is left out by direction."""
+Watching costs the server nothing. Each packet passes the node's end of the pod's veth pair exactly
+once: to the pod it goes out there, from the pod it comes in. The same packet on the bridge, or on
+the veth pair of the other pod, is left out by direction.
+"""
 
 import ctypes
 import os
@@ -14,15 +14,21 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CLONE_NEWNET = 0x40000000
-ETH_P_ALL, ETH_P_IP = 0x0003, 0x0800
+ETH_P_ALL = 0x0003
+ETH_P_IP = 0x0800
 """What goes out is shown to those alone who ask for everything."""
 PACKET_PROTOCOL = 0xFFFFF000
 """Where a filter program finds it."""
-SOL_PACKET, PACKET_STATISTICS = 263, 6
-SO_ATTACH_FILTER, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 26, 33, 35
+SOL_PACKET = 263
+PACKET_STATISTICS = 6
+SO_ATTACH_FILTER = 26
+SO_RCVBUFFORCE = 33
+SO_TIMESTAMPNS = 35
 BUFFER_BYTES = 64 * 1024 * 1024
 LARGEST_PACKET = 1 << 18
-FIN, SYN, RST = 0x01, 0x02, 0x04
+FIN = 0x01
+SYN = 0x02
+RST = 0x04
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,14 @@ class Wire:
         self._packets: list[Packet] = []
 
     def start(self) -> None:
-        """Begin to listen."""
+        """Start listening."""
         self._reader.start()
 
     def stop(self) -> list[Packet]:
-        """All packets, in order. Raises RuntimeError when the kernel had to drop some."""
+        """Stop listening and return all packets, in order.
+
+        Raises RuntimeError when the kernel had to drop some.
+        """
         self._ended.set()
         self._reader.join()
         _, dropped = struct.unpack("II", self._socket.getsockopt(SOL_PACKET, PACKET_STATISTICS, 8))
@@ -86,7 +95,8 @@ class Wire:
                 self._packets.append(packet)
 
     def _parsed(self, data: bytes, *, at: float) -> Packet:
-        header, total = (data[0] & 0x0F) * 4, struct.unpack_from("!H", data, 2)[0]
+        header = (data[0] & 0x0F) * 4
+        total = struct.unpack_from("!H", data, 2)[0]
         source, destination = (socket.inet_ntoa(data[n : n + 4]) for n in (12, 16))
         source_port, destination_port, sequence = struct.unpack_from("!HHI", data, header)
         payload = header + (data[header + 12] >> 4) * 4
@@ -102,13 +112,16 @@ class Wire:
 
 
 def node_pid(state: Path) -> int:
-    """Process 1 of the embedded cluster's node, by which its namespaces are found."""
+    """Read the id of process 1 of the embedded cluster's node, which leads to its namespaces."""
     return int((state / "node.pid").read_text().split()[0])
 
 
 def _packet_socket(*, in_network_of: int) -> socket.socket:
-    """A socket stays in the network namespace of the thread that made it, so a thread of its own
-    goes there."""
+    """Open a packet socket in the network namespace of a process.
+
+    A socket stays in the network namespace of the thread that made it, so a thread of its own goes
+    there. Raises RuntimeError when that fails, as it does without root.
+    """
     made: list[socket.socket] = []
 
     def make() -> None:
@@ -139,11 +152,18 @@ def _stamp(ancillary: list[tuple[int, int, bytes]]) -> float:
 
 
 def _segments_of(address: str, port: int) -> list[tuple[int, int, int, int]]:
-    """A filter program for the kernel: TCP from or to that address and port; nothing else wakes us
-    up."""
+    """Build a kernel filter program that passes only TCP from or to that address and port.
+
+    Other packets do not wake the reader up.
+    """
     ip = struct.unpack("!I", socket.inet_aton(address))[0]
-    byte, half, word, half_after_header = 0x30, 0x28, 0x20, 0x48
-    header_length, equals, give = 0xB1, 0x15, 0x06
+    byte = 0x30
+    half = 0x28
+    word = 0x20
+    half_after_header = 0x48
+    header_length = 0xB1
+    equals = 0x15
+    give = 0x06
     return [
         (half, 0, 0, PACKET_PROTOCOL),
         (equals, 0, 12, ETH_P_IP),

@@ -1,4 +1,4 @@
-"""What the proxy's benchmark finds, and what it should find."""
+"""The figures of the proxy's benchmark, and its limits."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _PREFIX = "benchrun_proxy_"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """What is printed."""
+    """The JSON object that is printed."""
 
     requests_per_second: float
     requests: int
@@ -36,7 +36,7 @@ class Figures:
     """All of its CPU time over all tokens that went through."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         return beyond(
             self, below={"added_mean_ms": MAX_ADDED_MS, "ttft_difference_ms": MAX_ADDED_MS}
         )
@@ -45,7 +45,10 @@ class Figures:
 def figures(
     times: Times, before: Mapping[str, float], after: Mapping[str, float], *, seconds: float
 ) -> Figures:
-    """From what the client saw, and the proxy's metrics around it."""
+    """Compute the figures from the client's times and the proxy's metrics before and after.
+
+    `seconds` is how long requests were sent.
+    """
     risen = {name: after[name] - before[name] for name in after}
     requests = int(risen[f'{_PREFIX}requests_total{{outcome="ok"}}'])
     through, past = (1000 * median(column) for column in (times.through, times.past))
@@ -65,7 +68,7 @@ def figures(
 
 
 def read_page(page: str) -> dict[str, float]:
-    """Series of a metrics page."""
+    """Parse the series of a metrics page: name with labels -> value."""
     pairs = (line.rsplit(" ", 1) for line in page.splitlines() if not line.startswith("#"))
     return {name: float(value) for name, value in pairs}
 

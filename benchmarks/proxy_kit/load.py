@@ -1,5 +1,7 @@
-"""Completions sent when they are due, two ways: through the proxy, or by a client that asks both
-servers itself."""
+"""Completions sent when they are due, through the proxy or past it.
+
+Past it, a client asks both servers itself.
+"""
 
 import asyncio
 import json
@@ -26,14 +28,14 @@ class Failed(Exception):
 
 @dataclass(slots=True)
 class Times:
-    """Seconds to the first bytes of the answer, of each request."""
+    """Seconds to the first bytes of the answer, for each request."""
 
     through: list[float] = field(default_factory=list)
     past: list[float] = field(default_factory=list)
 
 
 async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
-    """Let connections and code become warm on both ways."""
+    """Warm up connections and code on both ways."""
     for _ in range(3):
         ways = [_through(http, split, []) for _ in range(8)] + [
             _past(http, split, []) for _ in range(8)
@@ -42,15 +44,20 @@ async def warm_up(http: aiohttp.ClientSession, split: Split) -> None:
 
 
 async def send(http: aiohttp.ClientSession, split: Split, *, rate: float, seconds: float) -> Times:
-    """`rate` requests a second through the proxy, and among them some that go past it."""
-    times, loop = Times(), asyncio.get_running_loop()
-    start, tasks = loop.time(), []
+    """Send `rate` requests a second through the proxy, and among them some that go past it.
+
+    Raises Failed when a request gets no complete answer.
+    """
+    times = Times()
+    loop = asyncio.get_running_loop()
+    start = loop.time()
+    tasks = []
     for number in range(int(rate * seconds)):
         due = start + number / rate
         await asyncio.sleep(max(due - loop.time(), 0))
         tasks.append(asyncio.create_task(_through(http, split, times.through)))
         if number % DIRECT_EVERY == 0:
-            # Between two others, not at the instant of one.
+            # Send it between two others, not at the instant of one.
             await asyncio.sleep(max(due + 0.5 / rate - loop.time(), 0))
             tasks.append(asyncio.create_task(_past(http, split, times.past)))
     await asyncio.gather(*tasks)
@@ -65,12 +72,14 @@ def _body() -> bytes:
 
 
 async def _through(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
-    body, sent = _body(), time.perf_counter()
+    body = _body()
+    sent = time.perf_counter()
     times.append(await _first_bytes(http, split.proxy, body) - sent)
 
 
 async def _past(http: aiohttp.ClientSession, split: Split, times: list[float]) -> None:
-    body, sent = _body(), time.perf_counter()
+    body = _body()
+    sent = time.perf_counter()
     asked = forwarding.read_object(body)
     async with http.post(
         split.prefill + PATH, data=forwarding.prefill_body(asked), headers=HEADERS

@@ -14,7 +14,9 @@ import benchrun_client
 CLIENT_ROOT = Path(benchrun_client.__file__).parent.parent
 SIMULATOR_ROOT = Path(__file__).parents[2] / "tests" / "simulator"
 START_SECONDS = 60.0
-PREFILL_MS, DECODE_MS, TOKEN_MS = 30, 10, 10
+PREFILL_MS = 30
+DECODE_MS = 10
+TOKEN_MS = 10
 TRANSFER = '--kv-transfer-config={"kv_connector": "NixlConnector", "kv_role": "%s"}'
 
 
@@ -24,7 +26,7 @@ class NotStarted(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A server split in two, and its proxy; base URLs."""
+    """The base URLs of a server split in two, and of its proxy."""
 
     prefill: str
     decode: str
@@ -33,7 +35,7 @@ class Split:
 
 @asynccontextmanager
 async def split_server() -> AsyncIterator[Split]:
-    """Run all three; they end with the block."""
+    """Run all three processes for the duration of the block and yield their URLs."""
     simulator = ("-m", "benchrun_simulator", "serve", "tiny", "--host=127.0.0.1", "--port=0")
     prefill_flags = (f"--sim-ttft-ms={PREFILL_MS}", TRANSFER % "kv_producer")
     decode_flags = (
@@ -57,7 +59,10 @@ async def split_server() -> AsyncIterator[Split]:
 
 @asynccontextmanager
 async def _running(*words: str, until: str) -> AsyncIterator[str]:
-    """A Python process, from the line on in which its port follows `until`."""
+    """Run a Python process and yield its URL once a line has its port after `until`.
+
+    The process is killed at the end. Raises NotStarted when it ends first, and TimeoutError.
+    """
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         *words,

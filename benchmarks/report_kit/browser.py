@@ -1,5 +1,4 @@
-"""Headless Chromium with nothing of its own going on: no updates, no look-ups, nothing but the
-page."""
+"""Headless Chromium that does nothing but show the page: no updates, no background requests."""
 
 import shutil
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ ARGUMENTS = (
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
-    # A browser that runs as root has no sandbox; the pages opened here are our own.
+    # A browser that runs as root has no sandbox; the pages opened here are trusted.
     "--no-sandbox",
 )
 
@@ -26,7 +25,7 @@ class BrowserMissing(RuntimeError):
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The machine's own Chromium. Raises BrowserMissing."""
+    """Yield the machine's own Chromium. Raises BrowserMissing when there is none."""
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         raise BrowserMissing("Chromium was not found on PATH; on Debian: apt-get install chromium")

@@ -1,5 +1,7 @@
-"""A stage played through: requests in a queue before a server that has a number of places, and
-works slower the more of them are taken. So latencies bend where they would on a real one."""
+"""A simulated stage: requests in a queue before a server that has a number of places.
+
+The server works slower the more places are taken, so latencies bend where they would on a real one.
+"""
 
 import heapq
 import random
@@ -9,14 +11,18 @@ from _records import columns, gap_counts
 from benchrun_client.contract import GapCounts, RequestColumns
 
 PLACES = 16
-INPUT_TOKENS, OUTPUT_TOKENS = 512, 48
+INPUT_TOKENS = 512
+OUTPUT_TOKENS = 48
 
 
 def played(
     axis: str, load: float, count: int, draw: random.Random, slowness: float
 ) -> RequestColumns:
-    """First come, first served: a request waits for a place, then takes longer the more places are
-    taken."""
+    """Build the request columns of a stage at a rate (`axis` "rate") or with that many users.
+
+    First come, first served: a request waits for a place, then takes longer the more places are
+    taken.
+    """
     arrivals = _arrivals(load, count, draw) if axis == "rate" else None
     users = [0.0] * (int(load) if arrivals is None else 0)
     free = [0.0] * PLACES
@@ -42,7 +48,7 @@ def played(
 
 
 def _arrivals(rate: float, count: int, draw: random.Random) -> list[float]:
-    """Poisson, stretched to the expected rate, as the load engine does it."""
+    """Draw Poisson arrivals, in seconds, stretched to the exact rate as the load engine does it."""
     if rate == float("inf"):
         return [0.0] * count
     instants = list(accumulate(draw.expovariate(1.0) for _ in range(count)))
@@ -50,7 +56,7 @@ def _arrivals(rate: float, count: int, draw: random.Random) -> list[float]:
 
 
 def gaps_of(requests: RequestColumns, draw: random.Random) -> GapCounts:
-    """Those of each answer scatter around its mean."""
+    """Draw the gaps of each answer, scattered around the answer's mean."""
     means = [
         (e2el - ttft) / (OUTPUT_TOKENS - 1)
         for ttft, e2el in zip(requests.ttft_us, requests.e2el_us, strict=True)

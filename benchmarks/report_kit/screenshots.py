@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """How a page is looked at."""
+    """The color scheme and window size in which a page is viewed."""
 
     name: str
     scheme: Literal["light", "dark"]
@@ -27,7 +27,7 @@ LOOKS = (
 
 
 def take_screenshots(browser: Browser, file: Path, folder: Path) -> Iterator[str]:
-    """One picture a section and look, `light-verdict.png`; says where each is."""
+    """Write a picture of each section in each look; yield paths such as `light-verdict.png`."""
     folder.mkdir(parents=True, exist_ok=True)
     for look in LOOKS:
         tab = browser.new_page(

@@ -1,5 +1,7 @@
-"""A finished run as the operator leaves it, of any number of stages; the same ones each time.
-Judged by the real rules."""
+"""A finished run as the operator leaves it, of any number of stages.
+
+It has the same stages each time, and is judged by the real rules.
+"""
 
 import random
 from collections.abc import Sequence
@@ -51,7 +53,7 @@ SERVER = ServerStatus(
 
 @dataclass(frozen=True, slots=True)
 class SimulatedRun:
-    """What the cluster would hold of it."""
+    """What the cluster would hold of a run."""
 
     name: str
     uid: str
@@ -63,7 +65,7 @@ class SimulatedRun:
     samples: tuple[Sample, ...]
 
     def as_side(self) -> MeasuredRun:
-        """Of a comparison."""
+        """Return the run as one side of a comparison."""
         return MeasuredRun(self.name, self.uid, self.spec, self.status)
 
 
@@ -78,7 +80,10 @@ def simulated_run(
     slowness: float = 1.0,
     objectives: Sequence[dict[str, Any]] = (),
 ) -> SimulatedRun:
-    """`slowness` multiplies what an answer takes."""
+    """Build a run and judge it; `slowness` multiplies the time that answers take.
+
+    The load is `rates` in requests a second if given, otherwise `users`.
+    """
     load = {"requestRates": list(rates)} if rates else {"concurrencies": list(users)}
     data = {"random": {"inputTokens": INPUT_TOKENS, "outputTokens": OUTPUT_TOKENS}}
     body = {
@@ -103,7 +108,7 @@ def simulated_run(
 
 
 def held_against(run: SimulatedRun, baseline: SimulatedRun) -> SimulatedRun:
-    """The run as if its spec had named the baseline."""
+    """Return the run as if its spec had named the baseline."""
     body = {**run.body, "baseline": {"name": baseline.name}}
     spec = BenchmarkRunSpec.model_validate(body)
     assert spec.baseline is not None
@@ -130,7 +135,8 @@ def _measured(
 ) -> tuple[tuple[StageRecord, ...], tuple[Sample, ...]]:
     records: list[StageRecord] = []
     samples: list[Sample] = []
-    now, generated = START_UNIX, 0.0
+    now = START_UNIX
+    generated = 0.0
     for sequence, stage in enumerate(planned_stages(spec, run_uid=uid)):
         draw = random.Random(f"{name} {stage.id}")
         columns = played(stage.axis, float(stage.value), stage.requests, draw, slowness)

@@ -1,8 +1,8 @@
-"""The client of one run, played: the real client's ledger and record server, with records made up
-from the plan.
+"""The played client of one run: the real client's ledger and record server, with made-up records.
 
 It says what a real client says, in the same order: waiting, healthy, warming up, a stage, and the
-record of each stage a moment after the next has begun."""
+record of each stage a moment after the next has begun.
+"""
 
 import asyncio
 import random
@@ -31,11 +31,13 @@ from runs_kit.metrics_page import Server, Work
 
 RECORDING_SECONDS = 0.2
 """A record is made beside the next stage and arrives this long after that has begun."""
-TTFT_US, GAP_US, JITTER_US = 90_000, 11_000, 1_500
+TTFT_US = 90_000
+GAP_US = 11_000
+JITTER_US = 1_500
 
 
 class PlayedClient:
-    """One run's client."""
+    """The played client of one run."""
 
     def __init__(self, address: str, *, clock_ahead_seconds: float = 0.0) -> None:
         self._address = address
@@ -47,26 +49,31 @@ class PlayedClient:
         """Of what it has measured, in order."""
 
     async def start(self, plan: Plan) -> None:
-        """Read the plan, answer on port 8090, and be ready."""
-        self._plan, self._digest = plan, plan.digest()
+        """Take over the plan, answer on port 8090, and become ready."""
+        self._plan = plan
+        self._digest = plan.digest()
         self._ledger.begin(run_uid=plan.run_uid, token_digest=plan.token_digest)
         await self._listener.start(address=self._address, port=RECORD_PORT)
         self._ledger.enter("Waiting")
         self._ledger.ready = True
 
     async def stop(self) -> None:
-        """Answer no more."""
+        """Stop answering."""
         await self._listener.stop()
 
     async def measure(
         self, server: Server, *, ends: list[float], server_address: str | None = None
     ) -> None:
-        """All stages; stage n ends at `ends[n]` (`time.monotonic`). The last record is made and
-        held back. The server is at the client's own address, unless another is given."""
+        """Play all stages; stage n ends at `ends[n]` (`time.monotonic`).
+
+        The last record is made and held back until `finish`. The server is at the client's own
+        address, unless another is given.
+        """
         self._ledger.note("healthy_unix_us", self._now_us())
         self._ledger.enter("WarmingUp")
         self._ledger.note("warmup_us", 100_000)
-        before, made = server.counters(), None
+        before = server.counters()
+        made = None
         for sequence, (stage, end) in enumerate(zip(self._plan.stages, ends, strict=True)):
             self._ledger.enter("Measuring", stage=stage.id)
             if made is None:
@@ -74,7 +81,9 @@ class PlayedClient:
             else:
                 await asyncio.sleep(RECORDING_SECONDS)
                 self._ledger.add(made)
-            began, seconds, data = self._now_us(), max(0.0, end - time.monotonic()), _random(stage)
+            began = self._now_us()
+            seconds = max(0.0, end - time.monotonic())
+            data = _random(stage)
             now = time.time()
             until = now + seconds
             server.begin(
@@ -90,14 +99,16 @@ class PlayedClient:
         self._last_record = made
 
     def finish(self) -> None:
-        """Hand out the last record."""
+        """Publish the last record."""
         assert self._last_record is not None
         self._ledger.enter("Done")
         self._ledger.add(self._last_record)
 
     async def told(self, *, seconds: float) -> bool:
-        """Whether the operator has acknowledged every record in time, so that a real client would
-        exit."""
+        """Return whether the operator acknowledges every record within `seconds`.
+
+        A real client would exit then.
+        """
         try:
             await asyncio.wait_for(self._listener.wait_until_delivered(), seconds)
         except TimeoutError:
@@ -105,7 +116,7 @@ class PlayedClient:
         return True
 
     def _now_us(self) -> int:
-        """By its node's clock."""
+        """Return the time of the client's node clock, in Unix microseconds."""
         return int(time.time() * 1e6) + self._ahead_us
 
     def _record(self, sequence: int, edge: ServerEdge, *, began_us: int) -> StageRecord:
@@ -133,8 +144,10 @@ def _random(stage: Stage) -> RandomData:
 
 @cache
 def _latencies(requests: int, output_tokens: int) -> tuple[RequestColumns, GapCounts]:
-    """As wide as real ones, so that records are as large: thousands of different gaps. Made once,
-    used by every stage."""
+    """Build request columns and gap counts as wide as real ones, with thousands of different gaps.
+
+    Records are as large as real ones then. They are made once and used by every stage.
+    """
     draw = random.Random(1)
     gaps = [
         [max(1, int(draw.gauss(GAP_US, JITTER_US))) for _ in range(output_tokens - 1)]

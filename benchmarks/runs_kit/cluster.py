@@ -1,5 +1,4 @@
-"""The benchmark's own way to the API server, which is not counted, and its picture of one
-namespace."""
+"""The benchmark's own uncounted connection to the API server, and its picture of one namespace."""
 
 import asyncio
 import json
@@ -32,7 +31,7 @@ PATHS = {
 
 
 class Cluster:
-    """Reads, writes and watches as whoever KUBECONFIG names."""
+    """A client that reads, writes and watches as the user KUBECONFIG names."""
 
     def __init__(self, session: aiohttp.ClientSession, *, url: str, authority: str | None) -> None:
         self._session = session
@@ -43,7 +42,7 @@ class Cluster:
 
     @classmethod
     async def connect(cls) -> Self:
-        """Log in with the kubeconfig."""
+        """Connect with the kubeconfig's address and credentials."""
         found = await configuration()
         tls = ssl.create_default_context(cafile=found.ssl_ca_cert)
         if found.cert_file:
@@ -65,7 +64,11 @@ class Cluster:
     async def ask(
         self, method: str, path: str, body: Json | None = None, *, merge: bool = False
     ) -> Json:
-        """One request. Raises aiohttp.ClientResponseError with the API server's words."""
+        """Send one request and return the JSON answer.
+
+        `merge` sends the body as a JSON merge patch. Raises RuntimeError with the API server's text
+        when it answers with an error.
+        """
         content_type = "application/merge-patch+json" if merge else "application/json"
         data = json.dumps(body) if body is not None else None
         async with self._session.request(
@@ -79,14 +82,17 @@ class Cluster:
             return found
 
     async def watch(self, path: str, notify: Callable[[str, Json], None]) -> None:
-        """Notify of everything there is and of every change, for ever. The API server ends a watch
-        when the kind's definition changes; what was deleted before the next one began is missed."""
-        # From whatever the API server has at hand: the namespace is new, and nothing in it can be
+        """Call `notify` for every existing object and for every change, forever.
+
+        The API server ends a watch when the kind's definition changes, and a new one begins; what
+        was deleted in between is missed. Raises RuntimeError when a watch reports an error.
+        """
+        # Start from what the API server has cached: the namespace is new, and nothing in it can be
         # out of date.
         query = {"watch": "true", "resourceVersion": "0", "timeoutSeconds": str(WATCH_SECONDS)}
         while True:
             async with self._session.get(path, params=query) as answer:
-                # Too many requests: a kind that was just defined, whose storage is not there yet.
+                # Too many requests: the kind was just defined, and its storage is not there yet.
                 if answer.status != TOO_MANY_REQUESTS:
                     answer.raise_for_status()
                     async for line in answer.content:
@@ -110,7 +116,10 @@ class Picture:
         paths: Mapping[str, str] = PATHS,
         notify: Notify | None = None,
     ) -> None:
-        """`notify` hears kind, event and body of every change."""
+        """Create the picture without watching.
+
+        `notify` gets kind, event and body of every change.
+        """
         self._cluster = cluster
         self._namespace = namespace
         self._paths = paths
@@ -123,7 +132,7 @@ class Picture:
         """`time.monotonic()` by kind and name."""
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start one watch for each kind."""
         for kind, path in self._paths.items():
             watch = self._cluster.watch(path.format(self._namespace), partial(self._heard, kind))
             task = asyncio.create_task(watch, name=f"watch {kind}")
@@ -131,18 +140,18 @@ class Picture:
             self._watches.append(task)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         for watch in self._watches:
             watch.cancel()
 
     def check(self) -> None:
-        """Raise whatever broke a watch."""
+        """Raise the error that broke a watch, if any."""
         for watch in self._watches:
             if watch.done():
                 watch.result()
 
     def pod(self, run: str, role: str) -> Json | None:
-        """The run's pod of a role."""
+        """Return the run's pod of a role, or None when there is none."""
         wanted = {LABEL_RUN: run, LABEL_ROLE: role}
         pods = self.objects["Pod"].values()
         return next(
@@ -150,7 +159,11 @@ class Picture:
         )
 
     async def until(self, holds: Callable[[], bool], *, seconds: float, what: str) -> None:
-        """Wait for a condition on the picture. Raises TimeoutError, and whatever broke a watch."""
+        """Wait for a condition on the picture.
+
+        Raises TimeoutError when it does not hold within `seconds`, and the error that broke a
+        watch.
+        """
         try:
             async with asyncio.timeout(seconds):
                 while not holds():
@@ -173,6 +186,6 @@ class Picture:
         self._wake()
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they look again.
+        # Waiting tasks hold the old event; a new one is there before they check again.
         self._changed.set()
         self._changed = asyncio.Event()

@@ -1,4 +1,4 @@
-"""What the benchmark finds, and the limits it must keep."""
+"""The figures of the benchmark, and the limits it must keep."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ class Figures:
     bucket that it lies in."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         return beyond(self, at_most=LIMITS)
 
 

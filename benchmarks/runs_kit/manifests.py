@@ -1,5 +1,4 @@
-"""The runs, and what the benchmark writes into the status of their pods in a kubelet's and the
-scheduler's place."""
+"""The runs, and the pod statuses the benchmark writes in place of a kubelet and the scheduler."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -16,7 +15,7 @@ ALIKE_KINDS = ("BenchmarkRun", "ConfigMap", "NetworkPolicy", "Service", "Job")
 
 
 def run(name: str, namespace: str) -> Json:
-    """2 load points x 3 repeats, 400 requests each."""
+    """Build a BenchmarkRun of 2 load points x 3 repeats, with 400 requests each."""
     nobody = {"schedulerName": NO_SCHEDULER}
     workload = {
         "name": "chat",
@@ -44,8 +43,10 @@ def run(name: str, namespace: str) -> Json:
 
 
 def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
-    """A run and objects such as its first children, about as large; the Job gets a pod, as a
-    client's does."""
+    """Yield a run and objects like its first children and about as large, each with its kind.
+
+    The Job gets a pod, as a client's Job does.
+    """
     about = {"metadata": {"name": name, "namespace": namespace, "labels": {"alike": ""}}}
     pod = {
         "schedulerName": NO_SCHEDULER,
@@ -60,7 +61,7 @@ def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
 
 
 def pending() -> Json:
-    """About what the operator says of a run first."""
+    """Build a status patch about as large as the first one the operator writes for a run."""
     words = "waiting for the client: its pod waits for a node"
     conditions = [
         _condition(type_, "Unknown", reason="InProgress", message=words)
@@ -70,7 +71,7 @@ def pending() -> Json:
 
 
 def unschedulable() -> Json:
-    """What the scheduler writes while no GPU is free."""
+    """Build the status patch that the scheduler writes while no GPU is free."""
     message = "0/1 nodes are available: 1 Insufficient nvidia.com/gpu."
     return {
         "status": {
@@ -82,7 +83,7 @@ def unschedulable() -> Json:
 
 
 def running(address: str, *, container: str, image: str, ready: bool) -> Json:
-    """What a kubelet writes once the container runs."""
+    """Build the status patch that a kubelet writes once the container runs."""
     state = {"running": {"startedAt": _now()}}
     return {
         "status": {
@@ -97,7 +98,7 @@ def running(address: str, *, container: str, image: str, ready: bool) -> Json:
 
 
 def succeeded(*, container: str, image: str) -> Json:
-    """What a kubelet writes when the container has exited with 0."""
+    """Build the status patch that a kubelet writes when the container has exited with 0."""
     state = {
         "terminated": {
             "exitCode": 0,

@@ -1,5 +1,4 @@
-"""A metrics page as vLLM 0.32 writes it: 630 lines, 52 kB, of which a dozen move and the rest is
-histograms."""
+"""A metrics page like vLLM 0.32's: 630 lines, 52 kB; a dozen move, the rest are histograms."""
 
 import asyncio
 import time
@@ -37,8 +36,10 @@ _HISTOGRAMS = 25
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a stage asks of a server, spread evenly over its time: no more, or it would be somebody
-    else's."""
+    """The load a stage puts on a server, spread evenly over its time.
+
+    It must be no more than the stage's own, or the excess would count as foreign load.
+    """
 
     requests: int = 0
     input_tokens: int = 0
@@ -49,13 +50,13 @@ class Work:
     ends: float = 0.0
 
     def done(self, now: float) -> int:
-        """Requests answered so far."""
+        """Return how many requests have been answered by `now`, in Unix seconds."""
         share = 1.0 if now >= self.ends else max(0.0, now - self.began) / (self.ends - self.began)
         return int(share * self.requests)
 
 
 class Server:
-    """What one run's server has counted since it started."""
+    """The counters of one run's server since it started."""
 
     def __init__(self) -> None:
         self._started = time.time()
@@ -63,11 +64,12 @@ class Server:
         self._work = Work()
 
     def begin(self, work: Work) -> None:
-        """The next stage. What is left of the one before is taken for done."""
-        self._before, self._work = self._counted(self._work.ends), work
+        """Begin the next stage; the rest of the previous one counts as done."""
+        self._before = self._counted(self._work.ends)
+        self._work = work
 
     def counters(self) -> dict[str, float]:
-        """Values by name, without the `vllm:` prefix, as the client's snapshots have them."""
+        """Return the counters by name, without the `vllm:` prefix, like the client's snapshots."""
         counted = {name: float(value) for name, value in self._counted(time.time()).items()}
         return {
             **counted,
@@ -77,7 +79,8 @@ class Server:
         }
 
     def _counted(self, now: float) -> Counter[str]:
-        done, found = self._work.done(now), Counter(self._before)
+        done = self._work.done(now)
+        found = Counter(self._before)
         found["request_success_total"] += done
         found["generation_tokens_total"] += done * self._work.output_tokens
         for of_prompts in ("prompt_tokens_total", "prefix_cache_queries_total"):
@@ -85,7 +88,7 @@ class Server:
         return found
 
     def page(self) -> bytes:
-        """The whole page."""
+        """Return the whole metrics page."""
         now = time.time()
         counters = self.counters()
         lines = [
@@ -123,8 +126,11 @@ _HISTOGRAM_LINES = (
 
 
 class MetricsServer:
-    """Answers GET /metrics and /version on many loopback addresses, each another server. One small
-    protocol, since the benchmark shares the machine's cores with what it measures."""
+    """A server of GET /metrics and /version on many loopback addresses, one per played server.
+
+    It speaks one small protocol, since the benchmark shares the machine's cores with what it
+    measures.
+    """
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
@@ -139,12 +145,12 @@ class MetricsServer:
         self._listener = await loop.create_server(lambda: _Connection(self), addresses, PORT)
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._listener is not None:
             self._listener.close()
 
     def answer(self, address: str, path: str) -> tuple[int, bytes]:
-        """Status and body."""
+        """Return HTTP status and body for a path; count readings of the page."""
         server = self.servers.get(address)
         if server is None:
             return 503, b"loading\n"

@@ -1,5 +1,4 @@
-"""The operator as a process of its own, with its own identity and no more rights than the chart
-gives it."""
+"""The operator as a process of its own, with its own identity and only the chart's rights."""
 
 import asyncio
 import contextlib
@@ -37,7 +36,7 @@ _TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What the kernel says of a process."""
+    """The kernel's figures on a process."""
 
     rss_mib: float
     peak_rss_mib: float
@@ -49,8 +48,10 @@ class Usage:
 
 
 class OperatorProcess:
-    """`python -m benchrun.runtime` on this machine, with the packages of the image, speaking to the
-    API server through the proxy."""
+    """`python -m benchrun.runtime` on this machine, connected to the API server through the proxy.
+
+    It has the packages of the image and no others.
+    """
 
     def __init__(
         self,
@@ -62,8 +63,11 @@ class OperatorProcess:
         watched: tuple[str, ...] = (),
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        """`watched`: the namespaces that it works in, its own without any. `settings`: variables
-        that it has beside the usual ones."""
+        """Prepare the process without starting it.
+
+        `watched` holds the namespaces it works in, its own if empty. `settings` are environment
+        variables it gets besides the usual ones.
+        """
         self._cluster = cluster
         self._namespace = namespace
         self._watched = watched or (namespace,)
@@ -75,22 +79,30 @@ class OperatorProcess:
         self.log = directory / "operator.log"
 
     async def start(self) -> None:
-        """Until it says that it is ready. Raises RuntimeError with its last words when it does
-        not."""
+        """Grant its rights, launch it and wait until it is ready.
+
+        Raises RuntimeError with the end of its log when it does not become ready.
+        """
         await self.grant()
         await self.launch()
         await self.until_ready()
 
     async def grant(self) -> None:
-        """Give it the chart's rights, and no others."""
+        """Grant it the chart's rights, and no others."""
         await _grant(self._namespace, self._watched)
 
     def set_clock(self, *, ahead_seconds: float) -> None:
-        """From now on the clock of its node is so far ahead, if it was set before the launch."""
+        """Put the clock of its node ahead by so many seconds from now on.
+
+        It takes effect only if it was also called before the launch.
+        """
         self._clock.write_text(str(ahead_seconds))
 
     async def launch(self, *, clock_ahead_seconds: float | None = None) -> None:
-        """Begin its process, on a node whose clock is so far ahead; it may not be ready yet."""
+        """Start its process; it may not be ready yet.
+
+        With `clock_ahead_seconds` the clock of its node is ahead by so much.
+        """
         if clock_ahead_seconds is not None:
             self.set_clock(ahead_seconds=clock_ahead_seconds)
         port = _free_port()
@@ -119,7 +131,7 @@ class OperatorProcess:
         self._url = f"http://127.0.0.1:{port}"
 
     async def is_ready(self) -> bool:
-        """Whether it says so."""
+        """Return whether the operator reports that it is ready."""
         try:
             async with (
                 aiohttp.ClientSession() as session,
@@ -130,7 +142,10 @@ class OperatorProcess:
             return False
 
     async def until_ready(self) -> None:
-        """Until it says so. Raises RuntimeError with its last words when it does not."""
+        """Wait until it reports that it is ready.
+
+        Raises RuntimeError with the end of its log when it has ended or is not ready in time.
+        """
         deadline = asyncio.get_running_loop().time() + START_SECONDS
         while asyncio.get_running_loop().time() < deadline:
             self.usage()
@@ -143,35 +158,38 @@ class OperatorProcess:
 
     @property
     def has_ended(self) -> bool:
-        """Whether there is no process."""
+        """Return whether there is no running process."""
         return self._process is None or self._process.returncode is not None
 
     def signal(self, number: signal.Signals) -> None:
-        """Send it a signal, at once."""
+        """Send it a signal at once, if it runs."""
         if self._process is not None and self._process.returncode is None:
             self._process.send_signal(number)
 
     async def stop(self) -> None:
-        """Ask it to end, then make it."""
+        """Terminate it, and kill it when it does not end in time."""
         if self._process is None or self._process.returncode is not None:
             return
         self._process.terminate()
         try:
             await asyncio.wait_for(self._process.wait(), STOP_SECONDS)
         except TimeoutError:
-            with contextlib.suppress(ProcessLookupError):  # it has ended in this moment
+            with contextlib.suppress(ProcessLookupError):  # it has just ended
                 self._process.kill()
             await self._process.wait()
 
     async def kill(self) -> None:
-        """SIGKILL, in the middle of whatever it does; `start` begins anew."""
+        """Kill it with SIGKILL, whatever it is doing; `start` begins anew.
+
+        Raises RuntimeError when it has ended already.
+        """
         if self._process is None or self._process.returncode is not None:
             raise RuntimeError(f"the operator has ended: {self.last_words()}")
         self._process.kill()
         await self._process.wait()
 
     def usage(self) -> Usage:
-        """Memory and CPU by now. Raises RuntimeError when the operator has ended."""
+        """Return its memory and CPU use by now. Raises RuntimeError when the operator has ended."""
         if self._process is None or self._process.returncode is not None:
             raise RuntimeError(f"the operator has ended: {self.last_words()}")
         own = Path("/proc") / str(self._process.pid)
@@ -185,13 +203,16 @@ class OperatorProcess:
         )
 
     async def decide_p99_ms(self) -> float:
-        """The bound of the bucket that the 99th percentile of its decisions lies in."""
+        """Return a bound of the p99 of its decisions' CPU times, in milliseconds.
+
+        It is the upper bound of the histogram bucket that holds the p99.
+        """
         buckets = await self.buckets("benchrun_decision_cpu_seconds")
         wanted = 0.99 * max(buckets.values())
         return 1000 * min(bound for bound, count in buckets.items() if count >= wanted)
 
     async def buckets(self, histogram: str) -> dict[float, float]:
-        """Of one of its histograms: how many were at most so long."""
+        """Return one of its histograms: bucket bound -> how many observations were at most that."""
         return {
             float(labels["le"]): value
             for name, labels, value in await self._samples()
@@ -199,7 +220,7 @@ class OperatorProcess:
         }
 
     async def gauge(self, wanted: str) -> float:
-        """One of its figures that has no labels."""
+        """Return the value of one of its metrics that has no labels."""
         return next(value for name, _, value in await self._samples() if name == wanted)
 
     async def _samples(self) -> list[tuple[str, dict[str, str], float]]:
@@ -215,11 +236,11 @@ class OperatorProcess:
         ]
 
     def last_words(self) -> str:
-        """The end of its log."""
+        """Return the end of its log."""
         return self.log.read_text(errors="replace")[-3000:]
 
     async def _kubeconfig(self) -> Json:
-        """Of the operator's ServiceAccount, with a token of its own."""
+        """Build a kubeconfig for the operator's ServiceAccount, with a token of its own."""
         path = f"/api/v1/namespaces/{self._namespace}/serviceaccounts/{NAME}/token"
         answer = await self._cluster.ask(
             "POST", path, {"spec": {"expirationSeconds": TOKEN_SECONDS}}
@@ -237,20 +258,25 @@ class OperatorProcess:
 
 
 def kept_waiting_seconds(pid: int) -> float:
-    """How long a process was ready to run while the cores were busy with something else: its main
-    thread, where all that matters happens."""
+    """Return how long a process was ready to run while the cores were busy with something else.
+
+    Only its main thread counts, where all that matters happens.
+    """
     schedule = (Path("/proc") / str(pid) / "schedstat").read_text()
     return int(schedule.split()[1]) / 1e9  # nanoseconds
 
 
 async def refuse_rivals(cluster: Cluster) -> None:
-    """Raise RuntimeError when an operator is installed that works in all namespaces: two would
-    fight over every run."""
+    """Raise RuntimeError when an operator is installed that works in all namespaces.
+
+    Two operators would fight over every run.
+    """
     installed = await cluster.ask(
         "GET", f"/apis/apps/v1/deployments?labelSelector=app.kubernetes.io/name={NAME}"
     )
     for deployment in installed["items"]:
-        meta, spec = deployment["metadata"], deployment["spec"]
+        meta = deployment["metadata"]
+        spec = deployment["spec"]
         settings = {
             e["name"]: e.get("value")
             for c in spec["template"]["spec"]["containers"]
@@ -265,7 +291,7 @@ async def refuse_rivals(cluster: Cluster) -> None:
 
 
 async def _grant(namespace: str, watched: tuple[str, ...]) -> None:
-    """ServiceAccount, Roles and bindings, as the chart renders them."""
+    """Apply ServiceAccount, Roles and bindings as the chart renders them."""
     chart = [
         "helm",
         "template",
@@ -290,7 +316,10 @@ async def _grant(namespace: str, watched: tuple[str, ...]) -> None:
 
 
 async def command(*arguments: str, stdin: str = "") -> str:
-    """Run a command; what it printed. Raises RuntimeError with its own words."""
+    """Run a command and return what it printed.
+
+    Raises RuntimeError with its error output when it fails.
+    """
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*arguments, stdin=pipe, stdout=pipe, stderr=pipe)
     printed, complaints = await process.communicate(stdin.encode())

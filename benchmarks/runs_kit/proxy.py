@@ -1,10 +1,12 @@
-"""Counting what the operator asks of the API server, by standing between the two.
+"""A proxy that counts the operator's requests to the API server.
 
-Why a proxy and not the operator's own metrics: those count what the operator believes it sends. Why
-not the audit log: it needs an API server that was started for it, and a proxy works with any. The
+The operator's own metrics would not do: they count what the operator believes it sends. Nor would
+the audit log: it needs an API server that was started for it, and a proxy works with any. The
 operator's kubeconfig names this proxy, over plain HTTP on loopback; every connection gets one to
 the API server, over TLS. Requests are read, counted and passed on; answers are passed on byte by
-byte, unread, so that watches stream and no error of ours can change what the operator hears."""
+byte, unread, so that watches stream and no error of the proxy can change what the operator
+receives.
+"""
 
 import asyncio
 import contextlib
@@ -43,26 +45,24 @@ class Request:
 
     @property
     def live_only(self) -> bool:
-        """A write of `status.live` and nothing else."""
+        """Return whether the request writes `status.live` and nothing else."""
         return self.changes == ("live",)
 
     @property
     def writes(self) -> bool:
-        """Whether it changes something."""
+        """Return whether the request changes something."""
         return self.method in MUTATING
 
 
 class CountingProxy:
-    """Listens on loopback, passes everything on, and remembers what was asked."""
+    """A proxy that listens on loopback, passes everything on, and remembers the requests."""
 
     def __init__(
         self, upstream: str, *, tls: ssl.SSLContext | None, run_name: re.Pattern[str]
     ) -> None:
         address = urlsplit(upstream)
-        self._host, self._port = (
-            address.hostname or "localhost",
-            address.port or (443 if tls else 80),
-        )
+        self._host = address.hostname or "localhost"
+        self._port = address.port or (443 if tls else 80)
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
@@ -74,23 +74,23 @@ class CountingProxy:
         """Where the operator finds it."""
 
     async def start(self) -> None:
-        """Listen on a free port; again on the same one, after a stop."""
+        """Listen on a free port; after a stop, on the same one again."""
         self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._own_port)
         self._own_port = self._server.sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self._own_port}"
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         if self._server is not None:
             self._server.close()
 
     def cut(self) -> None:
-        """End all that is open."""
+        """Abort all open connections."""
         for writer in tuple(self._open):
             writer.transport.abort()
 
     async def answered(self, request: Request) -> bytes | None:
-        """The answer to a request that is not passed on; None: it is."""
+        """Return the answer to a request that is not passed on, or None to pass it on."""
         return None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -117,12 +117,13 @@ class CountingProxy:
             self._open.discard(writer)
             back.cancel()
             writer.close()
-            # to part properly takes an answer, for which nobody may wait any more
+            # a proper close waits for an answer, and there may be no time left for it
             onward.transport.abort()
 
     def _request(self, head: bytes, body: bytes) -> Request:
         method, target, _ = head.split(b"\r\n", 1)[0].decode().split(" ", 2)
-        path, query = urlsplit(target).path, urlsplit(target).query
+        path = urlsplit(target).path
+        query = urlsplit(target).query
         found = _PATH.fullmatch(path)
         plural, name, subresource = found.groups() if found else (path, None, None)
         text = body.decode(errors="replace")
@@ -147,7 +148,10 @@ async def _pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 def body_bytes(head: bytes) -> int:
-    """How long the body is that follows these headers of a request."""
+    """Return the length of the body that follows these request headers.
+
+    Raises NotImplementedError for a body without a stated length.
+    """
     headers = head.decode("latin-1").lower()
     if "\r\ntransfer-encoding:" in headers:
         raise NotImplementedError("a request whose body has no stated length")

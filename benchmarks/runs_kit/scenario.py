@@ -1,5 +1,4 @@
-"""The story: apply all runs, let them wait for GPUs, give them servers, read those for minutes, let
-them finish."""
+"""The story: apply all runs, let them wait for GPUs, serve and scrape them, let them finish."""
 
 import asyncio
 import os
@@ -39,7 +38,7 @@ LEAST_READ_PERCENT = 90.0
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much, and how long."""
+    """How many runs, and how long."""
 
     runs: int
     scrape_seconds: float
@@ -49,7 +48,7 @@ class Scale:
 
 @dataclass(slots=True)
 class PlayedRun:
-    """One run and who plays its pods."""
+    """One run and the played client of its pods."""
 
     name: str
     address: str
@@ -59,13 +58,13 @@ class PlayedRun:
 
 
 class Scenario:
-    """One pass through the story."""
+    """One performance of the story."""
 
     def __init__(self, scale: Scale, namespace: str, *, say: Callable[[str], None]) -> None:
         self._scale = scale
         self._namespace = namespace
         self._say = say
-        # Another loopback network for each process, so that two benchmarks do not meet.
+        # Each process has a loopback network of its own, so that two benchmarks do not collide.
         network = 64 + os.getpid() % 128
         self._runs = [
             PlayedRun(
@@ -78,13 +77,17 @@ class Scenario:
         self._pages = MetricsServer()
 
     async def play(self, directory: Path) -> Figures:
-        """All of it. Raises NotAsExpected when something does not hold that must at any speed."""
+        """Play the whole story and return its figures.
+
+        Raises NotAsExpected when something does not hold that must hold at any speed.
+        """
         async with self._cluster() as cluster:
             await refuse_rivals(cluster)
-            self._api, self._picture = cluster, Picture(cluster, self._namespace)
+            self._api = cluster
+            self._picture = Picture(cluster, self._namespace)
             self._picture.start()
             await self._pages.start([run.address for run in self._runs])
-            # While nobody acts on what it creates.
+            # Before the operator starts: nothing acts on what this creates.
             create_seconds = await self._create_alike()
             tls = ssl.create_default_context(cafile=cluster.authority)
             self._proxy = CountingProxy(cluster.url, tls=tls, run_name=RUN_NAME)
@@ -108,7 +111,7 @@ class Scenario:
 
     @asynccontextmanager
     async def _cluster(self) -> AsyncIterator[Cluster]:
-        """A namespace of our own, gone afterwards."""
+        """Yield a connection to the cluster with a namespace that is deleted afterwards."""
         cluster = await Cluster.connect()
         try:
             await cluster.ask("POST", "/api/v1/namespaces", {"metadata": {"name": self._namespace}})
@@ -138,8 +141,10 @@ class Scenario:
         )
 
     async def _create_alike(self) -> float:
-        """Seconds to create runs and what they need first, by a client that decides nothing: the
-        median of some rounds."""
+        """Return the seconds to create runs and first children by a client that decides nothing.
+
+        It is the median of some rounds.
+        """
         rounds = [await self._create_once(number) for number in range(CREATE_ROUNDS)]
         self._say(
             f"as many objects were created in {', '.join(f'{seconds:.2f}' for seconds in rounds)} s"
@@ -167,7 +172,7 @@ class Scenario:
         return seconds
 
     async def _apply_runs(self) -> float:
-        """Seconds from the apply of the last run until the first children of all exist."""
+        """Apply all runs; return the seconds from the last apply until all first children exist."""
         path = PATHS["BenchmarkRun"].format(self._namespace)
 
         async def apply(run: PlayedRun) -> None:
@@ -195,11 +200,15 @@ class Scenario:
         return seconds
 
     async def _start_clients(self) -> float:
-        """Seconds from the last client pod being ready until the Deployment of every run exists."""
+        """Start all clients and wait for the servers' Deployments.
+
+        Return the seconds from the last client pod being ready until the Deployment of every run
+        exists.
+        """
         await self._until(lambda: self._have_pods(names.ROLE_CLIENT), "every run has a client pod")
         await self._each(self._start_client)
-        # As with a real client, whose process answers on its port long before it has found
-        # tokenizer and data.
+        # A real client's process, too, answers on its port long before it has found tokenizer and
+        # data.
         await self._until_quiet()
         await self._each(lambda run: self._write_client(run, ready=True))
         ready = time.monotonic()
@@ -222,7 +231,7 @@ class Scenario:
         await self._write_pod(run, names.ROLE_CLIENT, status)
 
     async def _wait_for_gpus(self) -> float:
-        """Requests a run and minute while every server waits for a GPU."""
+        """Let every server wait for a GPU; return the requests per run and minute meanwhile."""
         await self._until(lambda: self._have_pods(names.ROLE_SERVER), "every run has a server pod")
         await self._each(
             lambda run: self._write_pod(run, names.ROLE_SERVER, manifests.unschedulable())
@@ -240,18 +249,19 @@ class Scenario:
         return len(about_runs) / len(self._runs) / (self._scale.wait_seconds / 60)
 
     async def _scrape(self) -> float:
-        """Cores used while every server is read once a second and its run goes through its
-        stages."""
+        """Scrape every server once a second while its run goes through its stages.
+
+        Return the mean of the CPU cores the operator used.
+        """
         await self._each(self._start_server)
         measuring = asyncio.gather(*(self._measure(n, run) for n, run in enumerate(self._runs)))
         await self._until(lambda: self._in_phase("Running"), "every run is measuring")
-        before, scrapes, began = (
-            self._operator.usage(),
-            self._pages.readings.copy(),
-            time.monotonic(),
-        )
+        before = self._operator.usage()
+        scrapes = self._pages.readings.copy()
+        began = time.monotonic()
         await self._through_the_window(began)
-        after, seconds = self._operator.usage(), time.monotonic() - began
+        after = self._operator.usage()
+        seconds = time.monotonic() - began
         self._check_scrapes(self._pages.readings - scrapes, seconds)
         await measuring
         return (after.cpu_seconds - before.cpu_seconds) / seconds
@@ -263,10 +273,13 @@ class Scenario:
         await self._write_pod(run, names.ROLE_SERVER, status)
 
     async def _measure(self, number: int, run: PlayedRun) -> None:
-        """Stages end evenly over the window, those of different runs at different times; the last
-        one at its end."""
+        """Play one run's stages, which end evenly over the window, the last one at its end.
+
+        Stages of different runs end at different times.
+        """
         step = self._scale.scrape_seconds / manifests.STAGES
-        began, part = time.monotonic(), number / len(self._runs)
+        began = time.monotonic()
+        part = number / len(self._runs)
         ends = [began + (stage + part) * step for stage in range(1, manifests.STAGES)]
         await run.client.measure(
             self._pages.servers[run.address], ends=[*ends, began + self._scale.scrape_seconds]
@@ -318,8 +331,8 @@ class Scenario:
         for name, body in self._picture.objects["BenchmarkRun"].items():
             status = body["status"]
             cells = len(status.get("results", []))
-            # Played stages are as short as the benchmark; being called so is no blemish of the
-            # operator.
+            # Played stages are as short as the benchmark; a finding about that is not the
+            # operator's fault.
             if status["verdict"] not in ("Valid", "Suspect") or cells != 2:
                 raise NotAsExpected(
                     f"{name}: verdict {status['verdict']}, {cells} cells: {status['message']}"
@@ -333,8 +346,11 @@ class Scenario:
             )
 
     def _writes(self) -> Counter[str]:
-        """Requests that changed something, by run; every one of them must belong to a run."""
-        # Its key the operator makes once.
+        """Return how many requests changed something, by run.
+
+        Raises NotAsExpected when one of them belongs to no run.
+        """
+        # The operator creates the Secret with its key once, for no run.
         writes = [
             r
             for r in self._proxy.requests
@@ -383,7 +399,10 @@ class Scenario:
             raise NotAsExpected(f"{error}; phases: {dict(phases)}") from error
 
     async def _until_quiet(self) -> None:
-        """Until the operator has asked nothing about any run for a while."""
+        """Wait until the operator has sent no request about any run for a while.
+
+        Raises NotAsExpected when that does not happen in time.
+        """
         deadline = time.monotonic() + STEP_SECONDS
         while time.monotonic() < deadline:
             latest = max((r.at for r in self._proxy.requests if not r.of_collection), default=0.0)
@@ -401,7 +420,7 @@ class Scenario:
         await self._api.ask("PATCH", path, status, merge=True)
 
     async def _each(self, deed: Callable[[PlayedRun], Awaitable[object]]) -> None:
-        """For every run, a few at a time."""
+        """Await `deed` for every run, a few at a time."""
         places = asyncio.Semaphore(AT_ONCE)
 
         async def do(run: PlayedRun) -> None:

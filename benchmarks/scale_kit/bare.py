@@ -1,4 +1,4 @@
-"""A script that makes what the operator makes, as fast as the API server takes it."""
+"""A script that creates what the operator creates, as fast as the API server takes it."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 async def each(things: Iterable[T], deed: Callable[[T], Awaitable[object]]) -> None:
-    """Do it to every one, a few at a time."""
+    """Await `deed` for every thing, a few at a time."""
     places = asyncio.Semaphore(AT_ONCE)
 
     async def do(thing: T) -> None:
@@ -27,13 +27,16 @@ async def each(things: Iterable[T], deed: Callable[[T], Awaitable[object]]) -> N
 
 
 async def make(api: Cluster, namespace: str, numbers: Iterable[int]) -> float:
-    """Seconds to make runs of these numbers, each with its first children; without those in which
-    this process waited for a core."""
+    """Create runs with these numbers and their first children, and return the seconds it took.
+
+    Time in which this process waited for a core does not count.
+    """
 
     async def one(number: int) -> None:
         for kind, body in manifests.alike(f"bare-{number:04d}", namespace):
             await api.ask("POST", PATHS[kind].format(namespace), body)
 
-    began, waited = time.monotonic(), kept_waiting_seconds(os.getpid())
+    began = time.monotonic()
+    waited = kept_waiting_seconds(os.getpid())
     await each(numbers, one)
     return time.monotonic() - began - (kept_waiting_seconds(os.getpid()) - waited)

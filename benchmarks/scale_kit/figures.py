@@ -1,4 +1,4 @@
-"""What the benchmark finds, the limits it must keep, and how the figures come from what was seen."""
+"""The figures of the benchmark, their limits, and how they are computed from what was seen."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,7 +48,7 @@ class Figures:
     too, the time in which the operator waited for a core does not count."""
 
     def beyond_limits(self) -> Iterator[str]:
-        """Every limit that is not kept."""
+        """Yield a line for every limit that is not kept."""
         return beyond(self, at_most=LIMITS)
 
 
@@ -66,7 +66,7 @@ LIMITS = {
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """What the operator used in some time, and the pages that it read."""
+    """The operator's CPU time in a stretch of time, and the pages it read."""
 
     seconds: float
     cpu_seconds: float
@@ -74,18 +74,23 @@ class Window:
 
     @property
     def cores(self) -> float:
-        """CPU seconds a second."""
+        """Return the CPU seconds used per second."""
         return self.cpu_seconds / self.seconds
 
 
 def page_cpu_seconds(quiet: Window) -> float:
-    """What a page takes, where nothing else happens: with all that is used, so that it is never
-    taken for less than it is."""
+    """Return the CPU seconds that reading a page takes, from a window with nothing else happening.
+
+    All CPU use counts, so that the figure is never too small.
+    """
     return quiet.cpu_seconds / max(1, quiet.pages)
 
 
 def whole_cores(window: Window, *, targets: int, a_page: float) -> float:
-    """Cores, had every target been read every second: on a busy host some were not."""
+    """Return the cores the operator would have used had it read every target every second.
+
+    On a busy host some pages were not read; each counts with `a_page` CPU seconds.
+    """
     missed = max(0.0, targets * window.seconds - window.pages)
     return window.cores + missed * a_page / window.seconds
 
@@ -95,7 +100,7 @@ Buckets = Mapping[float, float]
 
 
 def added(histograms: Iterable[Buckets]) -> Buckets:
-    """Several processes' histograms as one."""
+    """Add up several processes' histograms."""
     total = Counter[float]()
     for each in histograms:
         total.update(each)
@@ -103,11 +108,14 @@ def added(histograms: Iterable[Buckets]) -> Buckets:
 
 
 def percentile(buckets: Buckets, share: float) -> float:
-    """The bound of the bucket that so large a share is in."""
+    """Return the upper bound of the histogram bucket that holds this share (0 to 1)."""
     wanted = share * max(buckets.values(), default=0.0)
     return min((bound for bound, count in buckets.items() if count >= wanted), default=0.0)
 
 
 def writes_by_run(requests: Iterable[Request]) -> Counter[str]:
-    """Requests that change something of a run; what changes `status.live` alone is not counted."""
+    """Count the requests that change something of a run, by run.
+
+    Changes of `status.live` alone do not count.
+    """
     return Counter(r.run for r in requests if r.run and r.writes and not r.live_only)

@@ -1,5 +1,4 @@
-"""Runs as small as the usual ones can be, what a script makes beside them, and runs that have
-ended."""
+"""Runs that are as small as possible, the script's runs, and runs that have ended."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -15,15 +14,18 @@ REQUESTS = 40
 
 
 def run(name: str, namespace: str) -> Json:
-    """2 load points x 3 repeats."""
+    """Build a BenchmarkRun of 2 load points x 3 repeats."""
     body = manifests.run(name, namespace)
     body["spec"]["workloads"][0]["requests"] = REQUESTS
     return body
 
 
 def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
-    """A run and objects such as its first children. Their Jobs are suspended, so that the
-    controllers are not busy with them while the operator's turn has come."""
+    """Yield a run and objects like its first children, each with its kind.
+
+    Their Jobs are suspended, so that the controllers are not busy with them while the operator is
+    measured.
+    """
     for kind, body in manifests.alike(name, namespace):
         if kind == KIND:
             yield kind, {**body, "spec": run(name, namespace)["spec"]}
@@ -34,7 +36,7 @@ def alike(name: str, namespace: str) -> Iterator[tuple[str, Json]]:
 
 
 def ended(name: str, namespace: str, like: Json) -> tuple[Json, Json]:
-    """A run and its status, as one that has ended has them."""
+    """Return a run that has ended and the patch of its status, copied from the run `like`."""
     body = {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -1,5 +1,8 @@
-"""The pods of a tenant's runs, played: a client that is ready a moment after it started, a server
-that waits for a GPU, and a measurement that ends when it is told to."""
+"""The played pods of a tenant's runs.
+
+A client is ready a moment after it started, a server waits for a GPU, and a measurement ends when
+it is told to.
+"""
 
 import asyncio
 import itertools
@@ -15,7 +18,8 @@ from runs_kit.client import PlayedClient
 from runs_kit.cluster import PATHS, Cluster, Json, Picture
 from runs_kit.metrics_page import MetricsServer, Server
 
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 GETS_READY_SECONDS = 2.0
 """A client's process answers long before it has found tokenizer and data."""
 AT_ONCE = 16
@@ -24,14 +28,14 @@ TOLD_SECONDS = 900.0
 
 
 def addresses() -> Iterator[str]:
-    """Loopback addresses, in a network of this process's own."""
+    """Yield loopback addresses, in a network of this process's own."""
     network = 64 + os.getpid() % 128
     return (f"127.{network}.{n // 250}.{n % 250 + 1}" for n in itertools.count())
 
 
 @dataclass(eq=False, slots=True)
 class PlayedRun:
-    """One run, and how far those are who play its pods."""
+    """One run, and the progress of its played pods."""
 
     name: str
     namespace: str
@@ -53,17 +57,17 @@ class PlayedRun:
     has_succeeded: bool = False
 
     def wake(self) -> None:
-        """Something of the above has changed."""
+        """Wake up all that wait for a change of this run."""
         self.changed.set()
 
     async def until(self, attribute: str) -> None:
-        """Until it is true of the run."""
+        """Wait until this attribute of the run is true."""
         while not getattr(self, attribute):
             self.changed.clear()
             await self.changed.wait()
 
     async def pod(self, role: str) -> str:
-        """The name of its pod of a role, once it is there."""
+        """Wait for the run's pod of a role and return the pod's name."""
         while role not in self.pods:
             self.changed.clear()
             await self.changed.wait()
@@ -76,7 +80,8 @@ class Tenant:
     def __init__(
         self, api: Cluster, namespace: str, pages: MetricsServer, *, runs: Sequence[PlayedRun]
     ) -> None:
-        self._api, self._pages = api, pages
+        self._api = api
+        self._pages = pages
         self.namespace = namespace
         self.runs = {run.name: run for run in runs}
         self.picture = Picture(api, namespace, notify=self._heard)
@@ -88,11 +93,11 @@ class Tenant:
         self._playing: dict[str, asyncio.Task[None]] = {}
 
     def start(self) -> None:
-        """Begin to watch."""
+        """Start watching."""
         self.picture.start()
 
     async def stop(self) -> None:
-        """All pods end."""
+        """End all pods and stop watching."""
         self.picture.stop()
         for task in self._playing.values():
             task.cancel()
@@ -100,20 +105,20 @@ class Tenant:
         await asyncio.gather(*(run.client.stop() for run in self.runs.values()))
 
     def check(self) -> None:
-        """Raise whatever broke a watch, or the play of a run."""
+        """Raise the error that broke a watch or the play of a run, if any."""
         self.picture.check()
         for task in self._playing.values():
             if task.done():
                 task.result()
 
     async def apply(self, run: PlayedRun, body: Json) -> None:
-        """Make a run, and begin to play its pods."""
+        """Create a run, and begin to play its pods."""
         made = await self._api.ask("POST", PATHS[names.KIND].format(self.namespace), body)
         run.uid = made["metadata"]["uid"]
         self._playing[run.name] = asyncio.create_task(self._play(run), name=run.name)
 
     def first_children(self, run: PlayedRun) -> tuple[tuple[str, str], ...]:
-        """Kind and name of what a run has before its client's pod."""
+        """Return kind and name of the children a run has before its client's pod."""
         return (
             ("ConfigMap", names.plan_name(run.name, run.uid)),
             ("Service", names.child_name(run.name, run.uid, names.ROLE_SERVER)),
@@ -121,7 +126,7 @@ class Tenant:
         )
 
     def phase(self, run: PlayedRun) -> str | None:
-        """As its status says."""
+        """Return the phase in a run's status, or None when there is none."""
         body = self.picture.objects[names.KIND].get(run.name, {})
         phase: str | None = body.get("status", {}).get("phase")
         return phase

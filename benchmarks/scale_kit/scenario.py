@@ -1,5 +1,7 @@
-"""The story: apply all runs at once, let them wait for GPUs, start the operator once more, give half
-of them servers and read those, let all of them end. Meanwhile another tenant's servers are released."""
+"""The story: apply all runs, restart the operator, serve and scrape half of them, let them end.
+
+Before the restart all runs wait for GPUs. Meanwhile another tenant's servers are released.
+"""
 
 import asyncio
 import re
@@ -42,7 +44,8 @@ QUIET_SECONDS = 3.0
 AFTER_RESTART_SECONDS = 15.0
 ALONE_SECONDS = 20.0
 SLICE_SECONDS = 4.0
-FEW_STAGE_SECONDS, LATE_STAGE_SECONDS = 1.0, 2.0
+FEW_STAGE_SECONDS = 1.0
+LATE_STAGE_SECONDS = 2.0
 BEFORE_RESTART = ("runs are applied", "clients get ready")
 AFTER_RESTART = ("servers get ready", "stages end", "runs end")
 Say = Callable[[str], None]
@@ -50,7 +53,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How much, and how long."""
+    """How many runs, and how long."""
 
     runs: int
     ended: int
@@ -59,12 +62,16 @@ class Scale:
 
 
 class Scenario:
-    """One pass through the story."""
+    """One performance of the story."""
 
     def __init__(self, scale: Scale, api: Cluster, directory: Path, say: Say) -> None:
         mark = f"scale-{uuid.uuid4().hex[:6]}"
-        self._scale, self._api, self._say = scale, api, say
-        self._home, self._old, self._bare = f"{mark}-home", f"{mark}-old", f"{mark}-bare"
+        self._scale = scale
+        self._api = api
+        self._say = say
+        self._home = f"{mark}-home"
+        self._old = f"{mark}-old"
+        self._bare = f"{mark}-bare"
         self._pages = MetricsServer()
         at = addresses()
         self._many = self._tenant(f"{mark}-many", "many", scale.runs, at)
@@ -81,7 +88,7 @@ class Scenario:
     @classmethod
     @asynccontextmanager
     async def opened(cls, scale: Scale, directory: Path, say: Say) -> AsyncIterator["Scenario"]:
-        """With everything but the operator running; all of it is gone afterwards."""
+        """Yield a scenario with everything but the operator running; remove it all afterwards."""
         api = await Cluster.connect()
         try:
             await refuse_rivals(api)
@@ -92,7 +99,10 @@ class Scenario:
             await api.close()
 
     async def play(self) -> Figures:
-        """All of it. Raises NotAsExpected when something does not hold that must at any speed."""
+        """Play the whole story and return its figures.
+
+        Raises NotAsExpected when something does not hold that must hold at any speed.
+        """
         try:
             return await self._measured()
         except NotAsExpected:
@@ -128,7 +138,7 @@ class Scenario:
                 tenant.start()
             yield
         finally:
-            # First what others would miss; the rest ends with this process anyway.
+            # First delete what would outlive this process; the rest ends with it anyway.
             for name in made:
                 await self._api.ask("DELETE", f"/api/v1/namespaces/{name}")
             if made == list(self._everywhere):
@@ -178,8 +188,11 @@ class Scenario:
         )
 
     async def _make_children(self) -> tuple[float, float]:
-        """Seconds that the script took, and seconds that the operator took, on the same API server
-        one after the other: half of the script's before, half after."""
+        """Return the seconds that the script took, and the seconds that the operator took.
+
+        They take turns on the same API server: half of the script's runs come before the
+        operator's, half after.
+        """
         runs = self._scale.runs
         bare_seconds = await bare.make(self._api, self._bare, range(runs // 2))
         self._report(f"a script made {runs // 2} in {bare_seconds:.2f} s")
@@ -193,10 +206,13 @@ class Scenario:
         return bare_seconds + rest, children_seconds
 
     async def _apply(self) -> float:
-        """Seconds from the first run being applied until the last of their children is there;
-        without those in which the operator waited for a core."""
+        """Apply all runs; return the seconds from the first apply until the last child exists.
+
+        Time in which the operator waited for a core does not count.
+        """
         many = self._many
-        began, waited = time.monotonic(), self._operator.usage().kept_waiting_seconds
+        began = time.monotonic()
+        waited = self._operator.usage().kept_waiting_seconds
         await bare.each(
             many.runs.values(),
             lambda run: many.apply(run, manifests.run(run.name, many.namespace)),
@@ -216,7 +232,7 @@ class Scenario:
         return len(self._many.picture.objects["Job"])
 
     async def _wait_for_gpus(self) -> None:
-        """Every client is ready, every server waits for a node."""
+        """Let all clients become ready, and wait until every run waits for a node."""
         many = self._many
         many.kubelets.set()
         half = len(many.runs) // 2
@@ -233,7 +249,11 @@ class Scenario:
         self._report("every run waits for a GPU")
 
     async def _restart(self) -> tuple[float, int]:
-        """Seconds until a new operator has looked at everything, and what it wrote."""
+        """Kill the operator, add ended runs, and launch it anew.
+
+        Return the seconds until it has reconciled everything, and the number of its writes. Time in
+        which it waited for a core does not count.
+        """
         like = await self._ended_run()
         await self._operator.kill()
         await bare.each(range(self._scale.ended), lambda number: self._make_ended(number, like))
@@ -241,7 +261,8 @@ class Scenario:
         began = time.monotonic()
         await self._operator.launch()
         await self._until_converged()
-        seconds, usage = time.monotonic() - began, self._operator.usage()
+        seconds = time.monotonic() - began
+        usage = self._operator.usage()
         self._report(f"it has looked at everything after {seconds:.1f} s")
         await asyncio.sleep(AFTER_RESTART_SECONDS)
         writes = [r for r in self._proxy.requests if r.at >= began and r.writes]
@@ -263,7 +284,10 @@ class Scenario:
         )
 
     async def _until_converged(self) -> None:
-        """Until it is ready, follows every client and has nothing to look at."""
+        """Wait until the operator is ready, follows every client and has an empty queue.
+
+        Raises NotAsExpected when that does not happen in time.
+        """
         deadline = time.monotonic() + STEP_SECONDS
         while time.monotonic() < deadline:
             self._operator.usage()
@@ -276,8 +300,10 @@ class Scenario:
         raise NotAsExpected("the operator that was started once more is not done")
 
     async def _scrape(self) -> tuple[float, float]:
-        """Cores used while half of the runs are measured, and what `TARGETS` pages a second
-        take."""
+        """Scrape half of the runs while they measure.
+
+        Return the cores used meanwhile, and the cores that `TARGETS` pages a second take.
+        """
         scraped = list(self._many.runs.values())[: len(self._many.runs) // 2]
         stage_seconds = self._scale.scrape_seconds / (manifests.STAGES - 1)
         release = asyncio.create_task(
@@ -304,8 +330,9 @@ class Scenario:
         return self._pages.readings[run.address] > 0
 
     async def _end(self) -> None:
-        """All runs that were measured end at once; then the others get the GPUs."""
-        many, began = self._many, time.monotonic()
+        """End all measured runs at once; then let the others have the GPUs and end, too."""
+        many = self._many
+        began = time.monotonic()
         first = [run for run in many.runs.values() if run.has_measured]
         release = asyncio.create_task(self._release_at(4, lambda: len(many.released) > 0))
         for run in first:
@@ -332,7 +359,7 @@ class Scenario:
     # ---- the other tenant
 
     async def _prepare(self, moments: Iterable[str]) -> None:
-        """A run for each, measured but for its last record, which holds its server."""
+        """Let a run for each moment measure all but its last record, which holds its server."""
         order = (*BEFORE_RESTART, *AFTER_RESTART)
         runs = [self._few_run(order.index(moment)) for moment in moments]
         for run in runs:
@@ -341,10 +368,15 @@ class Scenario:
         await self._until_quiet(but_live=True)
 
     async def _release_at(self, number: int, holds: Callable[[], bool]) -> None:
-        """The other tenant's run of that number hands out its last record, as soon as it holds."""
-        run, moment = self._few_run(number), (*BEFORE_RESTART, *AFTER_RESTART)[number]
+        """Let the other tenant's run of that number hand out its last record once `holds` is true.
+
+        The time until its server is released is noted.
+        """
+        run = self._few_run(number)
+        moment = (*BEFORE_RESTART, *AFTER_RESTART)[number]
         await self._until(holds, moment)
-        began, waited = time.monotonic(), self._operator.usage().kept_waiting_seconds
+        began = time.monotonic()
+        waited = self._operator.usage().kept_waiting_seconds
         run.may_finish = True
         run.wake()
         await self._until(lambda: run.name in self._few.released, f"{run.name} is released")
@@ -360,7 +392,9 @@ class Scenario:
     # ---- looking
 
     async def _window(self, seconds: float) -> Window:
-        usage, read, began = self._operator.usage(), self._read(), time.monotonic()
+        usage = self._operator.usage()
+        read = self._read()
+        began = time.monotonic()
         await asyncio.sleep(seconds)
         used = self._operator.usage().cpu_seconds - usage.cpu_seconds
         return Window(time.monotonic() - began, used, self._read() - read)
@@ -369,8 +403,10 @@ class Scenario:
         return self._pages.readings.total()
 
     async def _quiet_window(self) -> Window:
-        """Where nothing happens but what always does: the middle one of some, so that a list of
-        everything now and then is not in it."""
+        """Measure some windows in which nothing happens but routine work; return the middle one.
+
+        So an occasional list of everything is not in it.
+        """
         number = round(ALONE_SECONDS / SLICE_SECONDS)
         windows = [await self._window(SLICE_SECONDS) for _ in range(number)]
         middle = median(window.cores for window in windows)
@@ -430,7 +466,10 @@ class Scenario:
                 raise NotAsExpected(f"not within {STEP_SECONDS:.0f} s: {what}; {dict(phases)}")
 
     async def _until_quiet(self, *, but_live: bool = False) -> None:
-        """Until the operator has asked nothing about any run for a while."""
+        """Wait until the operator has sent no request about any run for a while.
+
+        With `but_live`, writes of `status.live` alone do not count.
+        """
 
         def latest() -> float:
             recent = reversed(self._proxy.requests)

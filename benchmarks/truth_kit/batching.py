@@ -16,8 +16,10 @@ MS_A_PROMPT_TOKEN = 0.12
 MS_A_SEQUENCE = 0.25
 MAX_SEQUENCES = 256
 BUDGET_TOKENS = 2048
-PROMPT_TOKENS, PROMPT_SIGMA = 512, 1.0
-OUTPUT_TOKENS, OUTPUT_SIGMA = 128, 0.8
+PROMPT_TOKENS = 512
+PROMPT_SIGMA = 1.0
+OUTPUT_TOKENS = 128
+OUTPUT_SIGMA = 0.8
 """Means and spreads of the logarithms of lognormal lengths."""
 CAPACITY = 10.2
 """Requests a second that a long queue is served at."""
@@ -39,7 +41,7 @@ class Answer:
 
     @property
     def tpot(self) -> float:
-        """Time per output token after the first."""
+        """Return the milliseconds per output token after the first."""
         return (self.e2el - self.ttft) / (self.tokens - 1)
 
 
@@ -56,9 +58,13 @@ class Server:
         spread_ms: float = 0.0,
         speed: Speed | None = None,
     ) -> None:
-        """`rate` is in requests a second. Users begin evenly within `spread_ms`. `speed` is how
-        many times longer a step takes at an instant."""
-        self._count, self._speed = count, speed
+        """Draw the requests of the stage.
+
+        `rate` is in requests a second. Users begin evenly within `spread_ms`. `speed` returns how
+        many times longer a step takes at an instant in milliseconds.
+        """
+        self._count = count
+        self._speed = speed
         self._prompts = [
             _length(random, PROMPT_TOKENS, PROMPT_SIGMA, 1, 8000) for _ in range(count)
         ]
@@ -79,12 +85,18 @@ class Server:
         heapify(self._arrivals)
 
     def answers(self) -> list[Answer]:
-        """Serve all requests. Return them in order of sending."""
-        count, arrivals = self._count, self._arrivals
+        """Serve all requests, and return them in order of sending."""
+        count = self._count
+        arrivals = self._arrivals
         sent, first, end = ([0.0] * count for _ in range(3))
         waiting: list[int] = []
         ending: list[tuple[int, int]] = []
-        taken, admitted, running, done, step, now = 0, 0, 0, 0, 0, 0.0
+        taken = 0
+        admitted = 0
+        running = 0
+        done = 0
+        step = 0
+        now = 0.0
         prefilling: tuple[int, int] | None = None
         while done < count:
             while arrivals and arrivals[0] <= now:
@@ -94,7 +106,8 @@ class Server:
             if not running and prefilling is None and admitted == len(waiting):
                 now = arrivals[0]
                 continue
-            budget, prefilled = BUDGET_TOKENS - running, 0
+            budget = BUDGET_TOKENS - running
+            prefilled = 0
             ready: list[int] = []
             while budget > 0:
                 if prefilling is None:
@@ -143,7 +156,7 @@ def steady_stage(
     users: int | None = None,
     speed: Speed | None = None,
 ) -> list[Answer]:
-    """Return so many answers of a server that stands."""
+    """Return so many answers of a server that has reached its steady state."""
     warm = STEADY_ROUNDS * users if users else round(STEADY_SECONDS * (rate or 0.0))
     spread_ms = 3000.0 if users else 0.0
     server = Server(warm + count, random, rate=rate, users=users, spread_ms=spread_ms, speed=speed)

@@ -1,8 +1,9 @@
-"""Run `vllm bench serve` for each line of standard input, a JSON list of its arguments.
+"""Runs `vllm bench serve` for each line of standard input, a JSON list of its arguments.
 
 vLLM is imported once: that takes 13 s of CPU, and would disturb what is measured. Its code is not
 changed. Each result goes to standard output as one line of JSON; what vLLM prints goes to standard
-error."""
+error.
+"""
 
 import argparse
 import asyncio

@@ -1,5 +1,7 @@
-"""More and more streams at one client process, until it can't keep up: is it called that before its
-TTFT lies?"""
+"""More and more streams at one client process, until it can't keep up.
+
+The question is whether the judge calls it saturated before its TTFT is wrong.
+"""
 
 from collections.abc import Callable, Iterator
 
@@ -9,7 +11,9 @@ from truth_kit.timing import ttft_error
 
 STREAMS = (16, 64, 128, 192, 256, 384, 512)
 OFF_PERCENT = 10.0
-TPOT_MS, TTFT_MS, TOKENS = 25.0, 60.0, 40
+TPOT_MS = 25.0
+TTFT_MS = 60.0
+TOKENS = 40
 SECONDS = 11.0
 
 
@@ -32,8 +36,10 @@ RAMP = _ramp()
 
 
 def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]:
-    """For every stage whether its mean TTFT is off by a tenth or more (or can't be told), and the
-    judge does not call the client saturated."""
+    """Yield for every stage whether its TTFT is wrong without the client being called saturated.
+
+    It is wrong when the mean is too high by a tenth or more, or can't be compared with the log.
+    """
     for row in outcome.judged.results:
         off = ttft_error(outcome, f"{row.cell}/r1")
         called = "ClientSaturated" in row.findings
@@ -45,5 +51,5 @@ def unnoticed(outcome: Outcome, *, say: Callable[[str], None]) -> Iterator[bool]
 
 
 def overloads(outcome: Outcome) -> bool:
-    """Whether the ramp went beyond what the client can carry: else it shows nothing."""
+    """Return whether the ramp went beyond what the client can carry; otherwise it shows nothing."""
     return any(row.findings and "ClientSaturated" in row.findings for row in outcome.judged.results)

@@ -1,8 +1,8 @@
-"""Are Met, Missed and intervals right, and are they given: on stages whose percentiles are known.
+"""Whether Met, Missed and intervals are right, and given, on stages with known percentiles.
 
-Each stage begins where its server stands. A limit at the true percentile shows the errors, limits
-far from it the power. Queues are in closed form or from long simulations, the others from 400,000
-requests.
+Each stage begins in its server's steady state. A limit at the true percentile shows the errors,
+limits far from it the power. The truth of queues is in closed form or from long simulations, that
+of other servers from 400,000 requests.
 """
 
 import math
@@ -53,18 +53,21 @@ class Server:
     figures: tuple[str, ...]
 
     def stage(self, count: int, random: Random) -> Stage:
-        """Return so many requests, from where the server stands."""
+        """Draw a stage of so many requests, from the server's steady state."""
         return _STAGES[self.name.partition(" ")[0]](self, count, random)
 
     @property
     def has_levels(self) -> bool:
-        """Whether no power is demanded: of a limit between two levels a count alone decides, and 0.9
-        % above it are not told from 1 %."""
+        """Return whether latencies have two levels only, so that no power is demanded.
+
+        A count alone decides on a limit between two levels, and 0.9 % above it can not be told from
+        1 %.
+        """
         return self.name.startswith("levels")
 
     @property
     def relaxes_slowly(self) -> bool:
-        """Whether less power is demanded: one server with a long memory."""
+        """Return whether this is one server with a long memory, so that less power is demanded."""
         return self.name.startswith("M/M/1")
 
 
@@ -82,7 +85,7 @@ def _stage_of(rows: Sequence[tuple[float, float]]) -> Stage:
 
 
 def _constant_stage(server: Server, count: int, random: Random) -> Stage:
-    """Eight answers at a time, each nearly as long as the others."""
+    """Draw a stage with eight answers at a time, each nearly as long as the others."""
     scatter = float(server.name.split()[1].removesuffix("%")) / 100
 
     def service(chance: Random) -> float:
@@ -100,7 +103,10 @@ def _constant_stage(server: Server, count: int, random: Random) -> Stage:
 
 
 def _levels_stage(server: Server, count: int, random: Random) -> Stage:
-    """Answers of one time, but for a few that take ten times as long, each by itself."""
+    """Draw a stage of equally long answers, except a few that take ten times as long.
+
+    Each answer is served by itself.
+    """
     slow = float(server.name.split()[1].removesuffix("%")) / 100
     rows = [(2.0 * place, 10.0 if random.random() < slow else 1.0) for place in range(count)]
     return _stage_of(rows)
@@ -112,7 +118,7 @@ def _batching_stage(server: Server, count: int, random: Random) -> Stage:
 
 
 def stage_of_answers(answers: Sequence[batching.Answer]) -> Stage:
-    """Return a stage of a server with continuous batching."""
+    """Convert the answers of a server with continuous batching to a stage."""
     begins = [US * each.sent for each in answers]
     ends = [US * (each.sent + each.e2el) for each in answers]
     values = {
@@ -163,7 +169,7 @@ REPEATED_STAGES = 40
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A server, so many requests, so many repeats."""
+    """A server, with the requests of a stage and the number of repeats."""
 
     server: Server
     count: int
@@ -171,7 +177,7 @@ class Setting:
 
     @property
     def is_long(self) -> bool:
-        """Whether users have answered often enough for anything to be demanded."""
+        """Return whether users have answered often enough for anything to be demanded."""
         return self.server.users is None or self.count >= 8 * self.server.users
 
 
@@ -187,7 +193,10 @@ Tally = Counter[tuple[str, str, int]]
 
 
 def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:
-    """Simulate, decide, count. `scale` multiplies the number of load points."""
+    """Simulate, decide, count, and return the figures by name.
+
+    `scale` multiplies the number of load points.
+    """
     tasks = list(_tasks(scale))
     tallies: dict[Setting, Tally] = defaultdict(Counter)
     widths: dict[Setting, list[float]] = defaultdict(list)
@@ -220,7 +229,8 @@ def _truth(server: Server) -> Mapping[tuple[str, int], float]:
 
 
 def _chunk(task: _Task) -> tuple[Tally, list[float]]:
-    setting, truth = task.setting, _truth(task.setting.server)
+    setting = task.setting
+    truth = _truth(task.setting.server)
     tally: Tally = Counter()
     widths: list[float] = []
     for number in range(task.load_points):
@@ -242,7 +252,10 @@ def _count(
     figure: str,
     truth: Mapping[tuple[str, int], float],
 ) -> Iterator[float]:
-    """Count the words at every limit. Return the width of the interval of p95."""
+    """Count the words at every limit, and yield the width of the p95's interval, if it is given.
+
+    The width is the ratio of its ends.
+    """
     sample = RequestSample(shapes, values)
     smallest, greatest = sample.range
     for percent in PERCENTS:
@@ -251,8 +264,8 @@ def _count(
         for times in TIMES:
             word: str = decided(sample, percent, true * times).outcome
             if times == 1.0 and word == "Met":
-                # A limit at an atom is kept by it. It is an error only where one hardly less is
-                # kept, too; that such a one is Missed is right.
+                # Many values may equal the true percentile (an atom), and then keep this limit.
+                # Met is an error only if it is also said of a hardly smaller limit.
                 less = decided(sample, percent, true * (1 - 1e-9)).outcome
                 word = "Met" if less == "Met" else "Met at an atom"
             tally[f"{word} {times}", figure, percent] += 1
@@ -278,8 +291,8 @@ def _figures(tallies: Mapping[Setting, Tally]) -> Mapping[str, float | None]:
         for figure in setting.server.figures
         for percent in PERCENTS
     ]
-    # Where every value is within half of the true percentile in more than 5 % of stages, no rule can
-    # both always decide then and be wrong in at most 5 %.
+    # In some settings more than 5 % of stages have all their values far from the true percentile. No
+    # rule can always decide on such stages and still be wrong in at most 5 %.
     allowed = [row for row in every if _share(row, "obvious at truth") <= 5]
     usual = [row for row in allowed if row[0].server.load <= INTERVAL_LOAD]
     beyond = [row for row in allowed if row[0].server.load > INTERVAL_LOAD]
@@ -348,8 +361,10 @@ def _least(rows: Sequence[_Row], word: str) -> float:
 def _by_server(
     rows: Sequence[_Row], percent: Callable[[_Row], float], worst: Callable[..., float]
 ) -> float:
-    """Return the worst server of all its sizes, figures and percentiles together: single ones have
-    too few load points to tell 5 % from 10."""
+    """Return the worst server's mean over all its sizes, figures and percentiles, in percent.
+
+    Single settings have too few load points to tell 5 % from 10.
+    """
     by_server: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         by_server[row[0].server.name].append(percent(row))

@@ -1,4 +1,4 @@
-"""Loads without a mistake, of many kinds: what the judge must keep silent about."""
+"""Loads without a mistake, of many kinds, on which the judge must keep silent."""
 
 import random
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,10 +10,16 @@ from truth_kit.mistakes import open_loop, users
 
 STAGE_SECONDS = 10.5
 CELLS_A_RUN = 5
-REPEATS, QUEUE_REPEATS = 3, 2
-_TTFTS_MS, _TPOTS_MS, _JITTERS_MS = (8, 20, 60, 150), (4, 8, 15), (0, 1, 2)
-_RATES, _USERS, _TOKENS = ("4", "10", "20", "30"), (1, 4, 12, 24), (8, 24, 48)
-MOST_REQUESTS_A_SECOND, MOST_TOKENS_A_SECOND = 36, 1200
+REPEATS = 3
+QUEUE_REPEATS = 2
+_TTFTS_MS = (8, 20, 60, 150)
+_TPOTS_MS = (4, 8, 15)
+_JITTERS_MS = (0, 1, 2)
+_RATES = ("4", "10", "20", "30")
+_USERS = (1, 4, 12, 24)
+_TOKENS = (8, 24, 48)
+MOST_REQUESTS_A_SECOND = 36
+MOST_TOKENS_A_SECOND = 1200
 """Of a load point: five clients and their servers share two cores. What one client carries with a
 core to itself, the ramp of `capacity` shows."""
 
@@ -24,12 +30,16 @@ _LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
 """Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their
 mean."""
 _SLOTS = (3, 4)
-_QUEUE_TTFT_MS, _QUEUE_TPOT_MS, _PER_RUNNING_US, _PREFILL_US = 50, 6, 200, 100
+_QUEUE_TTFT_MS = 50
+_QUEUE_TPOT_MS = 6
+_PER_RUNNING_US = 200
+_PREFILL_US = 100
 
 
 def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
-    """Runs with so many stages in all, two without queues and then one with."""
-    plain, queues = _plain_runs(random.Random(seed)), _queueing_runs(random.Random(seed))
+    """Yield runs with so many stages in all, two without queues and then one with."""
+    plain = _plain_runs(random.Random(seed))
+    queues = _queueing_runs(random.Random(seed))
     runs = chain.from_iterable((next(plain), next(plain), next(queues)) for _ in cycle("-"))
     while stages > 0:
         run = next(runs)
@@ -38,18 +48,16 @@ def clean_runs(stages: int, *, seed: int = 1) -> Iterator[Experiment]:
 
 
 def clean_stages(run: Experiment) -> int:
-    """That it has."""
+    """Return the number of stages of a run."""
     return CELLS_A_RUN * run.repeats
 
 
 def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
-    """Five load points five times each, on servers of different speed that are never full."""
+    """Yield runs of five load points, on servers of different speed that are never full."""
     for number in cycle(range(1000)):
-        ttft, tpot, jitter = (
-            draw.choice(_TTFTS_MS),
-            draw.choice(_TPOTS_MS),
-            draw.choice(_JITTERS_MS),
-        )
+        ttft = draw.choice(_TTFTS_MS)
+        tpot = draw.choice(_TPOTS_MS)
+        jitter = draw.choice(_JITTERS_MS)
         kinds = islice(cycle(("open", "users")), number % 2, number % 2 + CELLS_A_RUN)
         workloads = []
         for position, kind in enumerate(kinds):
@@ -81,8 +89,10 @@ def _plain_runs(draw: random.Random) -> Iterator[Experiment]:
 
 
 def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
-    """Servers that are full much of the time: requests wait for a slot, tokens take longer the more
-    run, and lengths vary."""
+    """Yield runs on servers that are full much of the time.
+
+    Requests wait for a slot, tokens take longer the more requests run, and lengths vary.
+    """
     parts: list[Mapping[str, Any]] = [
         {"name": f"part{n}", "dataset": {"random": {"inputTokens": prompt, "outputTokens": tokens}}}
         for n, (prompt, tokens, _) in enumerate(_LENGTHS)
@@ -124,7 +134,7 @@ def _queueing_runs(draw: random.Random) -> Iterator[Experiment]:
 
 
 def _capacity(slots: int) -> float:
-    """Requests a second that a full server answers."""
+    """Return the requests a second that a full server answers."""
     total = sum(weight for _, _, weight in _LENGTHS)
     a_token_ms = _QUEUE_TPOT_MS + _PER_RUNNING_US * slots / 1000
     mean_ms = sum(
@@ -150,7 +160,7 @@ def _run(
         repeats=repeats,
         about_seconds=repeats * seconds_a_repeat,
         measurement=measurement,
-        # Beside others they would wait for a core, which is a mistake, and injected elsewhere.
+        # Otherwise they would wait for a core, which is a mistake that `doses` injects.
         client_ahead=True,
         servers_ahead=True,
     )

@@ -1,10 +1,10 @@
-"""Each mistake at two doses, with the harm that each does to the headline figures: no load point may
-be Valid and wrong.
+"""Each mistake at two doses, with the harm that each does to the headline figures.
 
-Beside the doses of a mistake, in the same minutes, a clean twin is measured: the same requests at
-the same instants, without the mistake. Harm is what a load point's figures differ from the twin's,
-so it is measured, not assumed. A finding that a clean twin of those minutes has, too, may be the
-host's: it names nobody."""
+No load point may be Valid and wrong. Beside the doses of a mistake, in the same minutes, a clean
+twin is measured: the same requests at the same instants, without the mistake. Harm is how much a
+load point's figures differ from the twin's, so it is measured, not assumed. A finding that a clean
+twin of those minutes has, too, may be the host's: it names no cause.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,9 @@ CAUSES: Mapping[str, Cause] = {
 says that it does not know."""
 UNKNOWN = "ClientServerGap"
 """The code that says: something between client and engine, not the client, and no more is known."""
-RATE, SECONDS, OUTPUT_TOKENS = "15", 11.5, 24
+RATE = "15"
+SECONDS = 11.5
+OUTPUT_TOKENS = 24
 SERVER = (
     "--sim-ttft-ms=100",
     "--sim-tpot-ms=10",
@@ -50,7 +52,7 @@ HEADLINE = ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mistake:
-    """What goes wrong, a little and badly."""
+    """A mistake, at a small and at a large dose."""
 
     name: str
     doses: Sequence[float]
@@ -69,11 +71,11 @@ class Mistake:
     beside: Beside = "any"
 
     def twin(self) -> Experiment:
-        """Return the same load without the mistake."""
+        """Return the experiment with the same load and without the mistake."""
         return self._experiment("twin", {})
 
     def dosed(self, dose: float) -> Experiment:
-        """Return the mistake at this dose."""
+        """Return the experiment with the mistake at this dose."""
         return self._experiment(f"{dose:g}", self.with_dose(dose))
 
     def _experiment(self, suffix: str, changed: Mapping[str, Any]) -> Experiment:
@@ -140,7 +142,7 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda delay: {"path_delay_ms": delay},
         expected=_GAP | {"PathSlow"},
         cause="path",
-        # What delays it takes a core from the clients of others, as a wire would not.
+        # The delaying process takes a core from other experiments' clients, as no wire would.
         beside="few",
     ),
     Mistake(
@@ -149,13 +151,13 @@ MISTAKES: tuple[Mistake, ...] = (
         with_dose=lambda percent: {"path_loss_percent": percent},
         expected=_GAP | {"PathSlow"},
         cause="path",
-        # All share a network namespace, and with it the count of lost packets.
+        # All experiments share a network namespace, and with it the count of lost packets.
         beside="none",
     ),
     Mistake(
         name="front end takes ms a request",
         doses=(10, 50),
-        # The core that it takes is not the client's.
+        # The front end must not take the client's core.
         with_dose=lambda busy: {"flags": (f"--sim-frontend-ms={busy}",)},
         also={"client_ahead": True},
         expected=_GAP | {"FrontendSaturated", "NotSteadyState"},
@@ -261,23 +263,27 @@ class Seen:
 
     @property
     def harmed(self) -> bool:
-        """Beyond what may go unnoticed."""
+        """Return whether a figure is off by more than may go unnoticed."""
         return self.harm_percent > HARMFUL_PERCENT
 
     @property
     def unnoticed(self) -> bool:
-        """Harmed, and Valid."""
+        """Return whether the load point is harmed, and Valid."""
         return self.harmed and not self.codes | self.shared
 
     @property
     def blamed(self) -> frozenset[Cause]:
-        """Who is blamed."""
+        """Return the causes that its findings blame."""
         return frozenset(CAUSES[code] for code in self.codes if code in CAUSES)
 
     def named(self, mistake: Mistake) -> Named | None:
-        """Return who is blamed: rightly, only the cause, or none of the others where it is the
-        server; None where nobody needs to be, or the right one is blamed at a twin, too. Whoever
-        says that it is not known clears the client, which is wrong where it is the client."""
+        """Return how the findings name the mistake's cause.
+
+        They name it "rightly" when they blame only the cause, or none of the others where it is the
+        server. None means that no cause needs to be named, or that the right one is blamed at a
+        twin, too. A finding that the cause is not known clears the client, which is wrong where it
+        is the client.
+        """
         if mistake.cause is None or not self.harmed or not self.codes:
             return None
         if any(CAUSES.get(code) == mistake.cause for code in self.shared) or UNKNOWN in self.shared:
@@ -292,8 +298,10 @@ class Seen:
 
 
 def seen(outcome: Outcome, twin: Outcome, others: Iterable[Outcome] = ()) -> Iterator[Seen]:
-    """Yield what came of a dose, load point by load point. `others`: the clean twins of other
-    mistakes in the same minutes."""
+    """Yield the results of a dose, load point by load point.
+
+    `others` holds the clean twins of other mistakes in the same minutes.
+    """
     severities = _severities(outcome)
     counting = counting_codes(severities, *map(_severities, (twin, *others)))
     severe = {code for code, severity in severities.items() if severity != "Note"}
@@ -310,15 +318,16 @@ def _severities(outcome: Outcome) -> Mapping[str, Severity]:
 
 
 def _harm_percent(name: str, row: Result, twin: Result) -> float:
-    told, true = row.figure(name), twin.figure(name)
+    told = row.figure(name)
+    true = twin.figure(name)
     if told is None or not true or name in row.uncertain:
-        return 0.0  # What the row itself says is not to be relied on misleads nobody.
+        return 0.0  # A figure that the row itself calls uncertain does no harm.
     return 100 * abs(told - true) / true
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Over all doses."""
+    """The figures over all doses."""
 
     harmful_unnoticed_percent: float
     """Of the load points of one dose, those that are Valid with a headline figure off by more than
@@ -345,10 +354,13 @@ Dose = tuple[str, float]
 
 
 def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -> Tally:
-    """Return all doses in a few figures."""
+    """Sum up all doses in a few figures."""
     mistakes = {mistake.name: mistake for mistake in MISTAKES}
-    worst, extra, harmed = 0.0, 0, Counter[bool]()
-    named, of_server = Counter[str](), Counter[str]()
+    worst = 0.0
+    extra = 0
+    harmed = Counter[bool]()
+    named = Counter[str]()
+    of_server = Counter[str]()
     for (name, dose), cells in found.items():
         mistake = mistakes[name]
         words = [word for cell in cells if (word := cell.named(mistake)) is not None]

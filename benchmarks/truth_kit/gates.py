@@ -1,9 +1,9 @@
-"""Is a gate wrong as rarely as is said, and does a comparison find what it says that it could: on
-simulated figures of fresh servers.
+"""Whether a gate is wrong as rarely as is said, and a comparison finds what it says it could.
 
-A figure of a server is drawn around its true value with a deviation of 1.5 %, of which a part is
-common to all figures of that server: a slow machine is slow in everything. Truth is exact: both
-sides differ by what was put between them."""
+Both are tested on simulated figures of fresh servers. A figure of a server is drawn around its true
+value with a deviation of 1.5 %, of which a part is common to all figures of that server: a slow
+machine is slow in everything. Truth is exact: both sides differ by what was put between them.
+"""
 
 import math
 from collections import Counter
@@ -48,7 +48,7 @@ class Sides:
     """By how much the first figure, which is a throughput, is greater."""
 
     def draw(self, random: Random) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
-        """Baseline and candidate."""
+        """Draw the servers of baseline and candidate."""
         return (
             [self._server(f"a{n}", random, candidate=False) for n in range(self.servers)],
             [self._server(f"b{n}", random, candidate=True) for n in range(self.servers)],
@@ -83,7 +83,7 @@ class Sides:
 
 
 def _better(metric: ComparedMetric) -> int:
-    """The sign of a change for the better."""
+    """Return the sign of a change for the better."""
     return 1 if metric in HIGHER_IS_BETTER else -1
 
 
@@ -95,7 +95,7 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """In percent; of all settings the worst."""
+    """Shares in percent, of the worst setting each."""
 
     false_regressed: float
     """Of comparisons in which every figure is worse by exactly the limit, those called
@@ -111,7 +111,7 @@ class Shares:
 
 
 def measured(*, comparisons: int = COMPARISONS, say: Callable[[str], None]) -> Shares:
-    """Simulate, compare, count."""
+    """Simulate comparisons, count their outcomes, and return the shares."""
     at_limit = [
         Sides(SERVERS, count, r, LIMIT_PERCENT) for count in QUESTIONS for r in CORRELATIONS
     ]
@@ -149,7 +149,8 @@ def _counts(settings: Sequence[Sides], comparisons: int) -> dict[Sides, Counter[
 
 
 def _chunk(task: _Task) -> Counter[str]:
-    random, count = Random(str(task)), Counter[str]()
+    random = Random(str(task))
+    count = Counter[str]()
     for _ in range(CHUNK):
         found = product.compared(
             *task.sides.draw(random), DEFAULT_METRICS, max_regression_percent=LIMIT_PERCENT

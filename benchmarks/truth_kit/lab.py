@@ -1,5 +1,7 @@
-"""One experiment: servers, client, scraping once a second, and the judge at the end, as in a real
-run but without a cluster."""
+"""One experiment: servers, client, scraping once a second, and the judge at the end.
+
+It is done as in a real run, but without a cluster.
+"""
 
 import asyncio
 import json
@@ -52,7 +54,7 @@ PATIENCE_SECONDS = 600.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Experiment:
-    """What to measure, and what the judge is to say of it."""
+    """What to measure, and what the judge must say of it."""
 
     name: str
     workloads: Sequence[Mapping[str, Any]]
@@ -95,7 +97,7 @@ class Experiment:
     has its own."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
-        """As a person would write it, for an endpoint."""
+        """Build the BenchmarkRun spec for an endpoint, as a person would write it."""
         endpoint: dict[str, Any] = {"url": url} | (
             {"allowCacheReset": True} if self.allow_reset else {}
         )
@@ -113,7 +115,7 @@ class Experiment:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of an experiment."""
+    """The results of an experiment."""
 
     spec: BenchmarkRunSpec
     records: tuple[StageRecord, ...]
@@ -125,7 +127,7 @@ class Outcome:
 
     @cached_property
     def judged(self) -> Judged:
-        """What the judge says of the stages that there are records of."""
+        """Return the judge's results for the stages that have records."""
         measured = {record.stage_id for record in self.records}
         of_cells = (
             replace(c, stage_ids=tuple(s for s in c.stage_ids if s in measured))
@@ -150,9 +152,11 @@ async def measure_all(
     say: Callable[[str], None],
     as_listed: bool = False,
 ) -> AsyncIterator[tuple[Experiment, Outcome]]:
-    """Run them, so many at a time; in the order in which they end. One that fails is told and left
-    out. `as_listed`: neighbours in the list are run in the same minute; otherwise the longest begin
-    first."""
+    """Run the experiments, `lanes` at a time, and yield each with its outcome as it ends.
+
+    One that fails is reported with `say` and left out. `as_listed`: neighbours in the list are run
+    in the same minute; otherwise the longest begin first.
+    """
     lane = asyncio.Semaphore(lanes)
 
     async def one(experiment: Experiment) -> tuple[Experiment, Outcome | Failed]:
@@ -162,7 +166,7 @@ async def measure_all(
             except Failed as failure:
                 return experiment, failure
 
-    # Those of one kind lie side by side, and would all want the same at once.
+    # Experiments of one kind are neighbours in the list, and would want the same resources at once.
     mixed = Random(1).sample(experiments, len(experiments))
     longest_first = sorted(mixed, key=lambda experiment: -experiment.about_seconds)
     order = experiments if as_listed else longest_first
@@ -203,8 +207,11 @@ async def measure(experiment: Experiment) -> Outcome:
 
 
 async def measure_at(experiment: Experiment, at: Server) -> Outcome:
-    """Run an experiment against a server that is there already and goes on. The outcome has no
-    truth: the log is whole once the server has ended. Raises Failed."""
+    """Run an experiment against a server that is there already and keeps running.
+
+    The outcome has no truth: the log is whole only once the server has ended. Raises Failed when
+    the client could not measure it.
+    """
     began = time.monotonic()
     spec = experiment.spec(at.url)
     with tempfile.TemporaryDirectory(prefix="truth-") as folder:
@@ -221,8 +228,7 @@ def stage_seeds(experiment: Experiment, at: Server) -> Sequence[int]:
 
 
 async def _on_its_way(stack: AsyncExitStack, experiment: Experiment, to: Server) -> str:
-    """The URL under which the client reaches the server, once all is in place that is to disturb
-    them."""
+    """Put in place what is to disturb server and path, and return the URL for the client."""
     if experiment.neighbours:
         to.waits = stack.enter_context(counting_waits(to.process))
     stack.enter_context(losing(to.port, experiment.path_loss_percent))
@@ -264,8 +270,10 @@ async def _measure(
     ahead = [process] * experiment.client_ahead + of_servers * experiment.servers_ahead
 
     def holds() -> None:
-        """What is to disturb what is measured, and what is to run ahead of it. Not before: those
-        that start want cores, too."""
+        """Begin to disturb what is measured, and let the chosen processes run ahead.
+
+        This must not come earlier: processes that start want cores, too.
+        """
         if group is not None:
             (group / "cgroup.procs").write_text(str(process.pid))
         for each in ahead:
@@ -288,7 +296,7 @@ async def _measure(
 
 
 def _plan(experiment: Experiment, spec: BenchmarkRunSpec, servers: Sequence[Server]) -> Plan:
-    """Several servers are all read; the first is the one that is sent to."""
+    """Build the client's plan; it reads all servers, and sends to the first."""
     owner = Owner(namespace="lab", name="lab", uid=experiment.traffic or str(uuid.uuid4()))
     plan = plan_of_client(owner, spec, token_digest=digest_of_token(TOKEN))
     if len(servers) == 1:
@@ -307,9 +315,13 @@ async def _pull(
     holds: Callable[[], None],
     stops: Sequence[tuple[asyncio.subprocess.Process, Standstill]],
 ) -> list[StageRecord]:
-    """Every record, acknowledged as it comes; as the operator does."""
+    """Pull and acknowledge all records as the operator does, and return them.
+
+    Raises Failed when the client ends or reports a failure.
+    """
     records: list[StageRecord] = []
-    seen, held = -1, False
+    seen = -1
+    held = False
     standing: list[asyncio.Task[None]] = []
     while True:
         try:

@@ -1,8 +1,9 @@
-"""Every mistake of the judge's table, injected one at a time; what the judge must say of each.
+"""Every mistake of the judge's table, injected one at a time, and what the judge must say of it.
 
 Where a mistake brings others with it (a throttled client is saturated too), only the named ones are
 asked for. Clean twins are measured in the same minutes: a finding that they have, too, is the
-host's, and shows nothing."""
+host's, and shows nothing.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,7 +19,7 @@ STEADY = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
 def open_loop(
     rate: str = "20", seconds: float = 11, *, tokens: int = 24, **changes: Any
 ) -> Mapping[str, Any]:
-    """Arrivals at a rate; long enough to be no mistake itself."""
+    """Build a workload with arrivals at a rate, long enough to be no mistake itself."""
     return {
         "name": "chat",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": tokens}},
@@ -31,7 +32,7 @@ def open_loop(
 def users(
     count: int = 8, requests: int = 640, *, tokens: int = 24, **changes: Any
 ) -> Mapping[str, Any]:
-    """Users who send again and again."""
+    """Build a workload of users who send again and again."""
     return {
         "name": "chat",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": tokens}},
@@ -44,7 +45,7 @@ def users(
 def _mistake(
     name: str, expected: Mapping[str, Severity], *flags: str, **changes: Any
 ) -> Experiment:
-    """A clean open loop, but for the flags or what is changed."""
+    """Build a clean open loop with these server flags and changed fields."""
     values: dict[str, Any] = {
         "workloads": [open_loop()],
         "servers": ((*STEADY, *flags),),
@@ -54,7 +55,7 @@ def _mistake(
 
 
 def _sharing(**changes: Any) -> Mapping[str, Any]:
-    """Long prompts, as whose repetition shows in the cache."""
+    """Build an open loop with prompts so long that their repetition shows in the prefix cache."""
     return {
         **open_loop(),
         "dataset": {"random": {"inputTokens": 512, "outputTokens": 24}},
@@ -142,7 +143,7 @@ MISTAKES: tuple[Experiment, ...] = (
     _mistake(
         "a client that stands still as the last requests are due",
         {Code.RATE_NOT_ACHIEVED: "Suspect"},
-        # Gaps that are even: the last request is due 10.95 s after the first, and leaves 0.75 s
+        # The gaps are even: the last request is due 10.95 s after the first, and leaves 0.75 s
         # late.
         workloads=[open_loop(load={"requestRates": ["20"], "burstiness": "1000"})],
         client_stopped=Standstill(10.6, 11.7),
@@ -154,7 +155,7 @@ MISTAKES: tuple[Experiment, ...] = (
         *("--sim-ttft-ms=60", "--sim-tpot-ms=50", "--max-num-seqs=1024"),
         workloads=[users(1000, 3000, tokens=64)],
         about_seconds=40,
-        servers_ahead=True,  # Else a server that waits for a core is the slower of the two.
+        servers_ahead=True,  # Otherwise the server, waiting for a core, is the slower one.
     ),
     _mistake(
         "fewer requests than users",

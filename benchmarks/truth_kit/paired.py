@@ -1,10 +1,11 @@
-"""Our client and `vllm bench serve` by turns against the same simulated server: whose figures are
-nearer to the server's log.
+"""The project's client and `vllm bench serve` by turns against the same simulated server.
 
-Every round has three turns: ours, and two of vLLM's own client, in an order that changes from round
-to round. Each turn sends the same load points, with the same seeds in a round. What the host does
-to the cores meets all three alike. The two of vLLM's are compared with each other, too: their ratio
-shows how much chance is in ours."""
+The question is whose figures are nearer to the server's log. Every round has three turns: one of
+the project's client, and two of vLLM's own, in an order that changes from round to round. Each turn
+sends the same load points, with the same seeds in a round. What the host does to the cores meets
+all three alike. vLLM's two turns are compared with each other, too: their ratio shows how much
+chance is in the other ratios.
+"""
 
 import asyncio
 import json
@@ -25,15 +26,20 @@ from truth_kit.physical import run_ahead
 from truth_kit.processes import TINY_MODEL, VLLM_PYTHON, VLLM_VARIABLES, Server, server
 from truth_kit.timing import LATENCIES, Figures, Line, sending_span, stage_lines, true_figures
 
-OURS, FIRST, SECOND = "ours", "vLLM's", "vLLM's again"
+OURS = "ours"
+FIRST = "vLLM's"
+SECOND = "vLLM's again"
 ROUNDS = 6
 """Each order of the three turns once."""
 FLAGS = ("--sim-ttft-ms=20", "--sim-tpot-ms=5")
-PROMPT_TOKENS, OUTPUT_TOKENS = 64, 24
-CLOCK_MS, ROUNDING_PERCENT = 0.05, 0.1
+PROMPT_TOKENS = 64
+OUTPUT_TOKENS = 24
+CLOCK_MS = 0.05
+ROUNDING_PERCENT = 0.1
 """An error below either is none: an event loop wakes no more exactly than 0.05 ms, and tables have
 three digits."""
-RESAMPLES, LOWER = 2000, 0.025
+RESAMPLES = 2000
+LOWER = 0.025
 MAX_RATIO = 1.1
 TTFT = "mean_ttft_ms"
 FIGURES = (
@@ -56,7 +62,7 @@ class Load:
     users: int | None = None
 
     def workload(self) -> Mapping[str, Any]:
-        """Return it as our spec has it."""
+        """Return the load point as a workload of a BenchmarkRun spec."""
         load: Mapping[str, Any] = (
             {"concurrencies": [self.users]}
             if self.rate is None
@@ -66,7 +72,7 @@ class Load:
         return {"name": self.name, "dataset": data, "load": load, "requests": self.requests}
 
     def arguments(self, url: str, seed: int) -> Sequence[str]:
-        """Return it as the arguments of `vllm bench serve`."""
+        """Return the load point as the arguments of `vllm bench serve`."""
         load = ["--max-concurrency", str(self.users)] if self.rate is None else []
         return [
             *("--backend", "openai", "--base-url", url, "--endpoint", "/v1/completions"),
@@ -99,7 +105,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What a client told of one load point, and which requests those were."""
+    """The figures a client reported for one load point, and which requests those were."""
 
     client: str
     round: int
@@ -109,12 +115,12 @@ class _Turn:
 
 
 async def measured(*, say: Callable[[str], None]) -> Mapping[str, float]:
-    """Run all rounds and compare."""
+    """Run all rounds, compare the clients' errors, and return the figures by name."""
     return compared(await _stages(say), say=say)
 
 
 def compared(stages: Sequence[Stage], *, say: Callable[[str], None]) -> Mapping[str, float]:
-    """Compare our errors with those of vLLM's client."""
+    """Compare the errors of the project's client with those of vLLM's."""
     theirs = (FIRST, SECOND)
     ratios = {figure: _ratio(stages, figure, (OURS,), theirs) for figure in FIGURES}
     least = {figure: _at_least(stages, figure) for figure in FIGURES}
@@ -160,7 +166,7 @@ def _mean_error(stages: Sequence[Stage], figure: str, clients: Sequence[str]) ->
 
 
 def _at_least(stages: Sequence[Stage], figure: str) -> float:
-    """Return the lower end of a 95 % interval of the ratio: rounds are drawn anew."""
+    """Return the lower end of a 95 % interval of the ratio, by resampling the rounds."""
     rounds = sorted({stage.round for stage in stages})
     by_round = {each: [stage for stage in stages if stage.round == each] for each in rounds}
     random = Random(1)
@@ -177,7 +183,10 @@ def _at_least(stages: Sequence[Stage], figure: str) -> float:
 
 
 async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
-    """Run all turns, then hold each against the log."""
+    """Run all turns, then compare each with the log.
+
+    Raises Failed when requests failed or are not in the log.
+    """
     turns: list[_Turn] = []
     with tempfile.TemporaryDirectory(prefix="paired-") as folder:
         async with AsyncExitStack() as stack:
@@ -185,7 +194,7 @@ async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
             bench = await stack.enter_async_context(_bench(Path(folder) / "vllm.log"))
             await _answer(bench)  # It is ready.
             run_ahead(bench, with_threads=True)
-            await _theirs(FIRST, 0, bench, to)  # As our client does, it warms up.
+            await _theirs(FIRST, 0, bench, to)  # It warms up, as the project's client does.
             run_ahead(to.process, with_threads=True)
             for number, order in enumerate(permutations((OURS, FIRST, SECOND)), 1):
                 for name in order:
@@ -263,7 +272,7 @@ def _lines(first_sent: float, last_sent: float, requests: int) -> Lines:
 
 @asynccontextmanager
 async def _bench(log: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    """Start vLLM's own client, which then waits for loads."""
+    """Start vLLM's own client, which then waits for loads, and yield its process."""
     with log.open("w") as errors_to:
         process = await asyncio.create_subprocess_exec(
             str(VLLM_PYTHON),

@@ -1,4 +1,4 @@
-"""A/A and A/B: does the comparison find what is there, and nothing else.
+"""A/A and A/B: whether the comparison finds what is there, and nothing else.
 
 A thousand pairs of five fresh servers a side are too many to run. They are resampled from recorded
 stages: a server is the requests of recorded stages drawn anew. Each server has its own speed in
@@ -24,7 +24,8 @@ from truth_kit.lab import Experiment, Outcome
 from truth_kit.mistakes import users
 from truth_kit.spread import spread
 
-SERVER_DEVIATION, POINT_DEVIATION = 0.015, 0.005
+SERVER_DEVIATION = 0.015
+POINT_DEVIATION = 0.005
 """Relative: of a server's speed, and of a load point's beside the server's others."""
 CORRELATION = 0.6
 """Of a server's speeds in prefill and decoding."""
@@ -33,14 +34,15 @@ SERVERS_A_SIDE = 5
 POINTS = (1, 2, 4, 6)
 POOL = 60
 """Servers of an arm that are made of one record."""
-TTFT_MS, TPOT_MS = 40.0, 12.0
+TTFT_MS = 40.0
+TPOT_MS = 12.0
 BLOCK = 8
 """Real servers that are halved together: four a side."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """Of all pairs, in percent."""
+    """Shares of all pairs, in percent."""
 
     aa_different: float
     ab_found: float
@@ -56,7 +58,7 @@ class _Task:
 
 
 def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
-    """A/A and A/B over so many pairs of each."""
+    """Compare so many resampled A/A pairs and A/B pairs, and return the shares found different."""
     # The servers of a pair come from one record: what differs between records would be noise beyond
     # the 1.5 %.
     each = -(-pairs // len(outcomes))
@@ -72,8 +74,9 @@ def resampled(outcomes: Sequence[Outcome], *, pairs: int) -> Shares:
 
 
 def _resampled(task: _Task) -> tuple[int, int]:
-    """Pairs of one arm called different, and of both arms called worse."""
-    random, spec = Random(task.seed), BenchmarkRunSpec.model_validate_json(task.spec)
+    """Return how many pairs of one arm are called different, and of both arms called worse."""
+    random = Random(task.seed)
+    spec = BenchmarkRunSpec.model_validate_json(task.spec)
     arm_a, arm_b = (
         [_server(spec, task.records, random, effect=effect) for _ in range(POOL)]
         for effect in (0.0, EFFECT)
@@ -97,7 +100,10 @@ def _first(points: int, servers: Sequence[Sequence[Result]], *, name: str) -> li
 
 
 def compared(baseline: Sequence[MeasuredRun], candidate: Sequence[MeasuredRun]) -> Compared:
-    """Over the figures that a comparison looks at unless told otherwise."""
+    """Compare two groups of servers over the default metrics.
+
+    Raises ValueError when they are not comparable.
+    """
     return product.compared(baseline, candidate, DEFAULT_METRICS)
 
 
@@ -135,8 +141,10 @@ def _server(
 
 
 def real_arms(servers: int) -> Iterator[Experiment]:
-    """So many fresh servers of each arm, to be run; in turns, so that neither has the machine's
-    better hour."""
+    """Yield experiments for so many fresh servers of each arm.
+
+    The arms take turns, so that neither has the machine's better hour.
+    """
     for number in range(servers):
         for arm, factor in (("A", 1.0), ("B", 1.0 + EFFECT)):
             flags = (
@@ -155,7 +163,7 @@ def real_arms(servers: int) -> Iterator[Experiment]:
 
 
 def real_vllm(servers: int) -> Iterator[Experiment]:
-    """So many fresh servers of real vLLM on CPUs, all alike."""
+    """Yield experiments for so many equal fresh servers of real vLLM on CPUs."""
     for number in range(servers):
         yield Experiment(
             name=f"vLLM {number}",
@@ -166,10 +174,12 @@ def real_vllm(servers: int) -> Iterator[Experiment]:
 
 
 def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
-    """The ways to halve a block so that any two have half of each side in common: rows of a
-    Hadamard matrix (J. J. Sylvester, 1867). Differences between the halves of equal servers are
-    then uncorrelated; there are not more such ways. Neighbours in time are on one side in some and
-    on both in others."""
+    """Yield the ways to halve a block so that any two have half of each side in common.
+
+    They are the rows of a Hadamard matrix (J. J. Sylvester, 1867). Differences between the halves
+    of equal servers are then uncorrelated; there are not more such ways. Neighbours in time are on
+    one side in some and on both in others.
+    """
     for row in range(1, BLOCK):
         sides = [(row & number).bit_count() % 2 for number in range(BLOCK)]
         first, second = ([n for n, side in enumerate(sides) if side == of] for of in (0, 1))
@@ -177,8 +187,10 @@ def halves() -> Iterator[tuple[Sequence[int], Sequence[int]]]:
 
 
 def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
-    """What the comparison says of the halves of servers that are all alike, block by block in the
-    order in which they ran."""
+    """Return the comparison's outcomes for the halves of equal servers.
+
+    They come block by block in the order in which the servers ran.
+    """
     runs = [
         product.run_of_rows(f"server-{n}", each.judged.results, spec=each.spec)
         for n, each in enumerate(outcomes)
@@ -192,8 +204,11 @@ def words_of_halves(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, str]:
-    """What the comparison says of servers that were really run, five a side: one arm with the other
-    (twice), and each arm with itself."""
+    """Return the comparison's outcomes for servers that were really run, half an arm to a side.
+
+    "ab" compares one arm with the other (twice; "Mixed" when the two outcomes differ), "aa" and
+    "bb" each arm with itself.
+    """
     a, b = (
         [
             product.run_of_rows(f"{arm}{n}", each.judged.results, spec=each.spec)
@@ -211,8 +226,10 @@ def real_words(arm_a: Sequence[Outcome], arm_b: Sequence[Outcome]) -> dict[str, 
 
 
 def _stretched(record: StageRecord, prefill: float, decoding: float, random: Random) -> StageRecord:
-    """The stage's requests drawn anew, with repetition, at a server that takes so many times as
-    long for each part of them."""
+    """Draw the stage's requests anew, with repetition, at a slower or faster server.
+
+    It takes `prefill` times as long until the first token, and `decoding` times as long after it.
+    """
     columns = record.requests
     count = len(columns.ok)
     chosen = [random.randrange(count) for _ in range(count)]

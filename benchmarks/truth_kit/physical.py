@@ -1,8 +1,9 @@
-"""What a machine and a network really do to a process: quotas, stops, neighbours that burn cores,
-delayed and lost packets.
+"""Real disturbances of a process by its machine and network.
 
-Needs root. Nothing outside of this benchmark's own processes is touched: packets are lost in a
-network namespace of its own."""
+They are quotas, stops, neighbours that burn cores, delayed and lost packets. Needs root. Nothing
+outside of this benchmark's own processes is touched: packets are lost in a network namespace of its
+own.
+"""
 
 import asyncio
 import ctypes
@@ -28,14 +29,17 @@ share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}
-RESET_ON_FORK, SLICE_NS = 1, 100_000
+RESET_ON_FORK = 1
+SLICE_NS = 100_000
 _LIBC = ctypes.CDLL(None, use_errno=True)
 PIECE_BYTES = 65536
 
 
 def own_network() -> None:
-    """Move this process, and all that it starts from now on, into a network namespace whose only
-    interface is its own loopback."""
+    """Move this process into a network namespace whose only interface is its own loopback.
+
+    All that it starts from now on is in there, too.
+    """
     if _LIBC.unshare(NEW_NETWORK):
         raise OSError(ctypes.get_errno(), "unshare of the network namespace")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
@@ -43,7 +47,7 @@ def own_network() -> None:
 
 @contextmanager
 def losing(port: int, percent: float) -> Iterator[None]:
-    """Lose this share of all packets to and from a port. Only in `own_network`."""
+    """Lose this share of all packets to and from a port. Call it only in `own_network`."""
     sides = ("--dport", "--sport")
     with ExitStack() as stack:
         for side in sides if percent else ():
@@ -68,7 +72,7 @@ def losing(port: int, percent: float) -> Iterator[None]:
 
 @contextmanager
 def _group(root: Path, name: str) -> Iterator[Path]:
-    """A control group of its own, whose processes go back to the root."""
+    """Create a control group and yield its path; its processes go back to the root afterwards."""
     group = root / f"benchrun-truth-{name}-{os.getpid()}"
     group.mkdir()
     try:
@@ -82,7 +86,7 @@ def _group(root: Path, name: str) -> Iterator[Path]:
 
 @contextmanager
 def cpu_quota(name: str, share: float) -> Iterator[Path]:
-    """A control group that gets so much of a core."""
+    """Create a control group that gets this share of a core, and yield its path."""
     with _group(CPU_CGROUP, name) as group:
         if (group / "cpu.cfs_quota_us").exists():
             (group / "cpu.cfs_period_us").write_text(str(PERIOD_US))
@@ -96,15 +100,20 @@ def cpu_quota(name: str, share: float) -> Iterator[Path]:
 
 @contextmanager
 def counting_waits(process: Process) -> Iterator[Path]:
-    """A control group of version 2 around a process: it limits nothing, and counts how long the
-    process waits for a core."""
+    """Put a process into a control group of version 2, and yield the group's path.
+
+    It limits nothing, and counts how long the process waits for a core.
+    """
     with _group(UNIFIED_CGROUP, str(process.pid)) as group:
         (group / "cgroup.procs").write_text(str(process.pid))
         yield group
 
 
 def waited_seconds(group: Path) -> float:
-    """How long any process of a control group waited for a core; a cAdvisor reads the same file."""
+    """Return how long any process of a control group waited for a core.
+
+    A cAdvisor reads the same file.
+    """
     some = next(
         line
         for line in (group / "cpu.pressure").read_text().splitlines()
@@ -114,15 +123,17 @@ def waited_seconds(group: Path) -> float:
 
 
 def cpu_periods(group: Path) -> tuple[float, float]:
-    """Periods of a control group, and those in which it was stopped; a cAdvisor reads the same
-    file."""
+    """Return the periods of a control group, and how many of them were throttled.
+
+    A cAdvisor reads the same file.
+    """
     counted = dict(line.split() for line in (group / "cpu.stat").read_text().splitlines())
     return float(counted["nr_periods"]), float(counted["nr_throttled"])
 
 
 @contextmanager
 def neighbours(count: int) -> Iterator[None]:
-    """So many processes of ordinary priority that never rest."""
+    """Run so many processes of ordinary priority that never rest."""
     busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(count)]
     try:
         yield
@@ -141,7 +152,10 @@ class Standstill:
 
 
 async def stand_still(process: Process, stop: Standstill, *, began_unix: float) -> None:
-    """Stop the process for so long, as a machine does that has more urgent work."""
+    """Stop the process for so long, like a machine that has more urgent work.
+
+    `began_unix` is when the first measured request was sent, in Unix seconds.
+    """
     await asyncio.sleep(max(0.0, began_unix + stop.from_second - time.time()))
     process.send_signal(signal.SIGSTOP)
     try:
@@ -151,9 +165,11 @@ async def stand_still(process: Process, stop: Standstill, *, began_unix: float) 
 
 
 def run_ahead(process: Process, *, with_threads: bool = False) -> None:
-    """Before all processes of usual niceness, and woken at once though others that run ahead
-    compute, as a client does between stages: by slices of 0.1 ms (Linux 6.12). What it starts does
-    not, unless `with_threads`."""
+    """Let a process run before all processes of usual niceness.
+
+    It is woken at once even while others that run ahead compute, as a client does between stages:
+    by slices of 0.1 ms (Linux 6.12). What it starts does not run ahead, unless `with_threads`.
+    """
     # struct sched_attr: size, policy, flags, niceness, priority, runtime, deadline, period;
     # sched_setattr(2).
     flags = 0 if with_threads else RESET_ON_FORK
@@ -167,8 +183,10 @@ def run_ahead(process: Process, *, with_threads: bool = False) -> None:
 
 @asynccontextmanager
 async def delaying(port: int, target: int, delay_ms: float) -> AsyncIterator[None]:
-    """Whoever connects to `port` reaches `target`, this much later each way: half of the round trip
-    that is added. It waits for no core, as a wire does not."""
+    """Forward connections from `port` to `target`, with this delay each way.
+
+    The delay is half of the round trip that is added. Like a wire, it waits for no core.
+    """
     words = (sys.executable, __file__, str(port), str(target), str(delay_ms))
     process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
     assert process.stdout is not None

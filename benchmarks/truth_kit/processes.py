@@ -42,7 +42,7 @@ COMPILING = "JIT compilation during inference"
 
 
 def free_port() -> int:
-    """A port nobody listens on."""
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -73,8 +73,10 @@ class Server:
 async def server(
     folder: Path, flags: Sequence[str], *, environment: dict[str, str], real: bool = False
 ) -> AsyncIterator[Server]:
-    """Run a simulated server, or a real vLLM; it need not be up yet when this returns: the client
-    waits."""
+    """Run a simulated server, or a real vLLM, and yield it.
+
+    It need not be up yet: the client waits.
+    """
     port = free_port()
     truth = folder / f"truth-{port}.jsonl"
     simulator = (
@@ -122,11 +124,11 @@ async def _read_log(process: asyncio.subprocess.Process, running: Server) -> Non
 async def client(
     plan: Path, *, group: Path | None = None, processes: int = 1
 ) -> AsyncIterator[tuple[asyncio.subprocess.Process, str]]:
-    """Run the client on a plan, in as many processes; gives the first of them and the URL of its
-    record server.
+    """Run the client on a plan, in as many processes; yield the first and its record server's URL.
 
-    `group`: the control group that the client sees as its own, as in a container; it is not put
-    into it yet."""
+    `group` is the control group that the client sees as its own, as in a container; the client is
+    not put into it yet.
+    """
     port = free_port()
     words = [
         str(VLLM_PYTHON),

@@ -1,8 +1,9 @@
-"""What the simulated parts ask of the product, in one place: a stage judged, two groups of servers
-compared, what a design could find.
+"""The product's functions that the simulated parts call, in one place.
 
-Only public functions that a run uses as well; a change of the product's interface is followed here
-and nowhere else."""
+They judge a stage, compare two groups of servers, and tell what a design could find. Only public
+functions that a run uses as well are called; a change of the product's interface is followed here
+and nowhere else.
+"""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ NEVER_COMPILED = ServerStatus(role="server", compilations=CompiledKernels(count=
 
 
 def fresh_spec(**changes: Any) -> BenchmarkRunSpec:
-    """A run with a server of its own."""
+    """Build the spec of a run with a server of its own, with these fields changed."""
     values: dict[str, Any] = {
         "model": {"name": "tiny", "source": {"path": {"path": "/models/tiny"}}},
         "server": {"image": "simulator", "resources": {"limits": {"nvidia.com/gpu": 1}}},
@@ -60,8 +61,11 @@ def judged_answers(
     rate: float | None = None,
     users: int | None = None,
 ) -> Result:
-    """Return the row of a load point with these repeats: at a rate in requests a second, or of so
-    many users. `limits` are objectives: latency, percentile and milliseconds."""
+    """Judge a load point with these repeats, and return its row.
+
+    The load is `rate` in requests a second, or so many `users`. `limits` are objectives: latency,
+    percentile and milliseconds.
+    """
     objectives = [
         {"metric": metric, "percentile": str(percent), "maxMilliseconds": limit_ms}
         for metric, percent, limit_ms in limits
@@ -125,7 +129,7 @@ def _record(answers: Sequence[Answer], stage_id: str, sequence: int) -> StageRec
 
 
 def server_run(name: str, figures: Sequence[Mapping[ComparedMetric, float]]) -> MeasuredRun:
-    """A fresh server that was measured at as many load points."""
+    """Build the finished run of a fresh server that was measured at as many load points."""
     spec = _spec_of_points(len(figures))
     rates = spec.workloads[0].load.request_rates or []
     rows = [
@@ -162,8 +166,11 @@ def _spec_of_points(points: int) -> BenchmarkRunSpec:
 def run_of_rows(
     name: str, rows: Sequence[Result], *, spec: BenchmarkRunSpec | None = None
 ) -> MeasuredRun:
-    """A fresh server with these results. `spec`: that of the lab's endpoint; its servers are fresh
-    processes, which to the comparison a run with a server of its own is."""
+    """Build the finished run of a fresh server with these results.
+
+    `spec` is the lab's, for an endpoint; the lab's servers are fresh processes, which the
+    comparison must take for runs with a server of their own.
+    """
     own = _spec_of_points(len(rows))
     if spec is not None:
         workloads = [
@@ -183,8 +190,10 @@ def compared(
     *,
     max_regression_percent: float | None = None,
 ) -> Compared:
-    """The product's comparison. Raises ValueError where it compares nothing, which would count as
-    "no difference"."""
+    """Return the product's comparison.
+
+    Raises ValueError where it compares nothing, which would count as "no difference".
+    """
     made = compare(
         baseline, candidate, metrics=metrics, max_regression_percent=max_regression_percent
     )
@@ -194,7 +203,9 @@ def compared(
 
 
 def told_percent(servers: int, questions: int, *, deviation_percent: float) -> float | None:
-    """The smallest change that so many servers a side find in 80 % of comparisons with so many
-    questions, as `benchrun check` tells it; None while the product does not tell any."""
+    """Return the smallest change that is found in 80 % of comparisons, by `benchrun check`.
+
+    The design is so many servers a side and questions; None while the product does not tell any.
+    """
     told: Callable[..., float] | None = getattr(measure, "detectable_percent", None)
     return None if told is None else told(servers, questions, cv_percent=deviation_percent)

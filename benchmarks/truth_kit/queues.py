@@ -1,8 +1,8 @@
-"""Queues whose percentiles are known: M/M/1 and M/M/k in closed form, M/G/k from a very long
-simulation.
+"""Queues whose percentiles are known: M/M/1 and M/M/k in closed form, M/G/k by simulation.
 
-Arrivals are Poisson, or those of users who send again as soon as they are answered; served in order
-of arrival by k equal servers. Times are in units of the mean service time."""
+Arrivals are Poisson, or those of users who send again as soon as they are answered; requests are
+served in order of arrival by k equal servers. Times are in units of the mean service time.
+"""
 
 import math
 from collections.abc import Callable, Mapping
@@ -19,18 +19,18 @@ e^-8 of it."""
 
 
 def exponential(random: Random) -> float:
-    """A service time without memory, of mean 1."""
+    """Draw a service time without memory, of mean 1."""
     return random.expovariate(1.0)
 
 
 def lognormal(random: Random) -> float:
-    """A service time of mean 1 with a long tail."""
+    """Draw a service time of mean 1 with a long tail."""
     return random.lognormvariate(-SIGMA * SIGMA / 2, SIGMA)
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """So many servers, and how long each takes."""
+    """A queue: so many servers, and how long each takes."""
 
     name: str
     servers: int
@@ -39,9 +39,11 @@ class Queue:
     """Who send again and again; None: arrivals are Poisson."""
 
     def relaxation(self, load: float) -> float:
-        """Its relaxation time at a load (0 to 1), that of M/M/1 with the speed of all servers
-        together: 1 / (k (1 - sqrt(load))^2) mean service times (Cohen 1982), and at least one
-        service."""
+        """Return its relaxation time at a load (0 to 1), in mean service times.
+
+        It is that of M/M/1 with the speed of all servers together: 1 / (k (1 - sqrt(load))^2)
+        (Cohen 1982), and at least one service.
+        """
         return max(1.0, 1 / (self.servers * (1 - math.sqrt(load)) ** 2))
 
 
@@ -70,21 +72,25 @@ class Request:
 
     @property
     def sojourn(self) -> float:
-        """From sending to the end."""
+        """Return the time from sending to the end."""
         return self.waited + self.served
 
 
 def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request]:
-    """So many requests of a queue that has come to rest; their gaps are stretched to the exact
-    rate, as vLLM's client does."""
+    """Draw so many requests of a queue in its steady state.
+
+    Their gaps are stretched to the exact rate, as vLLM's client does.
+    """
     rate = load * queue.servers
     free = [0.0] * queue.servers
-    now, warmed = 0.0, WARMUP_RELAXATIONS * queue.relaxation(load)
+    now = 0.0
+    warmed = WARMUP_RELAXATIONS * queue.relaxation(load)
     while now < warmed:
         now += random.expovariate(rate)
         _serve(free, now, queue.service(random))
     gaps = [random.expovariate(rate) for _ in range(count)]
-    stretch, began = count / rate / math.fsum(gaps), now
+    stretch = count / rate / math.fsum(gaps)
+    began = now
     found = []
     for gap in gaps:
         now += gap * stretch
@@ -94,12 +100,16 @@ def stage(queue: Queue, load: float, count: int, random: Random) -> list[Request
 
 
 def closed_stage(queue: Queue, count: int, random: Random) -> list[Request]:
-    """So many requests of its users, who all begin at once with an idle server, as the client's
-    do."""
-    free, ready = [0.0] * queue.servers, [0.0] * (queue.users or 0)
+    """Draw so many requests of the queue's users.
+
+    They all begin at once with an idle server, as the client's users do.
+    """
+    free = [0.0] * queue.servers
+    ready = [0.0] * (queue.users or 0)
     found = []
     for _ in range(count):
-        now, served = heappop(ready), queue.service(random)
+        now = heappop(ready)
+        served = queue.service(random)
         begun = _serve(free, now, served)
         heappush(ready, begun + served)
         found.append(Request(now, begun - now, served))
@@ -107,19 +117,23 @@ def closed_stage(queue: Queue, count: int, random: Random) -> list[Request]:
 
 
 def _serve(free: list[float], now: float, service: float) -> float:
-    """When a request is begun that arrives now; `free` is a heap of when each server is done."""
+    """Serve a request that arrives now, and return when it is begun.
+
+    `free` is a heap of when each server is done.
+    """
     begun = max(now, heappop(free))
     heappush(free, begun + service)
     return begun
 
 
 def percentile(queue: Queue, load: float, percent: int) -> float:
-    """The true percentile of the time in the system."""
+    """Return the true percentile of the time in the system."""
     if queue.users is not None:
         return CLOSED_TRUTH[queue.name][percent]
     if queue is MG32:
         return SIMULATED[load][percent]
-    low, high = 0.0, 1e6
+    low = 0.0
+    high = 1e6
     for _ in range(100):
         middle = (low + high) / 2
         low, high = (
@@ -129,10 +143,13 @@ def percentile(queue: Queue, load: float, percent: int) -> float:
 
 
 def beyond(queue: Queue, load: float, time: float) -> float:
-    """The share of requests in the system for longer than `time` with exponential services (Erlang
-    1917): a request waits with the probability C, then for an exponential time of rate k (1 -
-    load)."""
-    waits, speed = erlang_c(queue.servers, load), queue.servers * (1 - load)
+    """Return the share of requests in the system for longer than `time`, with exponential services.
+
+    By Erlang (1917) a request waits with the probability C, then for an exponential time of rate k
+    (1 - load).
+    """
+    waits = erlang_c(queue.servers, load)
+    speed = queue.servers * (1 - load)
     alone = math.exp(-time)
     both = (
         (1 + time) * alone
@@ -143,17 +160,23 @@ def beyond(queue: Queue, load: float, time: float) -> float:
 
 
 def erlang_c(servers: int, load: float) -> float:
-    """The share of requests that wait (Erlang 1917), by way of his formula B, which is a short
-    recursion."""
-    blocked, offered = 1.0, servers * load
+    """Return the share of requests that wait (Erlang 1917).
+
+    It comes from his formula B, which is a short recursion.
+    """
+    blocked = 1.0
+    offered = servers * load
     for each in range(1, servers + 1):
         blocked = offered * blocked / (each + offered * blocked)
     return blocked / (1 - load * (1 - blocked))
 
 
 def simulated(queue: Queue, load: float, count: int, seed: int) -> dict[int, float]:
-    """Percentiles of so many requests."""
-    random, rate, free, now = Random(seed), load * queue.servers, [0.0] * queue.servers, 0.0
+    """Simulate so many requests, and return the percentiles of their time in the system."""
+    random = Random(seed)
+    rate = load * queue.servers
+    free = [0.0] * queue.servers
+    now = 0.0
     times = []
     for number in range(count + count // 20):
         now += random.expovariate(rate)

@@ -1,10 +1,11 @@
-"""Searches on simulated queues whose highest load is known: how often the load found lies above it,
-and how far below.
+"""Searches on simulated queues whose highest load is known.
 
-The search is the client's own, stage for stage. Only the server is simulated: first come, first
-served, with Poisson arrivals and k places. The limit is the percentile of the response time (E2EL)
-at the load that is to be found: in closed form for M/M/k, from a simulation of a million requests
-for M/G/k. A stage begins with an empty server, as real ones do."""
+They show how often the load found lies above it, and how far below. The search is the client's own,
+stage for stage. Only the server is simulated: first come, first served, with Poisson arrivals and k
+places. The limit is the percentile of the response time (E2EL) at the load that is to be found: in
+closed form for M/M/k, from a simulation of a million requests for M/G/k. A stage begins with an
+empty server, as real ones do.
+"""
 
 import math
 import os
@@ -18,7 +19,7 @@ from statistics import fmean, median
 from typing import Literal, NamedTuple
 
 from _records import columns
-from benchrun_client.contract import Limit, RandomData, RequestColumns, Search
+from benchrun_client.contract import Limit, RandomData, RequestColumns, Search, most_search_stages
 from benchrun_client.search.bisection import (
     LoadResult,
     Position,
@@ -44,7 +45,7 @@ class Case:
     sigma: float | None  # Of log service times; None: they are exponential.
     rho: float
     percentile: float
-    requests: int  # Of each stage.
+    requests: int  # Per stage.
     limit_ms: int
     kind: Literal["queue", "batching", "constant", "users"] = "queue"
     """A queue whose E2EL has the limit; a server with continuous batching, or one whose answers are
@@ -55,8 +56,10 @@ class Case:
 
     @property
     def truth(self) -> float:
-        """Requests a second, or users, up to which the limit is kept by the server as it is at
-        first."""
+        """Return the requests a second, or users, up to which the limit is kept.
+
+        This is true of the server before any drift.
+        """
         if self.kind == "batching":
             return self.rho * batching.CAPACITY
         if self.kind == "users":
@@ -64,17 +67,21 @@ class Case:
         return self.rho * self.servers / SERVICE_MS * 1000
 
     def slower(self, stages: int) -> float:
-        """How many times longer the server takes after so many stages."""
+        """Return how many times longer the server takes after so many stages."""
         return (1 + self.drift_percent / 100) ** stages
 
     def truth_at(self, stages: int) -> float:
-        """Requests a second up to which the limit is kept by the server as it is after so many
-        stages; drifting ones are M/M/k."""
+        """Return the requests a second up to which the limit is kept after so many stages.
+
+        Servers that drift are M/M/k; others keep their truth.
+        """
         slower = self.slower(stages)
         if slower == 1 or self.kind != "queue":
             return self.truth
-        late, limit = 1 - self.percentile / 100, self.limit_ms / SERVICE_MS / slower
-        low, high = 0.0, 1.0
+        late = 1 - self.percentile / 100
+        limit = self.limit_ms / SERVICE_MS / slower
+        low = 0.0
+        high = 1.0
         for _ in range(40):
             middle = (low + high) / 2
             low, high = (
@@ -86,7 +93,7 @@ class Case:
 
 
 class Shares(NamedTuple):
-    """What came of many searches."""
+    """The results of many searches."""
 
     searches: int
     above_truth_percent: float
@@ -99,11 +106,16 @@ class Shares(NamedTuple):
 def simulated(
     case: Case, rate: float, requests: int, chance: random.Random, *, scatter: float | None = None
 ) -> tuple[list[float], list[float]]:
-    """When each request of a stage at this rate (requests a second) began and ended, in
-    milliseconds."""
+    """Simulate a stage at this rate (requests a second).
+
+    Return when each request began and when it ended, in milliseconds. With `scatter`, service times
+    are nearly constant: normal with this relative deviation.
+    """
     mean_log = -(case.sigma**2) / 2 if case.sigma is not None else 0.0
-    free, now = [0.0] * case.servers, 0.0
-    begins, ends = [], []
+    free = [0.0] * case.servers
+    now = 0.0
+    begins = []
+    ends = []
     for _ in range(requests):
         now += chance.expovariate(rate / 1000)
         if scatter is not None:
@@ -120,9 +132,11 @@ def simulated(
 
 
 def share_beyond(servers: int, rho: float, t: float) -> float:
-    """The share of M/M/k's responses that take longer than `t` mean service times (L. Kleinrock,
-    Queueing Systems I, 1975): so many wait (A. K. Erlang's formula C), for an exponential time,
-    before an exponential service."""
+    """Return the share of M/M/k's responses that take longer than `t` mean service times.
+
+    By L. Kleinrock (Queueing Systems I, 1975) the share that waits is A. K. Erlang's formula C; it
+    waits for an exponential time, before an exponential service.
+    """
     load = rho * servers
     term = total = 1.0
     for n in range(1, servers):
@@ -140,9 +154,10 @@ def share_beyond(servers: int, rho: float, t: float) -> float:
 
 
 def limit_at(servers: int, sigma: float | None, rho: float, percentile: float) -> int:
-    """The percentile of the response time at this utilisation, in milliseconds."""
+    """Return the percentile of the response time at this utilisation, in milliseconds."""
     if sigma is None:
-        low, high = 0.0, 1000.0
+        low = 0.0
+        high = 1000.0
         for _ in range(60):
             middle = (low + high) / 2
             low, high = (
@@ -162,14 +177,14 @@ def limit_at(servers: int, sigma: float | None, rho: float, percentile: float) -
 def case_of(
     servers: int, sigma: float | None, rho: float, percentile: float, requests: int
 ) -> Case:
-    """A case with its limit."""
+    """Build a case with its limit."""
     return Case(
         servers, sigma, rho, percentile, requests, limit_at(servers, sigma, rho, percentile)
     )
 
 
-def search_of(case: Case, *, max_repeats: int = 3) -> Search:
-    """From a tenth of the truth to four times it."""
+def search_of(case: Case, *, max_repeats: int = 6) -> Search:
+    """Build the search of a case, from a tenth of the truth (users: from 1) to four times it."""
     probes = 16
     metric: Literal["E2EL", "TTFT"] = "E2EL" if case.kind == "queue" else "TTFT"
     is_of_users = case.kind == "users"
@@ -187,7 +202,7 @@ def search_of(case: Case, *, max_repeats: int = 3) -> Search:
         "data": RandomData(input_tokens=1, output_tokens=1),
         "requests": case.requests,
     }
-    return Search.model_validate(blank | {"seeds": (0,) * ((probes + 3) * max_repeats)})
+    return Search.model_validate(blank | {"seeds": (0,) * most_search_stages(probes, max_repeats)})
 
 
 Row = tuple[float, float, float]
@@ -195,8 +210,10 @@ Row = tuple[float, float, float]
 
 
 def stage(case: Case, load: float, slower: float, chance: random.Random) -> list[Row]:
-    """Return a stage at a load, in requests a second or users, which begins with an empty server; a
-    slower server is the same one with time stretched."""
+    """Simulate a stage at a load, in requests a second or users, that begins with an empty server.
+
+    A slower server is the same one with time stretched.
+    """
     if case.kind == "batching":
         server = batching.Server(case.requests, chance, rate=load)
         return [(each.sent, each.ttft, each.e2el) for each in server.answers()]
@@ -214,12 +231,13 @@ CONSTANT_SCATTER = 0.02
 
 
 def _users(case: Case, users: int, chance: random.Random) -> list[Row]:
-    """Return the requests of users who begin spread over a round."""
+    """Simulate the requests of users who begin spread over a round."""
     free = [0.0] * case.servers
     ready = [SERVICE_MS * number / users for number in range(users)]
     rows = []
     for _ in range(case.requests):
-        sent, served = ready[0], SERVICE_MS * chance.gauss(1.0, CONSTANT_SCATTER)
+        sent = ready[0]
+        served = SERVICE_MS * chance.gauss(1.0, CONSTANT_SCATTER)
         begun = max(sent, free[0])
         heapreplace(free, begun + served)
         heapreplace(ready, begun + served)
@@ -228,7 +246,7 @@ def _users(case: Case, users: int, chance: random.Random) -> list[Row]:
 
 
 def requests_of(rows: list[Row]) -> RequestColumns:
-    """Return the columns of a record in order of sending."""
+    """Build the columns of a record, in order of sending."""
     rows = sorted(rows)
     first = rows[0][0]
     return columns(
@@ -240,7 +258,7 @@ def requests_of(rows: list[Row]) -> RequestColumns:
 
 
 class Found(NamedTuple):
-    """What one search ended with."""
+    """The end of one search: the load found, or None, and the stages it took."""
 
     load: float | None
     stages: int
@@ -248,7 +266,8 @@ class Found(NamedTuple):
 
 def one_search(case: Case, seed: int) -> Found:
     """Search once, from the first stage to the last."""
-    search, stages = search_of(case), 0
+    search = search_of(case)
+    stages = 0
     here: Position | None = first(search)
     results: list[LoadResult] = []
     while here is not None:
@@ -271,8 +290,11 @@ def other_case(
     percentile: float,
     requests: int,
 ) -> Case:
-    """Return a case of another server, with its limit: the percentile at the load that is to be
-    found, from a long stage; of users a limit that the first who has to wait breaks."""
+    """Build a case of another kind of server, with its limit.
+
+    The limit is the percentile of TTFT at the load that is to be found, from a long stage; for
+    users it is one that the first user who has to wait breaks.
+    """
     case = Case(servers, None, rho, percentile, requests, 0, kind=kind)
     if kind == "users":
         return replace(case, limit_ms=round(0.26 * SERVICE_MS))
@@ -306,8 +328,11 @@ DRIFTING = ((1, None, 0.7, 50.0, 2000), (8, None, 0.9, 95.0, 6000))
 def simulated_searches(
     count: int = 200, *, others: int = 100, drifting: int = 40
 ) -> dict[str, Shares]:
-    """Return what came of so many searches, shared out evenly over the cases, on all cores: on
-    queues, on other servers, and on servers that drift."""
+    """Run so many searches on all cores, and return their shares by group.
+
+    The groups are queues, other servers, and servers that drift; the searches of each are shared
+    out evenly over its cases.
+    """
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         still = list(pool.map(case_of, *zip(*DRIFTING, strict=True)))
         groups = {
@@ -335,8 +360,8 @@ def simulated_searches(
 
 
 def shares(ends: list[tuple[Case, Found]]) -> Shares:
-    """Of these searches together."""
-    # The confirmation is the last stage: the load found is held against the server as it is then.
+    """Sum up these searches together."""
+    # The confirmation is the last stage: the load found is compared with the server at that time.
     ratios = [
         found.load / case.truth_at(found.stages - 1) if found.load else 0.0 for case, found in ends
     ]

@@ -1,4 +1,4 @@
-"""Where the simulated searches of `truth_kit.searches` come into the benchmark."""
+"""The simulated searches of `truth_kit.searches` as a part of the benchmark."""
 
 from collections.abc import Callable, Mapping
 
@@ -9,7 +9,7 @@ SEARCHES = 200
 
 
 def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
-    """Search servers whose highest load is known."""
+    """Search servers whose highest load is known, and return the figures by name."""
     (found,) = spread(_shares, [SEARCHES])
     for name, shares in found.items():
         say(f"  {name or 'queues'}: {shares}")
@@ -20,5 +20,5 @@ def measured(*, say: Callable[[str], None]) -> Mapping[str, float | None]:
 
 
 def _shares(searches: int) -> Mapping[str, Mapping[str, float]]:
-    """Search at idle priority, with the processes that it starts."""
+    """Run the searches at idle priority, with the processes that it starts."""
     return {name: each._asdict() for name, each in simulated_searches(searches).items()}

@@ -1,5 +1,7 @@
-"""Simulated work in parallel processes, at idle priority: what is measured at the same time is not
-disturbed by it."""
+"""Simulated work in parallel processes, at idle priority.
+
+So it does not disturb what is measured at the same time.
+"""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +14,7 @@ Found = TypeVar("Found")
 
 
 def spread(work: Callable[[Task], Found], tasks: Sequence[Task]) -> Iterator[Found]:
-    """The results in the order of the tasks. `work` is a function of a module."""
+    """Yield the results of all tasks, in their order; `work` is a function of a module."""
     context = get_context("spawn")
     with ProcessPoolExecutor(mp_context=context, initializer=_idle) as pool:
         yield from pool.map(work, tasks)

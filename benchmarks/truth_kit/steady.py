@@ -1,8 +1,8 @@
-"""Is a load point's row of its load: stages that begin empty, against the truth of the server that
-stands; and what slow changes of a server make of Met.
+"""Whether a load point's row is true of its load, though its stages begin with an empty server.
 
-The whole path of the product is used, from records to rows. The truth of each load is that of
-300,000 requests from where the server stands.
+The truth of each load is that of 300,000 requests of a server in its steady state. It also shows
+what slow changes of a server make of Met. The whole path of the product is used, from records to
+rows.
 """
 
 import math
@@ -81,7 +81,10 @@ Shown = Mapping[str, list[float]]
 
 
 def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:
-    """Simulate, judge, count. `scale` multiplies the number of load points."""
+    """Simulate, judge, count, and return the figures by name.
+
+    `scale` multiplies the number of load points.
+    """
     tasks = list(_tasks(scale))
     shown: dict[Setting, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     tallies: dict[Setting | str, Tally] = defaultdict(Counter)
@@ -129,7 +132,8 @@ def _chunk(task: _Task) -> tuple[Shown, Tally]:
         if task.setting is None:
             _count_slow(tally, task, number)
             continue
-        setting, truth = task.setting, _truth(task.setting.rate, task.setting.users)
+        setting = task.setting
+        truth = _truth(task.setting.rate, task.setting.users)
         row = _row(setting, Random(f"{setting} {task.seed} {number}"), truth)
         tally[row.verdict] += 1
         tally.update(each.outcome for each in row.objectives)

@@ -1,4 +1,4 @@
-"""The figures of a stage as the log of the simulated server has them."""
+"""The figures of a stage according to the log of the simulated server."""
 
 import time
 from collections.abc import Mapping, Sequence
@@ -21,27 +21,35 @@ Figures = Mapping[str, float]
 def stage_lines(
     log: Sequence[Line], *, first_sent: float, last_sent: float, requests: int
 ) -> Sequence[Line] | None:
-    """Return the lines of a stage's requests, which were sent between two instants
-    (CLOCK_MONOTONIC); None where lines are missing, or others sent requests meanwhile."""
+    """Return the log lines of a stage's requests, sent between two instants (CLOCK_MONOTONIC).
+
+    None means that lines are missing, or that others sent requests meanwhile.
+    """
     arrived = sorted(
         (line for line in log if line["arrived_at"] >= first_sent - SLACK_SECONDS),
         key=lambda line: line["arrived_at"],
     )
-    lines, later = arrived[:requests], arrived[requests:]
+    lines = arrived[:requests]
+    later = arrived[requests:]
     others = bool(later) and later[0]["arrived_at"] <= last_sent
     return None if others or len(lines) < requests else lines
 
 
 def sending_span(record: StageRecord) -> tuple[float, float]:
-    """Return when a stage that has just ended sent its first and its last request, by
-    CLOCK_MONOTONIC."""
+    """Return when a stage that has just ended sent its first and its last request.
+
+    Both are in seconds of CLOCK_MONOTONIC.
+    """
     first = record.first_send_unix_us / 1e6 - (time.time() - time.monotonic())
     return first, first + max(record.requests.start_us) / 1e6
 
 
 def true_figures(lines: Sequence[Line], *, rate: float | None) -> Figures:
-    """Return mean and median of each latency in milliseconds, and the throughput in tokens a
-    second, by their names in results. `rate`: of an open loop, in requests a second."""
+    """Return mean and median of each latency, and the throughput, by their names in results.
+
+    Latencies are in milliseconds, the throughput in tokens a second. `rate` is that of an open
+    loop, in requests a second; None for users.
+    """
     longer = [line for line in lines if line["output_tokens"] > 1]
     values = {
         "ttft": [1000 * (line["first_sent_at"] - line["arrived_at"]) for line in lines],
@@ -61,8 +69,10 @@ def true_figures(lines: Sequence[Line], *, rate: float | None) -> Figures:
 
 
 def ttft_error(outcome: Outcome, stage: str) -> float | None:
-    """Return by how many percent the mean TTFT of a stage is too high, or None where the server's
-    log does not match it."""
+    """Return by how many percent the mean TTFT of a stage is too high.
+
+    None means that the server's log does not match the stage.
+    """
     for record in outcome.records:
         if record.stage_id != stage:
             continue

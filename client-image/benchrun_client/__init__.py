@@ -1,2 +1,4 @@
-"""The load side of benchrun: one process that measures a whole run. It knows nothing of
-Kubernetes."""
+"""The load side of benchrun: one process that measures a whole run.
+
+It knows nothing of Kubernetes.
+"""

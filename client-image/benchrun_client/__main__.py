@@ -1,8 +1,8 @@
-"""`python -m benchrun_client --plan plan.json`: measure one run, keep its records until they are
-stored.
+"""`python -m benchrun_client --plan plan.json`: measure one run, keep its records until stored.
 
-Exit codes: 0 measured and acknowledged, 2 the plan or what it names is wrong, 1 everything else;
-128 + n on a signal."""
+Exit codes: 0 if it is measured and acknowledged, 2 if the plan or what it names is wrong, 1 for
+everything else; 128 + n on a signal.
+"""
 
 import argparse
 import logging

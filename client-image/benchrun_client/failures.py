@@ -1,5 +1,7 @@
-"""Why a run could not be measured: one exception, stable reasons, one way to report them to people:
-no traceback, no HTML."""
+"""Why a run could not be measured: one exception with stable reasons, and one way to report it.
+
+Reports are for people: no traceback, no HTML.
+"""
 
 import contextlib
 import logging
@@ -54,7 +56,7 @@ class RunFailure(Exception):
 
     @property
     def exit_code(self) -> int:
-        """2 for bad input, like argparse; 1 for everything else."""
+        """Return 2 for bad input, like argparse; 1 for everything else."""
         return 2 if self.reason in get_args(BadInput) else 1
 
     def to_message(self) -> Failure:
@@ -62,35 +64,37 @@ class RunFailure(Exception):
 
 
 def as_failure(error: BaseException) -> RunFailure:
-    """The failure itself, or `ClientError` with the first line of what went wrong."""
+    """Return the error if it is a RunFailure, else a `ClientError` with its type and first line."""
     return (
         error if isinstance(error, RunFailure) else RunFailure("ClientError", type_and_text(error))
     )
 
 
 def first_line(error: BaseException | str) -> str:
-    """The first line that is not empty."""
+    """Return the first line that is not empty."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
 
 
 def error_text(error: BaseException) -> str:
-    """First line of an error; its type where it has no text."""
+    """Return the first line of an error, or its type if it has no text."""
     return first_line(error) or type(error).__name__
 
 
 def type_and_text(error: BaseException) -> str:
-    """An error's type, and the first line of its text where it has one."""
+    """Return an error's type, and the first line of its text if it has one."""
     return f"{type(error).__name__}: {first_line(error)}".rstrip(": ")
 
 
 def shorten(text: str, characters: int) -> str:
-    """At most so many characters, the cut made visible."""
+    """Return at most so many characters of a text; an ellipsis marks a cut."""
     return text if len(text) <= characters else text[: characters - 1] + "…"
 
 
 def report_failure(failure: RunFailure, *, cause: BaseException) -> None:
-    """Write it to the log, with the traceback of an unexpected error, and to the termination
-    message."""
+    """Write a failure to the log, to stderr and to the termination message.
+
+    An unexpected error is logged with its traceback.
+    """
     if failure is not cause:
         log.error("unexpected error", exc_info=cause)
     leave_termination_message(failure.to_message())
@@ -103,7 +107,8 @@ def leave_termination_message(failure: Failure) -> None:
     path = Path(named) if named else DEFAULT_TERMINATION_LOG
     if not named and not path.exists():
         return
-    text, keep = failure.model_dump_json().encode(), len(failure.message)
+    text = failure.model_dump_json().encode()
+    keep = len(failure.message)
     while len(text) > MAX_TERMINATION_BYTES:
         keep = keep * 3 // 4
         text = (

@@ -1,9 +1,9 @@
-"""How the client talks HTTP: proxies, the API key, private certificates and bounds; and an event
-loop in a thread.
+"""How the client uses HTTP: proxies, the API key, private certificates and bounds.
 
-Proxies: with `trust_env`, aiohttp looks up netrc and proxy variables in the default thread pool for
-every request, inside the measured TTFT (35 to 480 ms of it with 64 to 512 streams). It is on only
-where a proxy variable is set."""
+It also has an event loop in a thread. With `trust_env`, aiohttp looks up netrc and proxy variables
+in the default thread pool for every request, inside the measured TTFT (35 to 480 ms of it with 64
+to 512 streams). So it is on only if a proxy variable is set.
+"""
 
 import asyncio
 import json
@@ -33,8 +33,10 @@ def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:
 
 
 def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
-    """The system's certificates and those of `ca_file`; None: the system's alone. Raises RunFailure
-    `CertificateInvalid`."""
+    """Return a context with the certificates of the system and of `ca_file`.
+
+    None means the system's alone. Raises RunFailure `CertificateInvalid`.
+    """
     if ca_file is None:
         return None
     context = ssl.create_default_context()
@@ -47,7 +49,7 @@ def tls_context(ca_file: str | None) -> ssl.SSLContext | None:
 
 
 def open_session(*, tls: ssl.SSLContext | None, seconds: float) -> aiohttp.ClientSession:
-    """A session for everything but load. `seconds` bounds a request as a whole."""
+    """Open a session for everything but load; `seconds` bounds each request as a whole."""
     key = os.environ.get(API_KEY_VARIABLE)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=tls or True),
@@ -72,7 +74,7 @@ class Answer:
         return "html" in self.content_type or self.body.lstrip()[:1] == "<"
 
     def json(self) -> Any:
-        """The body, if it is JSON; None for any other."""
+        """Return the parsed body, or None if it is not JSON."""
         try:
             return json.loads(self.body)
         except (ValueError, RecursionError):
@@ -80,13 +82,13 @@ class Answer:
 
 
 async def answer_of(response: aiohttp.ClientResponse) -> Answer:
-    """Read an answer, at most `MAX_ANSWER_BYTES` of it."""
+    """Read an answer, at most `MAX_ANSWER_BYTES` of its body."""
     body = await read_bounded(response, MAX_ANSWER_BYTES)
     return Answer(response.status, response.content_type, body.decode(errors="replace"))
 
 
 async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
-    """The first `max_bytes` of a body, however long it is."""
+    """Read the first `max_bytes` of a body, however long it is."""
     data = bytearray()
     async for chunk in response.content.iter_any():
         data += chunk
@@ -99,15 +101,17 @@ async def read_bounded(response: aiohttp.ClientResponse, max_bytes: int) -> byte
 
 
 def host_and_port(url: str) -> str:
-    """A URL's `host:port`, without a user."""
+    """Return `host:port` of a URL, without a user."""
     return urlsplit(url).netloc.rpartition("@")[2]
 
 
 async def listen(
     app: web.Application, *, address: str, port: int, backlog: int = 128, **options: Any
 ) -> tuple[web.AppRunner, int]:
-    """Listen. The runner, to clean up, and the port that was opened. `options`: those of the
-    runner. Raises OSError."""
+    """Listen; return the runner, which the caller cleans up, and the port that was opened.
+
+    `options` go to the runner. Raises OSError if the port cannot be opened.
+    """
     runner = web.AppRunner(app, access_log=None, **options)
     await runner.setup()
     try:
@@ -119,8 +123,10 @@ async def listen(
 
 
 def metric_family(name: str, kind: str, about: str, samples: Mapping[str, float]) -> str:
-    """One family of a metrics endpoint's text; `samples` by what follows the name: a suffix, labels
-    or nothing."""
+    """Return one family of a metrics endpoint's text.
+
+    The keys of `samples` are what follows the name: a suffix, labels or nothing.
+    """
     lines = "".join(f"{name}{suffix} {value!r}\n" for suffix, value in samples.items())
     return f"# HELP {name} {about}\n# TYPE {name} {kind}\n{lines}"
 
@@ -129,9 +135,11 @@ T = TypeVar("T")
 
 
 class BackgroundLoop:
-    """Runs coroutines in a thread for other threads; it ends with the process. Importing vLLM holds
-    the main thread for half a minute, and measuring shares its loop with nobody: the record server
-    and the wait for the servers run here."""
+    """An event loop in a thread that runs coroutines for other threads; it ends with the process.
+
+    Importing vLLM holds the main thread for half a minute, and measuring has its loop for itself:
+    the record server and the wait for the servers run here.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -141,10 +149,12 @@ class BackgroundLoop:
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Begin, and wait for the result. Never from the background thread itself: it would wait
-        for ever."""
+        """Run work, and wait for its result.
+
+        Never call it from the background thread itself: it would wait for ever.
+        """
         return self.start(work).result()
 
     async def call(self, work: Coroutine[Any, Any, T]) -> T:
-        """Begin, and wait for the result in another event loop."""
+        """Run work, and wait for its result in another event loop."""
         return await asyncio.wrap_future(self.start(work))

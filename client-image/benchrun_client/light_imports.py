@@ -1,9 +1,10 @@
-"""Transformers and vLLM's benchmark without torch: 3 s of CPU and 160 MB instead of 14 s and 970 MB
-(vLLM 0.32).
+"""Importing transformers and vLLM's benchmark without torch.
 
-Both import torch, and the benchmark much of a server, for names in annotations and base classes.
-While they are imported, placeholders stand for what is not used. Calling one raises; a version that
-does so while it is imported is imported whole."""
+That takes 3 s of CPU and 160 MB instead of 14 s and 970 MB (vLLM 0.32). Both import torch, and the
+benchmark much of a server, for names in annotations and base classes. During the import,
+placeholders stand for what is not used. Calling one raises an error; a version that calls one
+during the import is imported whole.
+"""
 
 import logging
 import os
@@ -29,7 +30,7 @@ UNUSED = (
 
 
 def transformers() -> Any:
-    """The library, of which only tokenizers and templates are usable then. Raises ImportError."""
+    """Import the library with only tokenizers and templates usable; may raise ImportError."""
     if "torch" in sys.modules or "transformers" in sys.modules:
         return import_module("transformers")
     os.environ.setdefault("TRANSFORMERS_NO_ADVISORY_WARNINGS", "1")  # "PyTorch was not found"
@@ -43,7 +44,7 @@ def transformers() -> Any:
 
 
 def vllm_benchmark() -> Any:
-    """`vllm.benchmarks.serve`. Raises ImportError."""
+    """Import `vllm.benchmarks.serve`; may raise ImportError."""
     finder = _Finder()
     sys.meta_path.insert(0, finder)
     try:
@@ -68,8 +69,10 @@ def _any_name(_: object, name: str) -> Any:
 
 
 class _Anything(type):
-    """Of a class that can be named, subscripted, inherited from and joined to others, but not
-    called."""
+    """The metaclass of placeholders.
+
+    They can be named, subscripted, inherited from and joined to others, but not called.
+    """
 
     __getattr__ = _any_name
 
@@ -99,4 +102,4 @@ class _Finder(MetaPathFinder, Loader):
         return _PlaceholderModule(spec.name)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: it has every name already."""
+        """Do nothing: a placeholder module has every name already."""

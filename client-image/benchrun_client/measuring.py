@@ -1,9 +1,9 @@
-"""Measuring a run: warm-ups, then every stage, back to back: those that the plan lists, then those
-that searches choose.
+"""Measuring a run: warm-ups, then the plan's stages back to back, then the stages of searches.
 
 Between two stages the server idles, so as little as possible happens there: the closing snapshot,
 which is the next stage's opening one, and a copy of the numbers into the pipe of the process that
-makes records."""
+makes records.
+"""
 
 import asyncio
 import logging
@@ -40,13 +40,16 @@ DIAGNOSTIC_SECONDS = 10.0
 
 
 class StageSender:
-    """Sends stages: what every shard does."""
+    """The sending of stages, which every shard does."""
 
     def __init__(
         self, plan: contract.Plan, engine: LoadEngine, servers: Servers, state: RunState
     ) -> None:
-        self._plan, self._plan_digest = plan, plan.digest()
-        self._engine, self._servers, self._state = engine, servers, state
+        self._plan = plan
+        self._plan_digest = plan.digest()
+        self._engine = engine
+        self._servers = servers
+        self._state = state
 
     async def send(
         self,
@@ -58,8 +61,10 @@ class StageSender:
         user_gap_seconds: float | None = None,
         before_first_send: Callable[[], None] = lambda: None,
     ) -> RawStage:
-        """Send a stage, or this shard's share of it, which has a request. Instants of the raw stage
-        still need a clock."""
+        """Send a stage, or this shard's share of it, and return it raw.
+
+        The share has a request. Instants of the raw stage still need the offset to Unix time.
+        """
 
         def on_send() -> None:
             before_first_send()
@@ -109,7 +114,7 @@ class StageSender:
 
 
 class Measuring(StageSender):
-    """One pass over the plan with servers that are up, by shard 0 or the only process."""
+    """The measuring of a whole plan on servers that are up, by shard 0 or the only process."""
 
     def __init__(
         self,
@@ -125,11 +130,16 @@ class Measuring(StageSender):
         shards: FirstShard | None,
     ) -> None:
         super().__init__(plan, engine, found.servers, state)
-        self._traffic, self._prompts = traffic, prompts
-        self._edges, self._last_answer = found.edges, found.answered
-        self._session, self._hand_over, self._shards = session, hand_over, shards
+        self._traffic = traffic
+        self._prompts = prompts
+        self._edges = found.edges
+        self._last_answer = found.answered
+        self._session = session
+        self._hand_over = hand_over
+        self._shards = shards
         where = session, found.servers.metrics_urls
-        self._take, self._take_idle = partial(take, *where), partial(take_idle, *where)
+        self._take = partial(take, *where)
+        self._take_idle = partial(take_idle, *where)
         self._take_settled = partial(take_settled, *where, answering=found.servers.answering)
         self._measured = 0
         # Taken after the last stage: the next one begins with them.
@@ -142,7 +152,7 @@ class Measuring(StageSender):
         self._answer_times = defaultdict[str, list[AnswerTime]](list)
 
     async def run(self) -> None:
-        """Warm up, measure every stage, hand each over as soon as it is measured."""
+        """Warm up, and measure every stage; hand each over as soon as it is measured."""
         if self._plan.warmups:
             await self._warm_up()
         # Once client and servers have run for a while: the first requests of a process are slow,
@@ -208,7 +218,8 @@ class Measuring(StageSender):
         took = time.perf_counter() - start
         instants = self._engine.instants
         # A request that had not ended when time was up is neither answered nor failed.
-        ok, ended = instants.ok.count(True), sum(map(bool, instants.answered))
+        ok = instants.ok.count(True)
+        ended = sum(map(bool, instants.answered))
         self._note_answer_time(
             warmup.workload, answer_time(instants, users=warmup.concurrency, warmup=True)
         )
@@ -242,7 +253,7 @@ class Measuring(StageSender):
         return start
 
     async def _reset_caches(self) -> contract.CacheReset:
-        """Empty the prefix caches; then take the snapshot that the next stage begins with."""
+        """Empty the prefix caches, then take the snapshot that the next stage begins with."""
         if any(snapshot is None or snapshot.running for snapshot in self._snapshots):
             # vLLM refuses while a request holds a block: one of a warm-up cut short, say.
             await self._take_idle()
@@ -251,8 +262,11 @@ class Measuring(StageSender):
         return reset
 
     async def _send_test_request(self, stage: contract.Stage, sample: Sample) -> None:
-        """Send the first prompt of a stage by itself. Counters of the stage begin after it, so that
-        it is no part of any figure; what it leaves in the cache the stage finds."""
+        """Send the first prompt of a stage by itself.
+
+        Counters of the stage begin after it, so that it is no part of any figure; the stage finds
+        what it leaves in the cache.
+        """
         load = Load(
             [sample],
             stage.seed,
@@ -274,7 +288,8 @@ class Measuring(StageSender):
         if stage.test_request:
             await self._send_test_request(stage, prompts.samples[0])
         before = self._snapshots
-        shards, start = self._shards, self._user_start(stage)
+        shards = self._shards
+        start = self._user_start(stage)
         users = min(stage.load.max_concurrency or 0, stage.requests)
         gap = gap_of(start, users=users)
         divided = (
@@ -330,8 +345,10 @@ class Measuring(StageSender):
         return raw
 
     async def _diagnose(self, stage: contract.Stage, sample: Sample, raw: RawStage) -> str:
-        """The server's answer to a request like those that failed; the engine keeps only reason
-        phrases."""
+        """Return the server's answer to a request like those that failed.
+
+        The engine keeps only their reason phrases.
+        """
         if self._plan.target.offline:
             return raw.errors[0]
         body = request_body(

@@ -1,8 +1,8 @@
-"""The client's processes: how one ends, and a child behind a pipe, for work that would hold the
-interpreter lock.
+"""The client's processes: how one ends, and a child behind a pipe.
 
-Questions and answers are bytes, one answer a question, in order. The child lives as long as its
-input and yields to the load."""
+The child does work that would hold the interpreter lock. Questions and answers are bytes, one
+answer a question, in order. The child lives until its input ends, and yields to the load.
+"""
 
 import asyncio
 import contextlib
@@ -21,15 +21,19 @@ NICENESS = 5
 
 
 def end_on_signals() -> None:
-    """End at once on SIGTERM and SIGINT, with code 128 + n: process 1 of a container ignores a
-    signal without a handler."""
+    """End the process at once on SIGTERM and SIGINT, with code 128 + n.
+
+    Process 1 of a container ignores a signal without a handler.
+    """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda number, _: os._exit(128 + number))
 
 
 def end_process(code: int) -> NoReturn:
-    """End at once: nothing is left to tidy up, and the exit handlers of a large import take their
-    time."""
+    """End the process at once.
+
+    Nothing is left to tidy up, and the exit handlers of a large import take their time.
+    """
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
@@ -37,7 +41,7 @@ def end_process(code: int) -> NoReturn:
 
 
 class ChildProcess:
-    """A process of our own behind a pipe. Everything happens in one event loop, in order."""
+    """A child process behind a pipe; everything happens in one event loop, in order."""
 
     module: ClassVar[str]  # `python -m module` is to call `serve`.
     name: ClassVar[str]  # What a failure calls it.
@@ -45,7 +49,9 @@ class ChildProcess:
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None
         assert process.stdout is not None
-        self._process, self._stdin, self._stdout = process, process.stdin, process.stdout
+        self._process = process
+        self._stdin = process.stdin
+        self._stdout = process.stdout
         self._turn = asyncio.Lock()
 
     @classmethod
@@ -57,7 +63,7 @@ class ChildProcess:
         )
 
     async def ask(self, question: bytes) -> bytes:
-        """The answer to a question. Raises RunFailure: the process died."""
+        """Send a question and return the answer; raise RunFailure if the process died."""
         async with self._turn:
             try:
                 self._stdin.write(_LENGTH.pack(len(question)))
@@ -72,15 +78,18 @@ class ChildProcess:
                 raise RunFailure("ClientError", message) from error
 
     async def stop(self) -> None:
-        """End the process, by ending its input."""
+        """End the process by closing its input."""
         self._stdin.close()
         await self._process.wait()
 
 
 def serve(answer: Callable[[bytes], bytes], *, urgent: int = 0) -> None:
-    """The other end: answer questions from stdin on stdout until it ends. The first `urgent` ones
-    do not yield to the load."""
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    """Run the child's end: answer questions from stdin on stdout until stdin ends.
+
+    The first `urgent` answers do not yield to the load.
+    """
+    source = sys.stdin.buffer
+    sink = sys.stdout.buffer
     answered = 0
     while length := source.read(_LENGTH.size):
         if answered == urgent:

@@ -1,7 +1,8 @@
 """The profile: some seconds of load under the server's own profiler, after everything was measured.
 
-Nothing here ends the run: what goes wrong is in the record, and the whole is given up after its own
-deadline."""
+Nothing here ends the run: a problem goes into the record, and profiling is given up after its own
+deadline.
+"""
 
 import asyncio
 import logging
@@ -45,8 +46,10 @@ class Profiling:
     _runs: bool = False
 
     async def record(self, plan: contract.Plan, *, sequence: int) -> contract.StageRecord:
-        """Take the profile. Never raises."""
-        begun, summary, problem = time.time(), None, None
+        """Take the profile and return its record; never raises."""
+        begun = time.time()
+        summary = None
+        problem = None
         try:
             async with asyncio.timeout(self.plan.max_seconds):
                 summary = await self._summary()
@@ -87,7 +90,8 @@ class Profiling:
         )
 
     async def _summary(self) -> contract.TraceSummary:
-        load, servers = self.plan.load, replace(self.servers, urls=self.servers.urls[:1])
+        load = self.plan.load
+        servers = replace(self.servers, urls=self.servers.urls[:1])
         point = contract.LoadPoint(max_concurrency=load.concurrency)
         what = Load(
             self.samples, load.seed, point, load.api, ignore_eos=True, sampling=load.sampling
@@ -124,17 +128,18 @@ class Profiling:
     async def _wait(
         self, sending: asyncio.Task[dict[str, Any]], seconds: float, until: Callable[[], bool]
     ) -> None:
-        self._doing, end = "sending requests", time.monotonic() + seconds
+        self._doing = "sending requests"
+        end = time.monotonic() + seconds
         while not sending.done() and not until() and (left := end - time.monotonic()) > 0:
             await asyncio.wait([sending], timeout=min(left, POLL_SECONDS))
 
     def _drains(self) -> bool:
-        """Whether every request was sent and half of those at once are gone: what follows is not
-        the load any more."""
-        sent, answered = (
-            len(self.engine.instants.sent),
-            sum(map(bool, self.engine.instants.answered)),
-        )
+        """Return whether all requests were sent and fewer than half of the concurrent ones remain.
+
+        What follows is not the load any more.
+        """
+        sent = len(self.engine.instants.sent)
+        answered = sum(map(bool, self.engine.instants.answered))
         return sent == len(self.samples) and 2 * (sent - answered) < min(
             self.plan.load.concurrency, sent
         )
@@ -154,7 +159,7 @@ class Profiling:
             return await answer_of(response)
 
     async def _stop(self) -> None:
-        """Leave no profiler running at a server that others may use."""
+        """Stop a profiler that still runs: others may use the server."""
         try:
             async with asyncio.timeout(STOP_SECONDS):
                 if self._runs:

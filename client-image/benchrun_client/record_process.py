@@ -1,7 +1,8 @@
-"""Making records in a process of its own, and one headline a record for the log.
+"""Making records in another process, with one headline per record for the log.
 
 Checking, serialising and compressing a stage holds the interpreter lock for up to seconds while the
-next stage measures. So the measuring process only copies its lists into a pipe."""
+next stage is measured. So the measuring process only copies its lists into a pipe.
+"""
 
 import json
 import pickle
@@ -17,26 +18,31 @@ MAX_HEADLINE_BYTES = 8 * 1024
 
 
 def packed(raw: RawStage) -> bytes:
-    """A stage as bytes for the pipe, one quick copy."""
+    """Return a stage as bytes for the pipe, in one quick copy."""
     return pickle.dumps(raw, protocol=pickle.HIGHEST_PROTOCOL)
 
 
 class RecordProcess(ChildProcess):
-    module, name = "benchrun_client.record_process", "recorder"
+    module = "benchrun_client.record_process"
+    name = "recorder"
 
     async def record(
         self, stage: bytes, *, parts: Sequence[bytes] = (), sharded: ShardedStage | None = None
     ) -> tuple[Sealed, str]:
-        """The record of one stage, with the packed `parts` of other shards, and its headline.
-        Raises RunFailure."""
+        """Make the record of one stage, and return it sealed, with its headline.
+
+        `parts` are the packed parts of other shards. Raises RunFailure if the process died.
+        """
         question = pickle.dumps((stage, tuple(parts), sharded), protocol=pickle.HIGHEST_PROTOCOL)
         # Our own process wrote these bytes.
         return pickle.loads(await self.ask(question))  # type: ignore[no-any-return]
 
 
 def headline(record: StageRecord, *, digest: str) -> str:
-    """One line for the log, in case nobody fetches the record: its digest and as many of the
-    engine's figures as fit."""
+    """Return one line for the log: the record's digest and as many of its figures as fit.
+
+    It helps if the record is never fetched.
+    """
     line = {
         "schema": HEADLINE_SCHEMA,
         "run_uid": record.run_uid,

@@ -1,8 +1,9 @@
-"""The HTTP server from which the operator pulls records. See `contract` for the four paths.
+"""The HTTP server from which the operator pulls records; `contract` describes its four paths.
 
 A long poll is held back until there is something new, at most `MAX_WAIT_SECONDS`. Records and
-acknowledgements need the run's token: whoever reads a record could acknowledge it, and an
-acknowledged record is forgotten."""
+acknowledgements need the run's token: a reader of a record could acknowledge it, and an
+acknowledged record is forgotten.
+"""
 
 import asyncio
 import contextlib
@@ -22,7 +23,10 @@ LAST_ANSWERS_SECONDS = 2.0
 
 
 class RecordServer:
-    """Answers HTTP for a run's state. Everything but construction happens in one event loop."""
+    """The HTTP server for a run's state.
+
+    Everything but construction happens in one event loop.
+    """
 
     def __init__(self, state: RunState) -> None:
         self._state = state
@@ -42,7 +46,7 @@ class RecordServer:
         return bound
 
     async def stop(self) -> None:
-        """Finish the answers under way, at most `LAST_ANSWERS_SECONDS`, and listen no more."""
+        """Close the port, after at most `LAST_ANSWERS_SECONDS` for answers that are being sent."""
         if self._runner:
             await self._runner.cleanup()
 
@@ -51,8 +55,8 @@ class RecordServer:
             await self._changed.wait()
 
     def _wake(self) -> None:
-        # Whoever waits holds the old event; a new one is there before they wait again, so no change
-        # is missed.
+        # A waiter holds the old event; a new one is there before it waits again, so no change is
+        # missed.
         self._changed.set()
         self._changed = asyncio.Event()
 

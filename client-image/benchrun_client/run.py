@@ -55,8 +55,10 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> Plan:
-    """Read and check the plan. Raises RunFailure: `InvalidPlan`, with the fields that are wrong but
-    not their values."""
+    """Read and check the plan.
+
+    Raises RunFailure `InvalidPlan`, with the fields that are wrong but not their values.
+    """
     try:
         with path.open("rb") as file:
             text = file.read(MAX_PLAN_BYTES + 1)
@@ -78,8 +80,10 @@ def read_plan(path: Path) -> Plan:
 
 
 def peek_run_uid(path: Path) -> str:
-    """The run's uid even when the plan is broken elsewhere, so that the operator knows whose
-    failure it reads; else ''."""
+    """Return the run's uid even if the plan is broken elsewhere, or '' if it cannot be found.
+
+    So the operator knows which run's failure it reads.
+    """
     try:
         with path.open("rb") as file:
             uid = json.loads(file.read(MAX_PLAN_BYTES))["run_uid"]
@@ -94,14 +98,17 @@ class BaseRun(ABC):
     _record_process: RecordProcess
 
     def __init__(self, *, plan_path: Path, address: str, port: int, setup: ShardSetup) -> None:
-        self._plan_path, self._setup = plan_path, setup
-        self._address, self._port = address, port
-        self._state, self._background = RunState(), BackgroundLoop()
+        self._plan_path = plan_path
+        self._setup = setup
+        self._address = address
+        self._port = port
+        self._state = RunState()
+        self._background = BackgroundLoop()
         self._server = RecordServer(self._state)
         self._recording: list[Future[None]] = []
 
     def to_the_end(self) -> NoReturn:
-        """Measure, and end the process; the only way out, in success and failure."""
+        """Measure, and end the process; this is the only way out, in success and failure."""
         try:
             port = self._background.run(self._server.start(address=self._address, port=self._port))
             log.info("serving records on port %d", port)
@@ -119,7 +126,7 @@ class BaseRun(ABC):
         self._background.run(self._record_process.stop())
 
     def _watched(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin work whose failure ends the run at once, whatever other threads are busy with."""
+        """Start work whose failure ends the run at once, even while other threads are busy."""
 
         async def watched() -> T:
             try:
@@ -130,7 +137,7 @@ class BaseRun(ABC):
         return self._background.start(watched())
 
     async def _end_failed(self, error: Exception) -> NoReturn:
-        """Report why and end the process. The first failure to get here counts."""
+        """Report a failure and end the process; only the first failure counts."""
         failure = as_failure(error)
         if not self._state.fail(failure.to_message()):
             await asyncio.Event().wait()
@@ -151,7 +158,7 @@ class Run(BaseRun):
 
     def _measure(self) -> None:
         self._in_order = asyncio.Lock()
-        # Whoever redirects stdout later, headlines go to the log.
+        # Headlines go to the log, even if stdout is redirected later.
         self._log_lines = sys.stdout
         plan = self._read_plan()
         if self._setup.shard.count > 1:
@@ -169,7 +176,7 @@ class Run(BaseRun):
         engine: LoadEngine = offline or vllm_engine(plan, counter, tls=tls)
         traffic = write_traffic(plan, material, counter)
         if writer is not None:
-            # Questions are answered in order: nobody needs to wait for this one.
+            # Questions are answered in order: there is no need to wait for this one.
             self._watched(writer.prepare(material.words, traffic.starts))
 
         def write(stage: Stage, lengths: Sequence[int]) -> Future[bytes]:
@@ -210,20 +217,23 @@ class Run(BaseRun):
         self._deliver()
 
     def _deliver(self) -> None:
-        """Tell that all is measured, and stay until every record was fetched."""
+        """Report that all is measured, and serve until every record was fetched."""
         self._state.enter("Done")
         log.info("all stages measured")
         self._background.run(self._server.wait_until_delivered())
         self._background.run(self._server.stop())
 
     async def _profile(self, profiling: Profiling, plan: Plan) -> None:
-        """Once every record is made: none of them is ever lost to it."""
+        """Take the profile once every record is made, so that no record is ever lost to it."""
         await asyncio.gather(*map(asyncio.wrap_future, self._recording))
         self._state.enter("Measuring", stage=PROFILE_STAGE)
         self._state.add(seal(await profiling.record(plan, sequence=len(self._recording))))
 
     def _open_gate(self, plan: Plan) -> GateServer:
-        """Wait for the other shards, start those of this pod, and end the run when one is lost."""
+        """Open the gate for the other shards, and start those of this pod.
+
+        The run ends if one is lost.
+        """
 
         async def run_other(shard: int) -> None:
             if code := await run_sibling(self._setup, shard, plan=self._plan_path):
@@ -272,7 +282,7 @@ class Run(BaseRun):
         print(line, file=self._log_lines, flush=True)
 
     async def _before_end(self, failure: RunFailure) -> None:
-        """Serve what there is for a little longer."""
+        """Serve the records there are for a little longer."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(LAST_READ_SECONDS):
                 await self._server.wait_until_delivered()
@@ -280,7 +290,7 @@ class Run(BaseRun):
 
 
 def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None) -> VllmEngine:
-    """vLLM's benchmark in this process, which takes half a minute to import."""
+    """Import vLLM's benchmark, which takes half a minute, and return its engine."""
     target = plan.target
     engine = VllmEngine(
         tokenizer=counter.tokenizer,
@@ -293,14 +303,19 @@ def vllm_engine(plan: Plan, counter: TokenCounter, *, tls: ssl.SSLContext | None
 
 
 def freeze_heap() -> None:
-    """vLLM walks the heap before each stage (0.4 s after its import); what is frozen already it
-    passes over."""
+    """Take all objects out of garbage collection.
+
+    vLLM walks the heap before each stage (0.4 s after its import), and passes over frozen objects.
+    """
     gc.collect()
     gc.freeze()
 
 
 def find_all(plan: Plan) -> tuple[TokenCounter, Material]:
-    """Everything that can be missing, looked for before a server is started for this run."""
+    """Find everything that can be missing, before a server is started for this run.
+
+    Returns tokenizer and material. Raises RunFailure.
+    """
     counter = load_tokenizer(plan.target)
     context = longest_context(plan.target.tokenizer)
     bounds = (

@@ -1,7 +1,8 @@
-"""The state of a run, for the operator to read: its progress, and the records not yet acknowledged.
+"""The state of a run for the operator to read: progress, and records not yet acknowledged.
 
-Written by the thread that measures, read by the thread that serves; every method may be called from
-any thread."""
+The thread that measures writes it, the thread that serves reads it; every method may be called from
+any thread.
+"""
 
 import hmac
 import threading
@@ -30,13 +31,14 @@ class RunState:
         self.ready = False  # Plan, tokenizer and data have been found.
 
     def begin(self, *, run_uid: str, token_digest: str | None) -> None:
-        """The run. `token_digest` None: the plan can't be read."""
+        """Set the run; `token_digest` None means that the plan cannot be read."""
         with self._lock:
-            self._run_uid, self._token_digest = run_uid, token_digest
+            self._run_uid = run_uid
+            self._token_digest = token_digest
         self._notify()
 
     def enter(self, phase: contract.ClientPhase, *, stage: str | None = None) -> None:
-        """A new phase or stage begins; ignored after a failure."""
+        """Enter a new phase or stage; ignored after a failure."""
         with self._lock:
             if self._progress.failure is not None:
                 return
@@ -45,7 +47,7 @@ class RunState:
         self._notify()
 
     def note(self, moment: Moment, value: int) -> None:
-        """An instant or a duration became known. The first value stands."""
+        """Record an instant or a duration; later values of the same moment are ignored."""
         with self._lock:
             if getattr(self._progress, moment) is not None:
                 return
@@ -53,15 +55,17 @@ class RunState:
         self._notify()
 
     def count_answer(self) -> None:
-        """One more answer in this stage. Called by the measuring thread alone, once a request: no
-        lock, no wake-up."""
+        """Count one more answer in this stage.
+
+        Only the measuring thread calls it, once a request: no lock, no wake-up.
+        """
         self._requests_done += 1
 
     def count_elsewhere(self, answers: int) -> None:
         self._done_elsewhere = answers
 
     def add(self, sealed: contract.Sealed) -> None:
-        """A stage's record is made. Records come in order."""
+        """Add the record of a stage; records come in order."""
         sequence = sealed[0].sequence
         with self._lock:
             self._sealed[sequence] = sealed
@@ -69,8 +73,10 @@ class RunState:
         self._notify()
 
     def fail(self, failure: contract.Failure) -> bool:
-        """The run ends without all its records. False when it had failed before: the first reason
-        stands."""
+        """Record that the run ends without all its records.
+
+        Returns False if it had failed before: the first reason stands.
+        """
         with self._lock:
             if self._progress.failure is not None:
                 return False
@@ -79,8 +85,10 @@ class RunState:
         return True
 
     def may_read(self, token: str) -> bool:
-        """Whether this is the run's token. As long as the plan has not been read there is nothing
-        but progress, for anybody."""
+        """Return whether a caller with this token may read.
+
+        Until the plan has been read there is nothing but progress, which every caller may read.
+        """
         return self._token_digest is None or self.may_acknowledge(token)
 
     def may_acknowledge(self, token: str) -> bool:
@@ -95,13 +103,15 @@ class RunState:
             )
 
     def has_news(self, *, first: int, seen: int) -> bool:
-        """Whether a record `first` or later exists, or the progress moved past version `seen`."""
+        """Return whether record `first` exists, or the progress moved past version `seen`."""
         with self._lock:
             return self._progress.version > seen or self._progress.records > first
 
     def delivery(self, *, first: int) -> tuple[contract.Delivery, tuple[bytes, ...]]:
-        """Progress, and the records from `first` on that fit into one answer; at least one if there
-        is one."""
+        """Return the progress, and the records from `first` on that fit into one answer.
+
+        It has at least one record if there is one.
+        """
         progress = self.progress()
         with self._lock:
             waiting = [self._sealed[n] for n in sorted(self._sealed) if n >= first][
@@ -118,15 +128,15 @@ class RunState:
         chosen = chosen or waiting[:1]
         if progress.failure is not None:
             self._notify()
-        records, bodies = (
-            tuple(envelope for envelope, _ in chosen),
-            tuple(body for _, body in chosen),
-        )
+        records = tuple(envelope for envelope, _ in chosen)
+        bodies = tuple(body for _, body in chosen)
         return contract.Delivery(run_uid=run_uid, progress=progress, records=records), bodies
 
     def acknowledge(self, through: int) -> bool:
-        """Forget the records below `through`, which are stored elsewhere; False: there are not that
-        many. Can be repeated."""
+        """Forget the records below `through`, which are stored elsewhere.
+
+        Returns False if there are not that many. Can be repeated.
+        """
         with self._lock:
             if through > self._progress.records:
                 return False
@@ -137,8 +147,10 @@ class RunState:
         return True
 
     def is_delivered(self) -> bool:
-        """Whether the operator has all: the run is done, or its failure has been read, and every
-        record is stored."""
+        """Return whether the operator has everything.
+
+        The run is done, or its failure has been read, and every record is stored.
+        """
         with self._lock:
             over = self._progress.phase == "Done" or self._failure_read
             return over and self._acknowledged == self._progress.records

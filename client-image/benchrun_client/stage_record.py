@@ -1,4 +1,4 @@
-"""The record of a stage, from the result of the load engine. Pure."""
+"""The record of a stage, made from the result of the load engine. Pure."""
 
 import math
 from bisect import bisect_left
@@ -23,9 +23,11 @@ MAX_DIAGNOSTIC_CHARACTERS = 1000
 
 @dataclass(slots=True)
 class Instants:
-    """When each request was due, sent and answered (`time.perf_counter`), in the order of the
-    requests, and how it ended. The first request is the first to be sent; others may overtake each
-    other, where users begin spread."""
+    """When each request was due, sent and answered, in the order of the requests, and how it ended.
+
+    Instants are of `time.perf_counter`. The first request is the first to be sent; others may
+    overtake each other, where users begin spread.
+    """
 
     due: list[float] = field(default_factory=list)
     sent: list[float] = field(default_factory=list)
@@ -46,7 +48,7 @@ class Instants:
 
 @dataclass(frozen=True, slots=True)
 class ClientCost:
-    """What a stage took of the client, as in `ClientFigures`. Seconds."""
+    """What a stage cost the client, as in `ClientFigures`; times are in seconds."""
 
     cpu_seconds: float
     wall_seconds: float
@@ -59,8 +61,10 @@ class ClientCost:
 
 @dataclass(frozen=True, slots=True)
 class RawStage:
-    """A measured stage, cheap to copy: plain lists, in seconds. Only shard 0 knows the fields that
-    have a default."""
+    """A measured stage, cheap to copy: plain lists, in seconds.
+
+    Only shard 0 knows the fields that have a default.
+    """
 
     run_uid: str
     plan_digest: str
@@ -121,7 +125,7 @@ _OF_TOKENS = ("output_token", "output_throughput", "total_token_throughput", "tp
 
 
 def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:
-    """The load engine's figures, without those of tokens that it has counted itself."""
+    """Return the load engine's figures, without token figures if it counted tokens itself."""
     if not any(uncounted(raw.instants)):
         return raw.scalars
     return {
@@ -132,7 +136,8 @@ def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:
 
 
 def record_of(raw: RawStage) -> contract.StageRecord:
-    instants, cost = raw.instants, asdict(raw.cost)
+    instants = raw.instants
+    cost = asdict(raw.cost)
     lags = sorted(cost.pop("lags"))
     first = instants.sent[0]
     by_slice = sliced_gaps(raw)
@@ -164,9 +169,11 @@ def record_of(raw: RawStage) -> contract.StageRecord:
 
 
 def _token_gaps(raw: RawStage) -> Iterable[tuple[float, Sequence[float]]]:
-    """Of each answer: when the first of its gaps between tokens began, and these gaps. A chat
-    begins with a chunk that only names the role, with the first token right behind it: where there
-    are more chunks than tokens, that gap is not one between tokens."""
+    """Yield, for each answer, when the first of its gaps between tokens began, and these gaps.
+
+    A chat begins with a chunk that only names the role, with the first token right behind it: if
+    there are more chunks than tokens, that gap is not one between tokens.
+    """
     columns = (raw.instants.sent, raw.ttfts, raw.itls, raw.output_lens, raw.instants.ok)
     for sent, ttft, gaps, tokens, ok in zip(*columns, strict=True):
         skipped = 1 if raw.api == "Chat" and 0 < tokens <= len(gaps) else 0
@@ -210,8 +217,11 @@ def _streams(raw: RawStage) -> contract.Streams | None:
 
 
 def uncounted(instants: Instants) -> list[bool]:
-    """Return of each answer whether its stream was closed without the server's count of tokens. The
-    load engine counts its text with the client's tokenizer then, which need not be the server's."""
+    """Return, for each answer, whether its stream was closed without the server's count of tokens.
+
+    The load engine then counts its text with the client's tokenizer, which need not be the
+    server's.
+    """
     if not instants.closed:
         return [False] * len(instants.sent)
     return [
@@ -225,7 +235,7 @@ def _in_order_of_sending(instants: Instants) -> list[int]:
 
 
 def micros(seconds: float) -> int:
-    """Whole microseconds; a clock that was stepped back gives 0, never a negative figure."""
+    """Return whole microseconds; a clock that was stepped back gives 0, never a negative figure."""
     return max(round(seconds * 1_000_000), 0)
 
 
@@ -258,8 +268,10 @@ def request_columns(raw: RawStage) -> contract.RequestColumns:
 
 
 def gap_counts(counts: Counter[int]) -> contract.GapCounts:
-    """Exact counts by microseconds; more than `MAX_GAP_VALUES` distinct ones are rounded, to the
-    finest step that fits."""
+    """Build exact counts by microseconds.
+
+    More than `MAX_GAP_VALUES` distinct values are rounded, to the finest step that fits.
+    """
     step = 1
     while len(counts) > contract.MAX_GAP_VALUES:
         step *= 10
@@ -274,8 +286,10 @@ def gap_counts(counts: Counter[int]) -> contract.GapCounts:
 
 
 def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
-    """The gaps of successful requests in microseconds, by equal slices of time from the first send
-    to the last token."""
+    """Return the gaps of successful requests in microseconds, by equal slices of time.
+
+    The slices reach from the first send to the last token.
+    """
     rows = list(_token_gaps(raw))
     first = min(raw.instants.sent, default=0.0)
     tokens_at = [list(accumulate(gaps, initial=began - first)) for began, gaps in rows]
@@ -296,7 +310,7 @@ def sliced_gaps(raw: RawStage) -> list[Counter[int]]:
 
 
 def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
-    """How many gaps of each slice are above percentiles of all; None without gaps."""
+    """Count how many gaps of each slice are above percentiles of all gaps; None without gaps."""
     counts = sorted(sum(slices, Counter[int]()).items())
     through = list(accumulate(count for _, count in counts))
     if not through:
@@ -315,8 +329,10 @@ def gap_slices(slices: Sequence[Counter[int]]) -> contract.GapSlices | None:
 
 
 def error_counts(errors: Iterable[str]) -> dict[str, int]:
-    """The most frequent error texts. vLLM gives a reason phrase or a whole traceback: the last line
-    says what happened."""
+    """Count the most frequent error texts.
+
+    vLLM gives a reason phrase or a whole traceback: the last line says what happened.
+    """
     lines = ([line.strip() for line in error.splitlines() if line.strip()] for error in errors)
     texts = Counter(
         shorten(each[-1] if each else "no error text", MAX_ERROR_CHARACTERS) for each in lines
@@ -325,8 +341,10 @@ def error_counts(errors: Iterable[str]) -> dict[str, int]:
 
 
 def scalars_of(result: dict[str, Any]) -> dict[str, float | int | None]:
-    """The engine's own figures under its own names; None: one that is not finite, or beyond what a
-    record takes."""
+    """Return the engine's own figures under its own names.
+
+    A figure that is not finite, or beyond what a record takes, is None.
+    """
     scalars: dict[str, float | int | None] = {}
     for name, value in result.items():
         is_number = isinstance(value, Real | None) and not isinstance(value, bool)

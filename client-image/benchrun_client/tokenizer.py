@@ -1,5 +1,7 @@
-"""The model's tokenizer: loading it, and counting tokens the way the server will: with special
-tokens and the chat template."""
+"""The model's tokenizer: loading it, and counting tokens the way the server will.
+
+Counts include special tokens and the chat template.
+"""
 
 import hashlib
 import json
@@ -23,8 +25,10 @@ class TokenCounter:
     def __init__(
         self, tokenizer: Any, *, chat_template: str | None = None, commit: str | None = None
     ) -> None:
-        """`tokenizer`: a Hugging Face one, of `commit`. `chat_template`: in place of its own.
-        Raises RunFailure `ChatTemplateInvalid`."""
+        """Wrap a Hugging Face tokenizer of the hub commit `commit`.
+
+        `chat_template` replaces the tokenizer's own. Raises RunFailure `ChatTemplateInvalid`.
+        """
         self.commit = commit
         self.tokenizer = tokenizer  # For the load engine.
         self.chat_template = chat_template
@@ -34,9 +38,11 @@ class TokenCounter:
         self._has_template = bool(getattr(tokenizer, "chat_template", None))
 
     def _try_template(self) -> None:
-        """Render one message, as every request will be. transformers renders in Jinja's sandbox;
-        how long it may take is bounded by the run's startupDeadlineSeconds, and no server waits for
-        it."""
+        """Render one message, as every request will be rendered.
+
+        transformers renders in Jinja's sandbox; the run's startupDeadlineSeconds bounds how long it
+        may take, and no server waits for it. Raises RunFailure `ChatTemplateInvalid`.
+        """
         try:
             rendered = self._rendered(_PROBE)
         # A template raises what it likes: Jinja's errors, or any of Python's.
@@ -53,7 +59,7 @@ class TokenCounter:
 
     @property
     def template_digest(self) -> str | None:
-        """SHA-256 of the template that was given; None: the tokenizer's own is used."""
+        """Return the SHA-256 of the given template; None if the tokenizer's own is used."""
         return (
             None
             if self.chat_template is None
@@ -61,16 +67,18 @@ class TokenCounter:
         )
 
     def count(self, texts: Sequence[str], *, api: Api) -> list[int]:
-        """Tokens of each text as a prompt of its own: special tokens and chat template included."""
+        """Return the tokens of each text as a prompt, special tokens and chat template included."""
         if api == "Chat" and self._has_template:
             # The server renders the template to text and adds no special tokens of its own.
             return self._lengths([self._rendered(text) for text in texts], special=False)
         return self._lengths(texts, special=True)
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """Tokens that every prompt begins with, whatever its text: special tokens, the start of the
-        chat template, and those of `after`, for prompts that begin with it. Measured on two texts
-        with nothing else in common."""
+        """Return how many tokens every prompt begins with, whatever its text.
+
+        These are special tokens, the start of the chat template, and the tokens of `after`, for
+        prompts that begin with it. The number is measured on two texts with nothing else in common.
+        """
         texts = [f"{after}alpha", f"{after}omega"]
         chat = api == "Chat" and self._has_template
         prompts = [self._rendered(text) for text in texts] if chat else texts
@@ -80,8 +88,10 @@ class TokenCounter:
         )
 
     def words(self) -> list[str]:
-        """Words that are one token each wherever they stand in a text, in the vocabulary's order.
-        Raises RunFailure `TokenizerUnusable`: there are too few to write random prompts with."""
+        """Return words that are one token each wherever they stand, in the vocabulary's order.
+
+        Raises RunFailure `TokenizerUnusable` if there are too few to write random prompts with.
+        """
         plain = self._single_token_words(
             lambda word: word.isascii() and word.isalpha() and len(word) > 1
         )
@@ -148,8 +158,10 @@ class TokenCounter:
 
 
 def load_tokenizer(target: Target) -> TokenCounter:
-    """Load the tokenizer that the plan names. Raises RunFailure: `TokenizerNotFound`, `ModelGated`
-    or `ChatTemplateInvalid`."""
+    """Load the tokenizer that the plan names.
+
+    Raises RunFailure `TokenizerNotFound`, `ModelGated` or `ChatTemplateInvalid`.
+    """
     name = target.tokenizer
     if name.startswith((".", "/")) and not Path(name).is_dir():
         problem = f"there is no directory {name} in the client's container"
@@ -171,8 +183,10 @@ def load_tokenizer(target: Target) -> TokenCounter:
 
 
 def _commit(name: str, revision: str | None) -> str | None:
-    """Of the hub's repository, by the folder of its cache that the files were just loaded from;
-    None: they came from elsewhere."""
+    """Return the commit of the hub's repository that the tokenizer was just loaded from.
+
+    The folder of the hub's cache shows it; None if the files came from elsewhere.
+    """
     try:
         hub = transformers().utils.hub
         file = hub.cached_file(
@@ -233,8 +247,10 @@ def _loading_failure(name: str, error: Exception) -> RunFailure:
 
 
 def longest_context(tokenizer_name: str) -> int | None:
-    """Upper bound of the model's context by its `config.json` (rope scaling may stretch it); None
-    when it cannot be known."""
+    """Return an upper bound of the model's context in tokens by its `config.json`.
+
+    Rope scaling may stretch it. None if it cannot be known.
+    """
     try:
         config = json.loads((Path(tokenizer_name) / "config.json").read_bytes())
         config = config.get("text_config") or config

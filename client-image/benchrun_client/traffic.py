@@ -2,7 +2,8 @@
 
 Rows of a file are drawn before the client is ready, so that a dataset that is missing, broken or
 too small never takes a GPU. Random prompts, which cannot be missing, are written while the server
-loads its weights."""
+loads its weights.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -73,8 +74,11 @@ class Material:
 
 
 def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
-    """Every part of the run that sends requests: of a search every possible stage, of a warm-up
-    what is not a repetition."""
+    """Return every part of the run that sends requests.
+
+    These are every possible stage of a search, and of a warm-up the requests that are not
+    repetitions.
+    """
     loads = [
         w.model_copy(update={"requests": min(w.prompts or w.requests, w.requests)})
         for w in plan.unmeasured
@@ -83,7 +87,7 @@ def slots_of(plan: contract.Plan) -> tuple[Slot, ...]:
 
 
 def is_written_late(plan: contract.Plan, search: contract.Search) -> bool:
-    """Whether prompts of a search are written probe by probe."""
+    """Return whether prompts of a search are written probe by probe."""
     return isinstance(search.data, contract.RandomData) and plan.cache_policy != "Share"
 
 
@@ -94,17 +98,26 @@ def _measured(plan: contract.Plan) -> tuple[contract.Stage, ...]:
 def find_material(
     plan: contract.Plan, counter: TokenCounter, *, context_tokens: int | None = None
 ) -> Material:
-    """Draw rows and collect words. `context_tokens`: longest request that the model takes, if
-    known; longer rows are left out. Raises RunFailure: a dataset is missing, broken or too small,
-    or the tokenizer cannot write random prompts."""
-    slots, sources = slots_of(plan), sources_of(plan)
+    """Draw rows and collect words.
+
+    `context_tokens` is the longest request that the model takes, None if it is not known; longer
+    rows are left out. Raises RunFailure if a dataset is missing, broken or too small, or if the
+    tokenizer cannot write random prompts.
+    """
+    slots = slots_of(plan)
+    sources = sources_of(plan)
     portions = {
         (i, portion.part): portion
         for i, slot in enumerate(slots)
         if sources[i] == i
         for portion in portions_of(slot)
     }
-    supply = RunDatasets(tuple(portions.values()), counter=counter, context_tokens=context_tokens)
+    supply = RunDatasets(
+        tuple(portions.values()),
+        counter=counter,
+        context_tokens=context_tokens,
+        shared=plan.cache_policy == "Share",
+    )
     rows = {
         place: supply.draw(portion) for place, portion in portions.items() if is_drawn(portion.data)
     }
@@ -128,9 +141,11 @@ def _entries(supply: RunDatasets, data: contract.TimedTraceData, slot: Slot) -> 
 
 
 def sources_of(plan: contract.Plan) -> tuple[int, ...]:
-    """For each slot, the position of the slot whose samples it sends the first of: its own, but for
-    stages under the policy Share. Those send what the longest stage of their workload does, as a
-    script with a fixed seed would."""
+    """Return, for each slot, the position of the slot whose first samples it sends.
+
+    It is the slot's own, but for stages under the policy Share. Those send what the longest stage
+    of their workload sends, as a script with a fixed seed would.
+    """
     slots = slots_of(plan)
     own = tuple(range(len(slots)))
     if plan.cache_policy != "Share":
@@ -144,15 +159,15 @@ def sources_of(plan: contract.Plan) -> tuple[int, ...]:
 
 
 def write_traffic(plan: contract.Plan, material: Material, counter: TokenCounter) -> Traffic:
-    """All samples of the run, random ones written now, but for those that a search may never
-    need."""
+    """Return all samples of the run, writing the random ones now.
+
+    Prompts that a search may never need are left out.
+    """
     prompts = WordWriter(words=material.words, counter=counter)
-    slots, sources, measured, fixed = (
-        slots_of(plan),
-        sources_of(plan),
-        _measured(plan),
-        len(plan.stages),
-    )
+    slots = slots_of(plan)
+    sources = sources_of(plan)
+    measured = _measured(plan)
+    fixed = len(plan.stages)
     searches = (every_stage(search) for search in plan.searches if is_written_late(plan, search))
     late_ids = {stage.id for _, *others in searches for stage in others}
     late = {i for i, stage in enumerate(measured) if stage.id in late_ids}
@@ -199,8 +214,7 @@ def _samples(
 def check_lengths(
     plan: contract.Plan, material: Material, *, context_tokens: int, whose: str
 ) -> None:
-    """Refuse a run whose longest request does not fit the context. Raises RunFailure
-    `PromptTooLong`, with both numbers."""
+    """Raise RunFailure `PromptTooLong`, with both numbers, if a request exceeds the context."""
     for i, slot in enumerate(slots_of(plan)):
         for portion in portions_of(slot):
             for input_tokens, output_tokens in _lengths(portion, material, (i, portion.part)):

@@ -1,5 +1,7 @@
-"""Names: of the API group and its kinds, and of everything that a run owns, labels and annotations
-included."""
+"""Names of the API group and its kinds, and of everything that a run owns.
+
+Labels and annotations are included.
+"""
 
 import hashlib
 import re
@@ -45,10 +47,10 @@ SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
 ANSWERING_ROLES = (
     ROLE_SERVER,
     ROLE_DECODE,
-)  # Those that write answers: what they count, the client counts.
-PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Those that compute prompts.
+)  # Roles that write answers: they count what the client counts.
+PREFILLING_ROLES = (ROLE_SERVER, ROLE_PREFILL)  # Roles that compute prompts.
 ROLE_CLIENT = "client"
-ROLE_RUN = "run"  # of a sweep
+ROLE_RUN = "run"  # a run of a sweep
 ROLE_PLAN = "plan"
 ROLE_STAGE = "stage"
 ROLE_TIMELINE = "timeline"
@@ -60,35 +62,39 @@ MAX_RUN_NAME = 40
 
 
 def child_name(run: str, uid: str, role: str) -> str:
-    """`br-<run>-<eight hexadecimal digits of the uid>-<role>`: never a name that vLLM would read a
-    variable from, nor one that a deleted run's children still have. At most 63 characters, as for
-    labels: parts have at most 10."""
+    """Return `br-<run>-<eight hexadecimal digits>-<role>`, the digits from the uid's SHA-256.
+
+    vLLM reads no variable from such a name, and no child of a deleted run of the same name has it.
+    It has at most 63 characters, as for labels: the role, or what stands for it, has at most 10.
+    """
     return f"br-{run}-{_digits(uid)[:8]}-{role}"
 
 
 def plan_name(run: str, uid: str) -> str:
-    """ConfigMap of the plan."""
+    """Return the name of the plan's ConfigMap."""
     return child_name(run, uid, ROLE_PLAN)
 
 
 def group_name(run: str, uid: str) -> str:
-    """LeaderWorkerSet of servers over several nodes, at most 49 characters: StatefulSets and their
-    labels add fourteen."""
+    """Return the name of the LeaderWorkerSet of servers over several nodes.
+
+    It has at most 49 characters: StatefulSets and their labels add fourteen.
+    """
     return f"br-{run}-{_digits(uid)[:5]}"
 
 
 def stage_name(run: str, uid: str, sequence: int) -> str:
-    """ConfigMap of one stage's record and timeline."""
+    """Return the name of the ConfigMap of one stage's record and timeline."""
     return child_name(run, uid, f"stage-{sequence:03d}")
 
 
 def timeline_name(run: str, uid: str, chunk: int) -> str:
-    """ConfigMap of one timeline chunk taken within a long stage."""
+    """Return the name of the ConfigMap of one timeline chunk taken within a long stage."""
     return child_name(run, uid, f"chunk-{chunk:03d}")
 
 
 def timeline_chunk(run: str, uid: str, name: str) -> int | None:
-    """Which chunk of the run's timeline has this name; None: none has."""
+    """Return the number of the run's timeline chunk that has this name; None: none has."""
     before = child_name(run, uid, "chunk-")
     number = name.removeprefix(before)
     is_one = name.startswith(before) and number.isascii() and number.isdigit() and len(number) < 10
@@ -99,7 +105,7 @@ _SWEPT = re.compile(r"(.+)-v[0-9]+-r[0-9]+(?:-a[0-9]+)?")
 
 
 def sweep_of(run: str) -> str | None:
-    """The one sweep that gives a run this name; None: no sweep does."""
+    """Return the name of the sweep that gives a run this name; None: no sweep does."""
     found = _SWEPT.fullmatch(run)
     return None if found is None else found[1]
 
@@ -109,22 +115,26 @@ def _digits(uid: str) -> str:
 
 
 def cell_id(workload: str, axis: str, value: str) -> str:
-    """A workload at a load point: `chat/rate=4`."""
+    """Return the id of a workload at a load point: `chat/rate=4`."""
     return f"{workload}/{axis}={value}"
 
 
 def confirmation_id(cell: str) -> str:
-    """The same load, measured anew to confirm what a search found there:
-    `chat/rate=4/confirmation`."""
+    """Return the id of the same load, measured anew to confirm what a search found there.
+
+    An example is `chat/rate=4/confirmation`.
+    """
     return f"{cell}/confirmation"
 
 
 def stage_id(workload: str, axis: str, value: str, repeat: int) -> str:
-    """One repeat of a cell: `chat/rate=4/r2`."""
+    """Return the id of one repeat of a load point: `chat/rate=4/r2`."""
     return f"{cell_id(workload, axis, value)}/r{repeat}"
 
 
 def labels(*, run: str, uid: str, role: str) -> dict[str, str]:
-    """Labels of a child. Nothing of the run's own labels is copied: GitOps tools would prune what
-    carries theirs."""
+    """Return the labels of a child.
+
+    Nothing of the run's own labels is copied: GitOps tools would prune what carries theirs.
+    """
     return {LABEL_RUN: run, LABEL_RUN_UID: uid, LABEL_ROLE: role}

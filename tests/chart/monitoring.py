@@ -29,7 +29,8 @@ def target_labels() -> dict[str, str]:
         "networkPolicies": {"metricsPeers": [PROMETHEUS]},
     }
     objects = render(monitored)
-    service, spec = only(objects, "Service")["metadata"], only(objects, "ServiceMonitor")["spec"]
+    service = only(objects, "Service")["metadata"]
+    spec = only(objects, "ServiceMonitor")["spec"]
     labels = {
         "job": service["labels"].get(spec.get("jobLabel"), service["name"]),
         "namespace": service["namespace"],

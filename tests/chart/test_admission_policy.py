@@ -14,8 +14,11 @@ from chart.test_permissions import named
 from unit.plan.objects import objects
 from unit.plan.specs import spec
 
-POLICY, BINDING = "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"
-CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
+POLICY = "ValidatingAdmissionPolicy"
+BINDING = "ValidatingAdmissionPolicyBinding"
+CREATE = "CREATE"
+UPDATE = "UPDATE"
+DELETE = "DELETE"
 CHILDREN = {
     "apps/deployments",
     "batch/jobs",
@@ -272,7 +275,8 @@ PARTS = {"server": "pods", "client": "pods", "group": "groups"}
 def test_what_pods_of_runs_may_be_is_said_by_a_value(
     part: str, given: Object, value: str | None, allowing: Object
 ) -> None:
-    pod, policy = pod_of(given, part), PARTS[part]
+    pod = pod_of(given, part)
+    policy = PARTS[part]
     assert refused(pod, None, policy) == ([] if value is None else [value])
     assert refused(pod, allowing, policy) == []
 

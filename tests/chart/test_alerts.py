@@ -33,7 +33,8 @@ def test_prometheus_accepts_the_rules() -> None:
 
 
 def test_alerts_fire_when_they_should_and_not_before(tmp_path: Path) -> None:
-    bare, test = tmp_path / "rules.yaml", tmp_path / "test.yaml"
+    bare = tmp_path / "rules.yaml"
+    test = tmp_path / "test.yaml"
     # Words are not compared: they would stand here a second time.
     wordless = [
         {key: value for key, value in rule.items() if key != "annotations"} for rule in RULES

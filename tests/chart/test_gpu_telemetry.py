@@ -47,7 +47,8 @@ def test_others_by_their_labels() -> None:
 
 def test_an_operator_of_some_namespaces_may_list_pods_in_one_more() -> None:
     objects = render(IN_NAMESPACES | ON)
-    role, binding = named(objects, "Role", ROLE), named(objects, "RoleBinding", ROLE)
+    role = named(objects, "Role", ROLE)
+    binding = named(objects, "RoleBinding", ROLE)
     assert granted(role["rules"]) == {"/pods": {"list"}}
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "gpu-operator"
     assert binding["roleRef"] == {
@@ -98,7 +99,8 @@ def test_cadvisor_is_read_with_rights_of_its_own_namespace() -> None:
     assert set(settings(ON | CPU).exporters) == {"gpu", "cpu"}
     name = "bench-benchrun-cpu-telemetry"
     objects = render(IN_NAMESPACES | ON | CPU | PROXY)
-    role, binding = named(objects, "Role", name), named(objects, "RoleBinding", name)
+    role = named(objects, "Role", name)
+    binding = named(objects, "RoleBinding", name)
     assert granted(role["rules"]) == {"/pods": {"list"}, "/pods/proxy": {"get"}}
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "cadvisor"
     assert named(objects, "Role", ROLE)["metadata"]["namespace"] == "gpu-operator"

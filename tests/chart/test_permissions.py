@@ -65,7 +65,8 @@ def test_in_cluster_scope_one_cluster_role_says_what_the_operator_may_do() -> No
 
 def test_in_its_own_namespace_it_keeps_one_secret_and_one_lease() -> None:
     objects = render()
-    role, binding = named(objects, "Role", OWN_ROLE), named(objects, "RoleBinding", OWN_ROLE)
+    role = named(objects, "Role", OWN_ROLE)
+    binding = named(objects, "RoleBinding", OWN_ROLE)
     assert role["rules"] == [
         {"apiGroups": [""], "resources": ["secrets"], "verbs": ["create"]},
         {

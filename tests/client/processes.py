@@ -94,13 +94,15 @@ class Client:
         """Pull and acknowledge until the process ends; the records in order, and the last progress
         told."""
         records: list[StageRecord] = []
-        seen, progress = -1, None
+        seen = -1
+        progress = None
         while self.process.poll() is None:
             answer = self._poll(first=len(records), seen=seen)
             if answer is None:
                 continue
             delivery, bodies = answer
-            progress, seen = delivery.progress, delivery.progress.version
+            progress = delivery.progress
+            seen = delivery.progress.version
             for envelope, body in zip(delivery.records, bodies, strict=True):
                 assert envelope.sequence == len(records)
                 records.append(open_record(body))
@@ -119,7 +121,8 @@ class Client:
 
     def wait_for_phase(self, phase: str) -> Progress:
         """Poll until the client is in a phase."""
-        end, seen = time.monotonic() + PATIENCE_SECONDS, -1
+        end = time.monotonic() + PATIENCE_SECONDS
+        seen = -1
         while time.monotonic() < end:
             if (answer := self._poll(first=1000, seen=seen)) is not None:
                 progress = answer[0].progress
@@ -193,7 +196,9 @@ def client_of_two_pods(
 @contextmanager
 def _pod(folder: Path, plan: Plan, arguments: Sequence[str], *, index: int = 0) -> Iterator[Client]:
     folder.mkdir(exist_ok=True)
-    file, termination_log, port = folder / "plan.json", folder / "termination-log", free_port()
+    file = folder / "plan.json"
+    termination_log = folder / "termination-log"
+    port = free_port()
     file.write_text(plan.to_json())
     process = subprocess.Popen(
         [

@@ -21,8 +21,11 @@ from benchrun_client.contract import (
 from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
-USERS, ROUNDS = 16, 6
-PREFILL_MS, TPOT_MS, TOKENS = 20, 20, 50
+USERS = 16
+ROUNDS = 6
+PREFILL_MS = 20
+TPOT_MS = 20
+TOKENS = 50
 ROUND_SECONDS = (PREFILL_MS + TPOT_MS * (TOKENS - 1)) / 1000  # Of a user alone.
 THINK_SECONDS = 0.7
 PROMPT_TOKENS = 64
@@ -117,7 +120,8 @@ def test_users_begin_together_where_asked_and_where_no_answer_time_is_known(
 
 
 def test_users_think_after_an_answer_and_no_latency_holds_it(records: list[StageRecord]) -> None:
-    thinking, usual = records[2].requests, records[1].requests
+    thinking = records[2].requests
+    usual = records[1].requests
     assert fmean(thinking.e2el_us) < 1.1 * fmean(usual.e2el_us)
     ends = sorted(s + e for s, e in zip(thinking.start_us, thinking.e2el_us, strict=True))
     later = sorted(thinking.start_us)[USERS:]

@@ -29,7 +29,8 @@ from client.processes import TINY_MODEL, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
 
 REQUESTS = 12
-GAP_SECONDS, SPEED = 0.2, 2
+GAP_SECONDS = 0.2
+SPEED = 2
 BLOCK_TOKENS = 16
 WORDS = [
     "alpha",
@@ -79,10 +80,8 @@ def datasets(folder: Path) -> Mapping[str, Data]:
         + "\n"
         for n in range(REQUESTS)
     )
-    lines, table = (
-        written(folder, "prompts.jsonl", prompts),
-        written(folder, "reviews.csv", reviews),
-    )
+    lines = written(folder, "prompts.jsonl", prompts)
+    table = written(folder, "reviews.csv", reviews)
     conversation = written(folder, "talk.json", json.dumps(talk))
     return {
         "custom": CustomData(file=lines),
@@ -147,7 +146,8 @@ class Measured:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder, port = tmp_path_factory.mktemp("datasets"), free_port()
+    folder = tmp_path_factory.mktemp("datasets")
+    port = free_port()
     every = datasets(folder)
     stages = [
         stage(

@@ -66,7 +66,8 @@ def transfer(role: str, folder: Path) -> str:
 @pytest.fixture(scope="module")
 def split(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Split]:
     folder = tmp_path_factory.mktemp("split")
-    blocks, link = folder / "blocks", folder / "decode"
+    blocks = folder / "blocks"
+    link = folder / "decode"
     blocks.mkdir()
     link.symlink_to(blocks)
     with ExitStack() as stack:
@@ -156,7 +157,8 @@ def counters(server: VllmServer) -> dict[str, float]:
 @contextmanager
 def rising(server: VllmServer) -> Iterator[dict[str, float]]:
     """By what the counters rise within the block."""
-    before, risen = counters(server), dict[str, float]()
+    before = counters(server)
+    risen = dict[str, float]()
     yield risen
     risen |= {name: value - before[name] for name, value in counters(server).items()}
 

@@ -55,7 +55,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def vllms_own(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A file that `vllm bench serve` has written."""
-    root, port = tmp_path_factory.mktemp("own"), free_port()
+    root = tmp_path_factory.mktemp("own")
+    port = free_port()
     prompts = root / "prompts.jsonl"
     prompts.write_text(
         "".join(json.dumps({"prompt": f"{n} is the number of this one"}) + "\n" for n in range(6))

@@ -82,7 +82,8 @@ def test_tokens_that_fit_are_those_that_vllm_finds(
     name: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    ours, theirs = sized(models / name, CASES[name], capsys), engines[name]
+    ours = sized(models / name, CASES[name], capsys)
+    theirs = engines[name]
     assert ours["blocks"] == theirs["num_gpu_blocks"]
     assert ours["cacheTokens"] == pytest.approx(theirs["kv_cache_size_tokens"], rel=0.01)
 

@@ -5,18 +5,21 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from benchrun_client.contract import LoadPoint, RandomData, StageRecord
+from benchrun.measure import counters
+from benchrun_client.contract import DataFile, LoadPoint, RandomData, StageRecord, TextsData
 from client.processes import CLIENT_ROOT, TINY_MODEL, VLLM_PYTHON, client, free_port
 from unit.client.plans import plan, stage, warmup
 
-INPUT_TOKENS, OUTPUT_TOKENS, REQUESTS = 64, 32, 96
+INPUT_TOKENS = 64
+OUTPUT_TOKENS = 32
+REQUESTS = 96
 TEMPLATE_WORDS = 8
 """Of three tokens each: more than the tolerance of the counts could hide."""
 FLAGS = (
@@ -30,7 +33,7 @@ _CPU = {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STA
 
 
 @contextmanager
-def engine(port: int) -> Iterator[None]:
+def engine(port: int, flags: Sequence[str] = FLAGS) -> Iterator[None]:
     """The engine as its pod runs it. It leads a group of processes, which end together."""
     process = subprocess.Popen(
         [
@@ -39,7 +42,7 @@ def engine(port: int) -> Iterator[None]:
             "--port",
             str(port),
             f"--model={TINY_MODEL}",
-            *FLAGS,
+            *flags,
         ],
         env={**os.environ, **_CPU},
         start_new_session=True,
@@ -61,7 +64,8 @@ class Measured:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder, port = tmp_path_factory.mktemp("offline"), free_port()
+    folder = tmp_path_factory.mktemp("offline")
+    port = free_port()
     data = RandomData(input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS)
     template = folder / "chat.jinja"
     template.write_text(
@@ -165,7 +169,8 @@ def test_a_batch_begins_together_ends_together_and_is_followed_by_the_next(
 
 
 def test_a_larger_batch_takes_longer_and_brings_more(measured: Measured) -> None:
-    one, eight = measured.records["by/batch=1/r1"], measured.records["by/batch=8/r1"]
+    one = measured.records["by/batch=1/r1"]
+    eight = measured.records["by/batch=8/r1"]
     latency = {r.stage_id: float(r.scalars["avg_latency"] or 0) for r in (one, eight)}
     assert latency[eight.stage_id] > latency[one.stage_id]
     assert 8 / latency[eight.stage_id] > 1 / latency[one.stage_id]
@@ -214,3 +219,60 @@ def test_a_flag_that_vllm_does_not_know_is_told_in_its_own_words(tmp_path: Path)
     )
     assert ended.returncode == 2
     assert "error: unrecognized arguments: --max-sequences=3" in ended.stderr
+
+
+BLOCK_TOKENS = 32
+WORDS = ("the", "film", "was", "long", "and", "nobody", "laughed", "again")
+
+
+def copies(path: Path, *, texts_per_prompt: int, instruction: str) -> TextsData:
+    return TextsData(
+        file=DataFile(path=str(path)),
+        column="review",
+        order="File",
+        texts_per_prompt=texts_per_prompt,
+        instruction=instruction,
+        duplicate=20,
+    )
+
+
+def test_what_copies_are_declared_to_repeat_is_what_the_cache_finds(tmp_path: Path) -> None:
+    """Whole ones, and ones whose instruction is new each time. The warm-up has left none of them in
+    the cache."""
+    lines = (" ".join(WORDS[n % 7 : n % 7 + 2] * 20) + f" {n}" for n in range(24))
+    path = tmp_path / "reviews.csv"
+    path.write_text("review\n" + "\n".join(lines) + "\n")
+    whole = copies(path, texts_per_prompt=1, instruction="good or bad?")
+    numbered = copies(path, texts_per_prompt=6, instruction="{copy} good or bad?")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}"
+    planned = plan(
+        *(
+            stage(id=f"{name}/rate=inf/r1", workload=name, load=LoadPoint(), data=data, requests=40)
+            for name, data in (("whole", whole), ("numbered", numbered))
+        ),
+        warmups=(warmup(workload="whole", data=whole, requests=16, concurrency=8),),
+        cache_policy="Share",
+        target={
+            "base_url": url,
+            "metrics_urls": (f"{url}/metrics",),
+            "served_model": str(TINY_MODEL),
+            "tokenizer": str(TINY_MODEL),
+            "context_tokens": 2048,
+            "offline": True,
+        },
+    )
+    flags = ("--dtype=float32", "--max-model-len=2048", "--max-num-seqs=16", "--enforce-eager")
+    cached = ("--enable-prefix-caching", f"--block-size={BLOCK_TOKENS}")
+    with engine(port, (*flags, *cached)), client(tmp_path / "pod", planned) as running:
+        records, _ = running.pull_all()
+    assert len(records) == 2
+    for record in records:
+        found = counters.prefix_lookups(counters.prefilling(record.servers))
+        assert found is not None
+        assert len(record.requests.ok) == 40
+        # Whole blocks alone are found. The first prompts of both stages begin with the same text.
+        missed = record.repeated_tokens - found[1]
+        told = (record.stage_id, found, record.repeated_tokens)
+        assert -4 * BLOCK_TOKENS <= missed <= 40 * BLOCK_TOKENS, told
+        assert found[1] > 0.5 * found[0], told

@@ -26,7 +26,8 @@ def profiled(url: str, *, reader_port: int) -> Plan:
 
 @pytest.mark.timeout(900)
 def test_vllm_is_profiled_after_all_stages_and_its_operators_are_told(tmp_path: Path) -> None:
-    traces, port = tmp_path / "traces", free_port()
+    traces = tmp_path / "traces"
+    port = free_port()
     (arguments, variables) = ENGINE.profiled("vllm/vllm-openai:v0.32.0", str(traces))
     assert variables == {}
     flags = [

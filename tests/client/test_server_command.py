@@ -27,7 +27,8 @@ KV_CACHE = "--kv-cache-memory-bytes=300000000"
 def test_a_module_is_started_by_its_command_and_renders_with_the_clients_template(
     tmp_path: Path,
 ) -> None:
-    template, port = tmp_path / "chat.jinja", free_port()
+    template = tmp_path / "chat.jinja"
+    port = free_port()
     template.write_text(TEMPLATE)
     served = ServedFiles(str(TINY_MODEL), "asked", chat_template=str(template))
     words = [*ENGINE.filled_in(COMMAND, served), *ENGINE.serve_args(served, COMMAND)]

@@ -16,7 +16,8 @@ from benchrun_client.contract import LoadPoint, Plan, Progress, RandomData, Stag
 from client.processes import TINY_MODEL, client, client_of_two_pods, free_port, simulator
 from unit.client.plans import plan, stage, warmup
 
-TTFT_MS, TPOT_MS = 60, 5
+TTFT_MS = 60
+TPOT_MS = 5
 MAX_SKEW_US = 20_000
 MAX_IDLE_SECONDS = 1.0
 LOST_SECONDS = 10.0

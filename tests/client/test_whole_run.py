@@ -25,7 +25,8 @@ from benchrun_client.contract import (
 from client.processes import TINY_MODEL, VLLM_PYTHON, client, free_port, simulator
 from unit.client.plans import plan, sharegpt, stage, warmup
 
-TTFT_MS, TPOT_MS = 100, 10
+TTFT_MS = 100
+TPOT_MS = 10
 MAX_IDLE_SECONDS = 0.3
 RATE = 20
 WORDS = [
@@ -108,7 +109,8 @@ class Measured:
 
 @pytest.fixture(scope="module")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Measured:
-    folder, port = tmp_path_factory.mktemp("whole-run"), free_port()
+    folder = tmp_path_factory.mktemp("whole-run")
+    port = free_port()
     rows = folder / "rows.json"
     rows.write_text(json.dumps(conversations(10)))
     whole = plan(
@@ -199,7 +201,8 @@ def test_latencies_are_the_servers_and_little_more(measured: Measured) -> None:
 
 def test_our_columns_agree_with_vllms_own_figures(measured: Measured) -> None:
     for record in measured.records:
-        scalars, columns = record.scalars, record.requests
+        scalars = record.scalars
+        columns = record.requests
         assert scalars["completed"] == len(columns.ok)
         assert scalars["failed"] == 0
         assert scalars["total_input_tokens"] == sum(columns.input_tokens)
@@ -251,7 +254,8 @@ def test_arrivals_are_those_of_vllm_bench_serve_with_that_seed(measured: Measure
 def test_waiting_for_a_free_place_is_told_apart_from_waiting_for_the_server(
     measured: Measured,
 ) -> None:
-    closed, open_loop = measured.records[0].requests, measured.records[2].requests
+    closed = measured.records[0].requests
+    open_loop = measured.records[2].requests
     # Sixteen requests, four at a time: the last ones wait for three waves.
     assert max(closed.queue_us) > 3 * TTFT_MS * 1000
     assert sorted(closed.queue_us)[3] < TTFT_MS * 1000
@@ -273,7 +277,8 @@ def test_the_first_stage_tells_what_became_of_the_warm_up(measured: Measured) ->
 
 
 def test_the_progress_tells_the_instants_of_the_run(measured: Measured) -> None:
-    progress, first = measured.progress, measured.records[0]
+    progress = measured.progress
+    first = measured.records[0]
     assert progress.healthy_unix_us is not None
     assert progress.warmup_us is not None
     assert progress.first_request_unix_us == pytest.approx(first.first_send_unix_us, abs=20_000)

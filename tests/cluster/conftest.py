@@ -1,5 +1,4 @@
-"""A real API server: the one that KUBECONFIG names, with the CustomResourceDefinitions of this
-checkout."""
+"""A real API server: KUBECONFIG's, with the CustomResourceDefinitions of this checkout."""
 
 import os
 import uuid
@@ -15,8 +14,10 @@ CRDS = Path(__file__).parents[2] / "crds"
 
 @pytest.fixture(scope="session")
 def definition() -> str:
-    """The name of the CustomResourceDefinition of runs; it and that of sweeps are applied and
-    served."""
+    """Apply the CustomResourceDefinitions of runs and sweeps, and wait until they are served.
+
+    Return the name of the runs' definition.
+    """
     if not os.environ.get("KUBECONFIG"):
         pytest.fail(
             "KUBECONFIG is not set; run `make devcluster-up` and `make test-cluster`", pytrace=False
@@ -29,7 +30,7 @@ def definition() -> str:
 
 @pytest.fixture(scope="module")
 def namespace(definition: str) -> Iterator[Namespace]:
-    """A namespace of the module's own, gone afterwards."""
+    """Yield a namespace of the module's own, and delete it afterwards."""
     name = f"cluster-{uuid.uuid4().hex[:8]}"
     command("kubectl", "create", "namespace", name)
     yield Namespace(name)
@@ -38,6 +39,6 @@ def namespace(definition: str) -> Iterator[Namespace]:
 
 @pytest.fixture
 async def played(definition: str, tmp_path: Path) -> AsyncIterator[PlayedCluster]:
-    """A namespace with an operator of its own, whose pods the test plays."""
+    """Yield a namespace with an operator of its own, whose pods the test plays."""
     async with played_cluster(tmp_path) as cluster:
         yield cluster

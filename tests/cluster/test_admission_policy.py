@@ -19,7 +19,8 @@ from unit.plan.objects import objects
 from unit.plan.specs import spec
 
 POLICIES = ("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-OPERATOR, RELEASE = "bench-benchrun", "bench-benchrun-release"
+OPERATOR = "bench-benchrun"
+RELEASE = "bench-benchrun-release"
 NOT_OURS = "must carry the label benchrun.dev/run-uid"
 SPECS: dict[str, dict[str, Any]] = {
     "one server": {},

@@ -31,8 +31,10 @@ from kit.polling import polling
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHILDREN = ("Deployment", "LeaderWorkerSet", "Job", "Service", "ConfigMap", "NetworkPolicy")
-LEASE, SECRET = Resource("coordination.k8s.io", "v1", "leases"), Resource("", "v1", "secrets")
-LEASE_NAME, SECRET_NAME = "benchrun-operator", "benchrun-channel-key"
+LEASE = Resource("coordination.k8s.io", "v1", "leases")
+SECRET = Resource("", "v1", "secrets")
+LEASE_NAME = "benchrun-operator"
+SECRET_NAME = "benchrun-channel-key"
 
 
 class Somebody:
@@ -112,7 +114,8 @@ def of_kind(kind: str) -> dict[str, tuple[str, Operation]]:
     return found
 
 
-RUNS, SWEEPS = "benchrun.dev/benchmarkruns", "benchrun.dev/benchmarksweeps"
+RUNS = "benchrun.dev/benchmarkruns"
+SWEEPS = "benchrun.dev/benchmarksweeps"
 RIGHTS: dict[str, tuple[str, Operation]] = {
     f"{RUNS} get": (
         "a run that changed is not read again",

@@ -15,7 +15,8 @@ from kit.runs import condition, is_finished
 from runs_kit import manifests
 from runs_kit.cluster import PATHS
 
-LARGE_RUNS, AT_ONCE = 330, 16
+LARGE_RUNS = 330
+AT_ONCE = 16
 AFFINITY_VALUES = 18_000
 """In 75 KiB of JSON: parsed, they take 1.4 MiB."""
 MOST_RSS_MIB = 300.0
@@ -59,7 +60,8 @@ def large(name: str, namespace: str) -> Object:
 
 @pytest.mark.timeout(400)
 async def test_hundreds_of_large_suspended_runs_and_a_restart(neighbours: PlayedCluster) -> None:
-    played, other = neighbours, f"{neighbours.namespace}-next"
+    played = neighbours
+    other = f"{neighbours.namespace}-next"
     places = asyncio.Semaphore(AT_ONCE)
 
     async def create(number: int) -> None:
@@ -93,7 +95,8 @@ def ended(run: Object) -> Object:
 async def test_a_run_of_another_namespace_holds_up_no_sweep(neighbours: PlayedCluster) -> None:
     """It names the sweep as its owner, is called as one of its runs, and stays where it is by a
     finalizer."""
-    played, other = neighbours, f"{neighbours.namespace}-next"
+    played = neighbours
+    other = f"{neighbours.namespace}-next"
     template = manifests.run("any", played.namespace)["spec"]
     sweep = {
         "apiVersion": "benchrun.dev/v1alpha1",

@@ -1,5 +1,4 @@
-"""The operator as users install it: by Helm, from its image, in the cluster that KUBECONFIG
-names."""
+"""The operator as users install it: by Helm, from its image, in KUBECONFIG's cluster."""
 
 import uuid
 from collections.abc import Iterator
@@ -15,12 +14,12 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def operator() -> Namespace:
-    """The namespace of the installed operator."""
+    """Install the operator, and return its namespace."""
     command(
         "make", f"--directory={ROOT}", "install", f"HELM_FLAGS={HELM_FLAGS}", timeout_seconds=420
     )
-    # Two cores measure and are measured: a pod that starts every two minutes would be in the
-    # figures.
+    # The two cores both measure and are measured: a pod that starts every two minutes would show
+    # in the figures.
     for each in HOME.list("cronjobs", selector=INSTALLED):
         HOME.kubectl(
             "patch", "cronjob", each["metadata"]["name"], '--patch={"spec":{"suspend":true}}'
@@ -30,14 +29,14 @@ def operator() -> Namespace:
 
 @pytest.fixture
 def namespace(operator: Namespace) -> Iterator[Namespace]:
-    """A namespace of the test's own, gone afterwards."""
+    """Yield a namespace of the test's own, and delete it afterwards."""
     with in_a_namespace() as made:
         yield made
 
 
 @contextmanager
 def in_a_namespace() -> Iterator[Namespace]:
-    """A new namespace for as long as the context is open."""
+    """Create a namespace for as long as the context is open, and yield it."""
     name = f"e2e-{uuid.uuid4().hex[:8]}"
     command("kubectl", "create", "namespace", name)
     try:

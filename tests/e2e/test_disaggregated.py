@@ -11,7 +11,8 @@ from kit.runs import OF_A_BUSY_MACHINE, children_selector, condition, finished, 
 
 pytestmark = pytest.mark.timeout(300)
 
-PROMPT_TOKENS, REQUESTS = 512, 60
+PROMPT_TOKENS = 512
+REQUESTS = 60
 TIMING = [
     "--max-model-len=4096",
     "--no-enable-prefix-caching",

@@ -15,7 +15,8 @@ from kit.runs import SIMULATOR_IMAGE, children_selector, condition, finished, ph
 from unit.measure.gpu_pages import Gpu, gpu_page
 
 CHART = Path(__file__).parents[2] / "charts/benchrun"
-LOAD_SECONDS, WATTS = 2.0, 250
+LOAD_SECONDS = 2.0
+WATTS = 250
 MILLIJOULES = "196764132"
 """Of a page; the exporter replaces it by what GPUs of so many watts have drawn."""
 RENEWED = f"""python3 -m http.server 9400 --directory /tmp &
@@ -89,7 +90,8 @@ def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) ->
 
     run = finished(team, "told", timeout_seconds=200)
     assert condition(run, "Complete")["status"] == "True", run["status"]
-    [told], [row] = run["status"]["servers"], run["status"]["results"]
+    [told] = run["status"]["servers"]
+    [row] = run["status"]["results"]
     start = told["startup"]
     assert LOAD_SECONDS <= start["loadSeconds"] < LOAD_SECONDS + 1
     assert start["imagePullSeconds"] == 0, "the image was loaded into the cluster"
@@ -100,7 +102,8 @@ def test_the_start_the_gpus_and_the_cost_stand_in_the_result(team: Namespace) ->
     assert (role["gpuMemoryMaxMib"], role["smClockMeanMhz"]) == (71_234, 1980)
     # Each end is seen up to a second late, of 20 s or more.
     assert role["gpuPowerMeanWatts"] == pytest.approx(WATTS, rel=0.1)
-    figures, steady = row["metrics"], row["steady"]
+    figures = row["metrics"]
+    steady = row["steady"]
     assert figures["output_tokens_per_joule"] == pytest.approx(
         steady["output_throughput"] / WATTS, rel=0.15
     )

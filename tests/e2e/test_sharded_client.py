@@ -51,10 +51,8 @@ def client_pods(namespace: Namespace, run: Object) -> dict[str, str]:
 
 @pytest.mark.timeout(300)
 def test_two_pods_measure_as_one(namespace: Namespace) -> None:
-    closed, at_a_rate = (
-        {"load": {"concurrencies": [6]}, "requests": 121},
-        {"load": {"requestRates": ["20"]}, "requests": 80},
-    )
+    closed = {"load": {"concurrencies": [6]}, "requests": 121}
+    at_a_rate = {"load": {"requestRates": ["20"]}, "requests": 80}
     namespace.apply(sharded_run("two", closed, at_a_rate))
     run = finished(namespace, "two", timeout_seconds=240)
     assert condition(run, "Complete")["status"] == "True", run["status"]
@@ -75,10 +73,8 @@ def test_two_pods_measure_as_one(namespace: Namespace) -> None:
 
 @pytest.mark.timeout(300)
 def test_a_pod_that_is_lost_takes_its_stage_with_it(namespace: Namespace) -> None:
-    short, long = (
-        {"load": {"concurrencies": [4]}, "requests": 20},
-        {"load": {"concurrencies": [4]}, "requests": 5000},
-    )
+    short = {"load": {"concurrencies": [4]}, "requests": 20}
+    long = {"load": {"concurrencies": [4]}, "requests": 5000}
     run = sharded_run("lost", short, long)
     run["spec"]["measurement"]["order"] = "AsListed"
     namespace.apply(run)

@@ -2,7 +2,7 @@
 
 import pytest
 from e2e.conftest import in_a_namespace
-from kit.examples import example, measured, on_a_busy_machine
+from kit.examples import example, measured
 from kit.kubectl import Namespace, Object
 
 NAME = "sweep-simulator"
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(2 * SECONDS)
 def status(operator: Namespace) -> Object:
     """Return the status of the sweep, once it has ended."""
     with in_a_namespace() as namespace:
-        namespace.apply(on_a_busy_machine(example(f"{NAME}.yaml")[NAME]))
+        namespace.apply(example(f"{NAME}.yaml")[NAME])
         return measured(namespace, "BenchmarkSweep", NAME, timeout_seconds=SECONDS)
 
 

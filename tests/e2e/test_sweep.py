@@ -122,7 +122,8 @@ def test_a_run_that_is_lost_is_measured_anew_and_a_variant_that_loses_all_is_a_r
 def test_another_model_is_a_variant_whose_server_and_client_take_it(namespace: Namespace) -> None:
     """A sparse or quantised model against the dense one, with a simulated server."""
     other = {"name": "tiny-sparse", "source": {"path": {"path": TINY_MODEL}}}
-    one, four = ["--max-num-seqs=1"], ["--max-num-seqs=4"]
+    one = ["--max-num-seqs=1"]
+    four = ["--max-num-seqs=4"]
     variants = [{"name": "dense", "args": one}, {"name": "sparse", "model": other, "args": four}]
     namespace.apply(sweep_of_seqs("models", matrix={"variants": variants}))
     status = measured(namespace, "BenchmarkSweep", "models", timeout_seconds=600)

@@ -18,7 +18,8 @@ def main(arguments: list[str]) -> int:
     """Fuzz all readers, or those named. Return 1 where one was broken."""
     from fuzz.readers import READERS
 
-    seconds, named = int(arguments[0]), arguments[1:] or list(READERS)
+    seconds = int(arguments[0])
+    named = arguments[1:] or list(READERS)
     broken = [name for name in named if not _stands(name, max(1, seconds // len(named)))]
     print(f"{len(named)} readers, broken: {', '.join(broken) or 'none'}")
     return 1 if broken else 0
@@ -43,7 +44,8 @@ def fuzz_one(reader: str, seconds: str) -> None:
         from fuzz.mutations import mutated_bytes
         from fuzz.readers import MAX_INPUT_BYTES, READERS
 
-    corpus, broken = KEPT / reader, KEPT / "broken"
+    corpus = KEPT / reader
+    broken = KEPT / "broken"
     for folder in (corpus, broken):
         folder.mkdir(parents=True, exist_ok=True)
     for number, data in enumerate(seeds.seeds(reader)):

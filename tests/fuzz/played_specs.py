@@ -79,7 +79,8 @@ def outcome_of_run(spec: Any, fate: Fate) -> Outcome:
 def _outcome(conditions: Conditions, phase: str | None, message: str | None) -> Outcome:
     states = {each.type: each for each in conditions}
     assert {each.reason for each in conditions} <= NAMED_REASONS, states
-    reason, text = states["Reconciling"].reason, message or ""
+    reason = states["Reconciling"].reason
+    text = message or ""
     if states["Accepted"].status == "False":
         assert AT_A_FIELD.match(text), text
         return Outcome("refused", phase, reason, text)
@@ -253,7 +254,8 @@ def outcome_of_sweep(spec: Any) -> Outcome:
     for turn in range(300):
         body = {"metadata": metadata, "spec": spec, "status": status}
         figures = {each.uid: _figures(each.spec) for each in runs.values()}
-        collected, now = SweepCollected(measured=figures), instant(turn * 60.0)
+        collected = SweepCollected(measured=figures)
+        now = instant(turn * 60.0)
         seen = swept_runs(runs.values())
         decision = decided_with_table(SweepFacts(sweep_of(body), seen, collected, now))
         before = (status, set(runs))

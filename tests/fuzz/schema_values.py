@@ -142,7 +142,8 @@ class Drawing:
             count = min(schema["maxProperties"], max(fewest, self._rng.choice([0, 1, 2])))
             names = self._rng.sample(_KEYS, k=count)
             return {name: self.value(schema["additionalProperties"]) for name in names}
-        fields, required = schema.get("properties", {}), schema.get("required", ())
+        fields = schema.get("properties", {})
+        required = schema.get("required", ())
         share = self._rng.choice([0.0, 0.0, 0.1, 0.1, 0.3, 0.6])
         usual = {*required, *_RARELY_LEFT_OUT}
         drawn = {name for name in fields if name in usual or self._rng.random() < share}
@@ -154,7 +155,8 @@ class Drawing:
         return {name: self.value(fields[name]) for name in fields if name in drawn}
 
     def _array(self, schema: Schema) -> list[Any]:
-        fewest, most = schema.get("minItems", 0), schema.get("maxItems", MANY)
+        fewest = schema.get("minItems", 0)
+        most = schema.get("maxItems", MANY)
         count = self._rng.choice([1] * 20 + [2] * 8 + [3, fewest, MANY])
         found = [self.value(schema["items"]) for _ in range(max(fewest, min(most, count)))]
         if schema.get("x-kubernetes-list-type") == "set":
@@ -171,7 +173,8 @@ class Drawing:
         return str(entry.get(keys[0], "a"))[:30]
 
     def _string(self, schema: Schema) -> str:
-        pattern, fewest = schema.get("pattern", ""), schema.get("minLength", 0)
+        pattern = schema.get("pattern", "")
+        fewest = schema.get("minLength", 0)
         most = schema.get("maxLength", 4096)
         found = self._texts.setdefault((pattern, fewest, most), [])
         if not found:
@@ -182,7 +185,8 @@ class Drawing:
         return self._rng.choice(found)
 
     def _integer(self, schema: Schema) -> int:
-        low, high = schema.get("minimum", -(2**31)), schema.get("maximum", 2**31)
+        low = schema.get("minimum", -(2**31))
+        high = schema.get("maximum", 2**31)
         drawn = self._rng.choice([low, high, 1, 2, 3, 8, 60, 100, schema.get("default", 5)])
         return int(max(low, min(high, drawn)))
 

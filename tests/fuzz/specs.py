@@ -93,7 +93,8 @@ def tally_of(specs: Iterable[Tried]) -> Tally:
             tally.wrong.append(f"{tried.name}: {type(error).__name__}: {str(error)[:300]}")
         took = time.process_time() - began
         if took > tally.worst_seconds:
-            tally.worst_seconds, tally.worst = took, tried.name
+            tally.worst_seconds = took
+            tally.worst = tried.name
     return tally
 
 

@@ -1,2 +1,1 @@
-"""What cluster tests share: a namespace to work in, and waiting for conditions instead of for
-time."""
+"""Shared parts of cluster tests: a namespace to work in, and waits for conditions, not for time."""

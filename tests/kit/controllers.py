@@ -1,5 +1,7 @@
-"""The embedded cluster's controllers, stopped for a while: nothing is collected, and no Job gets a
-pod."""
+"""The embedded cluster's controllers, stopped for a while.
+
+Meanwhile nothing is garbage collected, and no Job gets a pod.
+"""
 
 import os
 import signal
@@ -12,7 +14,7 @@ CONTROLLERS = b"kube-controller-manager"
 
 @contextmanager
 def standing_still() -> Iterator[None]:
-    """The controller manager is stopped meanwhile, garbage collection with it."""
+    """Stop the controller manager, and garbage collection with it, while the context is open."""
     process = _controller_manager()
     os.kill(process, signal.SIGSTOP)
     try:
@@ -22,7 +24,10 @@ def standing_still() -> Iterator[None]:
 
 
 def _controller_manager() -> int:
-    """Its process, told by its own kubeconfig: another cluster may run on this machine."""
+    """Return the process id of the controller manager.
+
+    It is identified by its own kubeconfig: another cluster may run on this machine.
+    """
     kubeconfig = (
         f"--kubeconfig={Path(os.environ['DEVCLUSTER_DIR']) / 'controllers.kubeconfig'}".encode()
     )

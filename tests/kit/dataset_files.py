@@ -1,5 +1,4 @@
-"""Files of datasets and everywhere they can be: on a claim, at a URL, in an object store, in a
-ConfigMap."""
+"""Files of datasets in every place they can be: a claim, a URL, an object store, a ConfigMap."""
 
 import csv
 import hashlib
@@ -12,9 +11,12 @@ from kit.kubectl import Namespace, Object
 from kit.runs import SIMULATOR_IMAGE
 
 SERVER = "http://shelf:8000"
-TOKEN = "let-me-in"  # part of a URL that nobody else should see
-KEY_ID, SECRET, REGION = "AKIDOFTHETEST", "wJalr/of+the+test", "eu-central-1"
-BUCKET, KEY = "data", "chat/talks (1).json"
+TOKEN = "let-me-in"  # part of a URL that must stay secret
+KEY_ID = "AKIDOFTHETEST"
+SECRET = "wJalr/of+the+test"
+REGION = "eu-central-1"
+BUCKET = "data"
+KEY = "chat/talks (1).json"
 """A key whose every kind of character a signature encodes in a way of its own."""
 _SENTENCE = (
     "slow river under the old bridge carries leaves past a quiet town where nobody counts the "
@@ -24,13 +26,13 @@ WORDS = _SENTENCE.split(" ")
 
 
 def text(number: int) -> str:
-    """One of many texts that have nothing in common, not even their beginning."""
+    """Return one of many texts that have nothing in common, not even their beginning."""
     turn = number % len(WORDS)
     return f"{number * 7919} {' '.join(WORDS[turn:] + WORDS[:turn])}."
 
 
 def reviews() -> str:
-    """A CSV of 14 rows: one says nothing, one comes twice."""
+    """Return a CSV of 14 rows: one is blank, one comes twice."""
     table = io.StringIO()
     rows = [text(n) for n in range(12)]
     csv.writer(table).writerows([["id", "review"], *enumerate([*rows, " ", rows[3]])])
@@ -38,14 +40,14 @@ def reviews() -> str:
 
 
 def questions() -> str:
-    """JSON Lines of 10 rows."""
+    """Return JSON Lines of 10 rows."""
     return "".join(
         json.dumps({"prompt": text(100 + n), "output_tokens": 4 + n % 3}) + "\n" for n in range(10)
     )
 
 
 def talks() -> str:
-    """9 conversations in ShareGPT's form, of which one has no answer."""
+    """Return 9 conversations in ShareGPT's form, one of which has no answer."""
 
     def turns(number: int) -> list[dict[str, str]]:
         return [
@@ -59,7 +61,7 @@ def talks() -> str:
 
 
 def notes() -> str:
-    """JSON Lines of 11 rows."""
+    """Return JSON Lines of 11 rows."""
     return "".join(json.dumps({"note": text(400 + n)}) + "\n" for n in range(11))
 
 
@@ -76,25 +78,25 @@ IN_CONFIG_MAP = {"configMap": {"name": "shelf", "key": "notes.jsonl"}}
 
 
 def in_store(*, secret: str = "store") -> dict[str, Any]:
-    """The conversations, asked for with the keys of that Secret."""
+    """Return the source of the conversations in the object store, with the keys of that Secret."""
     place = {"bucket": BUCKET, "key": KEY, "endpoint": SERVER, "region": REGION}
     return {"s3": {**place, "credentialsSecretRef": {"name": secret}}}
 
 
 def sha256(file: str) -> str:
-    """Of a file's content."""
+    """Return the SHA-256 of a file's content."""
     return hashlib.sha256(FILES[file].encode()).hexdigest()
 
 
 def put_everywhere(namespace: Namespace) -> None:
-    """The files where the above says they are. Returns when all can be read."""
+    """Put the files where the sources above say they are, and wait until all can be read."""
     namespace.apply(*_manifests())
     namespace.kubectl("wait", "pod/shelf", "--for=condition=Ready", "--timeout=60s")
 
 
 def _manifests() -> tuple[Object, ...]:
     program = (Path(__file__).parent / "file_server.py").read_text()
-    # As long as the right one, and wrong at its end.
+    # As long as the right secret, and wrong at its end.
     wrong = SECRET[:-1] + "T"
     return (
         {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "shelf"}, "data": FILES},
@@ -135,7 +137,7 @@ def _credentials(name: str, secret: str) -> Object:
 
 
 def _pod() -> dict[str, Any]:
-    """Lays the CSV onto the claim, as whoever prepares data would, and then serves the rest."""
+    """Return a pod that copies the CSV to the claim, as a user would, and then serves the rest."""
     items = [
         {"key": "questions.jsonl", "path": "files/questions.jsonl"},
         {"key": "broken.jsonl", "path": "files/broken.jsonl"},
@@ -158,7 +160,7 @@ def _pod() -> dict[str, Any]:
                 **image,
                 "name": "lay",
                 "command": ["sh", "-euc", lay],
-                # The folder behind a new claim is root's.
+                # The folder behind a new claim belongs to root.
                 "securityContext": {"runAsUser": 0},
                 "volumeMounts": [
                     {"name": "claim", "mountPath": "/claim"},

@@ -1,5 +1,7 @@
-"""The kind of runs as the definition of another release has it, for a while. The whole cluster has one
-definition: every watch of runs begins anew."""
+"""The CRD of runs as another release has it, for a while.
+
+The whole cluster has one definition: every watch of runs begins anew.
+"""
 
 import json
 from collections.abc import Callable, Iterator
@@ -21,15 +23,14 @@ OF_TOMORROW: Object = {"phase": "Hibernating", "hibernation": {"depth": 3}}
 
 @contextmanager
 def newer() -> Iterator[None]:
-    """The API server takes what a newer operator may write into a status: other words, other
-    fields."""
+    """Let the API server accept a newer operator's status: other words, other fields."""
     with _defined(_with_anything):
         yield
 
 
 @contextmanager
 def older() -> Iterator[None]:
-    """The API server drops most of what this operator writes into a status."""
+    """Let the API server drop most of what this operator writes into a status."""
     with _defined(_with_little):
         yield
 

@@ -16,19 +16,20 @@ from runs_kit.operator_process import command
 
 from kit.kubectl import Object
 
-RUN, ROLE = "benchrun.dev/run", "benchrun.dev/role"
+RUN = "benchrun.dev/run"
+ROLE = "benchrun.dev/role"
 CONFIGURATIONS = "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations"
-DEAD_URL = "https://127.0.0.1:1/"  # nobody listens there
+DEAD_URL = "https://127.0.0.1:1/"  # nothing listens there
 
 
 class DenyingWebhook:
-    """An HTTPS server; every answer of it is no."""
+    """An HTTPS server that denies every request."""
 
     def __init__(self) -> None:
         self.denied = 0  # how often it was asked
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One request a connection."""
+        """Answer one request a connection."""
         try:
             head = await reader.readuntil(b"\r\n\r\n")
             length = next(
@@ -66,10 +67,13 @@ async def denying(
     dead: dict[str, str],
     role: str | None = None,
 ) -> AsyncIterator[DenyingWebhook]:
-    """While it is open, no object of these kinds (plural) is created for these runs: `{run:
-    plural}`. `role`: of those of this role alone."""
+    """Deny the creation of objects of these kinds for these runs while the context is open.
+
+    `denied` and `dead` have the plural of a kind by run. `role` limits it to objects of this role.
+    """
     webhook = DenyingWebhook()
-    certificate, key = directory / "webhook.crt", directory / "webhook.key"
+    certificate = directory / "webhook.crt"
+    key = directory / "webhook.key"
     new_key = (
         "-newkey",
         "ec",
@@ -108,7 +112,7 @@ async def denying(
 
 
 def _address_towards(url: str) -> str:
-    """This machine's address as the API server sees it."""
+    """Return this machine's address as the API server sees it."""
     server = urlsplit(url)
     with socket.create_connection(
         (server.hostname or "", server.port or 443), timeout=5

@@ -1,4 +1,4 @@
-"""That a run whose operator was killed lost nothing and did nothing twice."""
+"""Check that a run whose operator was killed lost nothing and did nothing twice."""
 
 import json
 
@@ -9,7 +9,7 @@ REPEATS = 2
 
 
 def stored_stages(namespace: Namespace, run: Object) -> list[Object]:
-    """The ConfigMaps of its records."""
+    """Return the ConfigMaps of the run's records."""
     return namespace.list(
         "configmaps", selector=f"{children_selector(run)},benchrun.dev/role=stage"
     )
@@ -18,9 +18,11 @@ def stored_stages(namespace: Namespace, run: Object) -> list[Object]:
 def assert_nothing_was_lost_or_done_twice(
     namespace: Namespace, name: str, *, timeout_seconds: float = 350
 ) -> Object:
-    """Every stage measured once, every record stored as it was measured, by one client against one
-    server. The run is the only one in its namespace, with two load points and two repeats; its
-    status is returned."""
+    """Check that every stage was measured once, and every record stored unchanged.
+
+    Returns the run's status. There must have been one client and one server. The run must be the
+    only one in its namespace, with two load points and two repeats.
+    """
     run = finished(namespace, name, timeout_seconds=timeout_seconds)
     assert condition(run, "Complete")["status"] == "True", run["status"]
     assert [row["repeats"] for row in run["status"]["results"]] == [REPEATS, REPEATS]
@@ -44,7 +46,7 @@ def assert_nothing_was_lost_or_done_twice(
 
 
 def _digests_in_client_log(namespace: Namespace, run: Object) -> set[str]:
-    """Of every record, as the client wrote it into its log when the stage was measured."""
+    """Return the digests of all records, as the client logged them when it measured each stage."""
     log = namespace.kubectl(
         "logs", "--tail=-1", "-l", f"{children_selector(run)},benchrun.dev/role=client"
     )
@@ -57,8 +59,10 @@ def _digests_in_client_log(namespace: Namespace, run: Object) -> set[str]:
 
 
 def _started(namespace: Namespace) -> dict[str, set[str]]:
-    """Every Job and Deployment that ever started a pod here, by kind: their uids, from what their
-    controllers tell."""
+    """Return the uids of every Job and Deployment that ever started a pod here, by kind.
+
+    They come from their controllers' events.
+    """
     uids: dict[str, set[str]] = {"Job": set(), "Deployment": set()}
     for event in namespace.list("events"):
         about = event["involvedObject"]

@@ -12,33 +12,25 @@ from pathlib import Path
 import yaml
 
 from kit.kubectl import RUN, SWEEP, Namespace, Object
-from kit.runs import OF_A_BUSY_MACHINE, condition, is_finished, merged
+from kit.runs import condition, is_finished
 
 FOLDER = Path(__file__).parents[2] / "examples"
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 PERCENTILES = ("50", "95", "99")
 KINDS = {"BenchmarkRun": RUN, "BenchmarkSweep": SWEEP}
 COLUMNS = 400  # wide enough that no cell of a table takes two lines
-REPORTS = os.environ.get("REPORTS_DIR")  # where what is reported of each is kept, to be looked at
+REPORTS = os.environ.get("REPORTS_DIR")  # where to keep the reports of each, to read them
 
 
 def example(file: str) -> dict[str, Object]:
-    """Its objects by name."""
+    """Return the objects of an example file, by name."""
     return {
         body["metadata"]["name"]: body for body in yaml.safe_load_all((FOLDER / file).read_text())
     }
 
 
-def on_a_busy_machine(body: Object) -> Object:
-    """The object, where everything shares two cores: how late the client is, is not what the test
-    is about. Others as they are."""
-    validity = {"validity": {"severities": OF_A_BUSY_MACHINE}}
-    spec = {"BenchmarkRun": validity, "BenchmarkSweep": {"template": validity}}.get(body["kind"])
-    return merged(body, {"spec": spec}) if spec is not None else body
-
-
 def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: float) -> Object:
-    """The status of a run or sweep that has ended as it should."""
+    """Return the status of a run or sweep that has completed."""
     found = namespace.wait_for(
         KINDS[kind], name, is_finished, timeout_seconds=timeout_seconds, what="finished"
     )
@@ -50,8 +42,7 @@ def measured(namespace: Namespace, kind: str, name: str, *, timeout_seconds: flo
 
 
 def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
-    """Its object, and its report as it is on a terminal, in Markdown and in HTML; of a sweep those
-    of its runs, too."""
+    """Write an object and its report as text, Markdown and HTML; for a sweep, its runs' too."""
     folder.mkdir(parents=True, exist_ok=True)
     name = found["metadata"]["name"]
     (folder / f"{name}.json").write_text(json.dumps(found, indent=1))
@@ -63,12 +54,12 @@ def _keep_reports(namespace: Namespace, found: Object, folder: Path) -> None:
 
 
 def rows(status: Object) -> dict[str, Object]:
-    """Its results by load point."""
+    """Return the results of a status by load point."""
     return {row["cell"]: row for row in status["results"]}
 
 
 def finding(status: Object, code: str) -> Object:
-    """The one finding of that code."""
+    """Return the one finding of that code."""
     found = [each for each in status["findings"] if each["code"] == code]
     assert len(found) == 1, status["findings"]
     only: Object = found[0]
@@ -76,7 +67,7 @@ def finding(status: Object, code: str) -> Object:
 
 
 def explanation(row: Object, question: str) -> Object:
-    """The answer of a row to that question."""
+    """Return the answer of a row to that question."""
     found = [each for each in row["explanations"] if each["question"] == question]
     assert len(found) == 1, row
     only: Object = found[0]
@@ -85,13 +76,13 @@ def explanation(row: Object, question: str) -> Object:
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What a command said."""
+    """What a command printed, and its exit code."""
 
     text: str
     exit_code: int
 
     def table(self, *headers: str) -> list[dict[str, str]]:
-        """The rows of the first table whose headers begin with these."""
+        """Return the rows of the first table whose headers begin with these."""
         lines = [re.split(r"\s{2,}", line.strip()) for line in self.text.splitlines()]
         start = next(
             (n for n, cells in enumerate(lines) if tuple(cells[: len(headers)]) == headers), None
@@ -102,7 +93,7 @@ class Printed:
 
 
 def benchrun(namespace: Namespace, *arguments: str) -> Printed:
-    """Run the command in this namespace; its exit code is for the caller to judge."""
+    """Run the command in this namespace; the caller judges its exit code."""
     done = subprocess.run(
         [sys.executable, "-m", "benchrun.cli", *arguments, f"--namespace={namespace.name}"],
         env={**os.environ, "COLUMNS": str(COLUMNS)},

@@ -1,7 +1,8 @@
-"""The catalogue of faults: each is declared once, and what was measured of it is recorded once.
+"""The catalogue of faults: each is declared once, and its measurement is recorded once.
 
-Tests say what they saw with `record`; `docs/faults.md` is made of what they said. They write to
-`.reports/faults.json`, or where FAULTS_FILE says."""
+Tests record what they saw with `record`; `docs/faults.md` is made of these records. They are
+written to `.reports/faults.json`, or where FAULTS_FILE says.
+"""
 
 import json
 import os
@@ -14,8 +15,9 @@ TOLD_SECONDS = 10.0
 """From what shows a fault to the status that names it."""
 FREED_SECONDS = 5.0
 """From when the run is to end to its server being let go."""
-FAILED, COMPLETED = "Failed", "Completed"
-GONE = "Gone"  # in the place of the phase of a run that was deleted
+FAILED = "Failed"
+COMPLETED = "Completed"
+GONE = "Gone"  # in place of a phase, for a run that was deleted
 EARLY_SECONDS = 10.0
 """A deadline may be counted from a little before what shows the fault: from when the pod was made."""
 REFUSED_SECONDS = 4.0
@@ -26,34 +28,37 @@ Tried = Literal["played", "real"]
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What goes wrong, and what is to become of a run to which it happens."""
+    """What goes wrong, and what should become of a run to which it happens."""
 
-    name: str  # of the run as well
+    name: str  # of the fault and of its run
     family: Family
     what: str
-    reason: str  # with which it ends, or with which it waits
+    reason: str  # with which the run ends, or waits
     phase: str = FAILED
-    or_reason: str = ""  # where it depends on which of two signs is seen first
-    waits_as: str = ""  # the reason meanwhile, where it does not end at once
-    waits_seconds: float = 0.0  # for so long, from what shows the fault
-    decided_seconds: float = 0.0  # until it is sure: the run is to end so long after what shows it
+    or_reason: str = ""  # another reason, where it depends on which of two signs is seen first
+    waits_as: str = ""  # the reason meanwhile, where the run does not end at once
+    waits_seconds: float = 0.0  # how long the run waits after what shows the fault
+    decided_seconds: float = 0.0  # how long after what shows the fault the run must end
     tried: Tried = "played"  # pods whose status the test writes, or real ones
     told_within_seconds: float = TOLD_SECONDS
     freed_within_seconds: float = FREED_SECONDS
 
     @property
     def ends(self) -> bool:
-        """Whether the run ends by it, or is gone."""
+        """Return whether the run ends by it, or is gone."""
         return self.phase in (FAILED, COMPLETED, GONE)
 
     @property
     def shows_after_seconds(self) -> float:
-        """Where nothing is told meanwhile, it is the deadline that shows the fault."""
+        """Return after how many seconds the fault shows.
+
+        It shows at the deadline if nothing is told meanwhile.
+        """
         return 0.0 if self.waits_as else self.waits_seconds
 
     @property
     def told_as(self) -> str:
-        """The reason that the status names first."""
+        """Return the reason that the status names first."""
         return self.waits_as or self.reason
 
 
@@ -64,7 +69,7 @@ class Measured:
     phase: str
     reason: str
     told_seconds: float | None  # from what shows the fault to the status
-    freed_seconds: float | None  # from when the run is to end; None: it held no server, or keeps it
+    freed_seconds: float | None  # from when the run must end; None: it held no server, or keeps it
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -486,12 +491,12 @@ BY_NAME = {fault.name: fault for fault in FAULTS}
 
 
 def of(family: Family, *, tried: Tried = "played") -> tuple[Fault, ...]:
-    """The faults of a family that are tried in this way."""
+    """Return the faults of a family that are tried in this way."""
     return tuple(fault for fault in FAULTS if (fault.family, fault.tried) == (family, tried))
 
 
 def record(fault: Fault, measured: Measured) -> None:
-    """Note what was measured, in the place of what was noted of the same fault before."""
+    """Record a measurement in place of an earlier one of the same fault."""
     path = Path(os.environ.get("FAULTS_FILE", ROOT / ".reports" / "faults.json"))
     noted = json.loads(path.read_text()) if path.exists() else []
     rows = {row["name"]: row for row in noted} | {fault.name: _row(fault, measured)}
@@ -510,7 +515,7 @@ def _row(fault: Fault, measured: Measured) -> dict[str, Any]:
 
 
 def assert_as_declared(fault: Fault, measured: Measured) -> None:
-    """It ended, or waits, as it should, and was told and let go in time."""
+    """Check that the run ended, or waits, as declared, and was told and released in time."""
     assert measured.phase == fault.phase
     assert measured.reason in (fault.reason, fault.or_reason or fault.reason)
     if measured.told_seconds is not None:

@@ -1,4 +1,4 @@
-"""The operator's way to the API server, which the test makes slow, wrong or silent for a while."""
+"""A proxy between operator and API server that the test makes slow, wrong or silent for a while."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ REASONS = {
 
 
 def refusal(code: int) -> bytes:
-    """The API server's answer with that code, as it writes it."""
+    """Return the API server's answer with that code, in its own form."""
     status = {
         "kind": "Status",
         "apiVersion": "v1",
@@ -33,7 +33,7 @@ def refusal(code: int) -> bytes:
 
 
 def expired() -> bytes:
-    """What a watch hears that began too long ago."""
+    """Return the answer to a watch that began too long ago."""
     status: dict[str, Any] = {"kind": "Status", "apiVersion": "v1", "status": "Failure"}
     status |= {"message": "too old resource version", "reason": "Expired", "code": 410}
     return _answer("200 OK", {"type": "ERROR", "object": status})
@@ -50,13 +50,15 @@ def _answer(line: str, body: dict[str, Any], *, extra: str = "") -> bytes:
 
 
 class FaultyWay(CountingProxy):
-    """Passes everything on, until it is told otherwise."""
+    """Passes everything on, until told otherwise."""
 
     def __init__(self, *args: Any, **named: Any) -> None:
         super().__init__(*args, **named)
-        self.wrong: Wrong = lambda _: None  # what is answered in the API server's place
+        self.wrong: Wrong = lambda _: (
+            None
+        )  # the answer in place of the API server's; None: pass it on
         self.is_slow: Callable[[Request], bool] = lambda _: False
-        self.delay_seconds = 0.0  # of each request that is slow
+        self.delay_seconds = 0.0  # delay of each slow request
 
     async def answered(self, request: Request) -> bytes | None:
         if self.is_slow(request):

@@ -1,10 +1,10 @@
-"""A web server and an object store in one script that needs nothing but Python: tests mount it into
-a pod.
+"""A web server and an object store in one script that needs nothing but Python.
 
-`/files/NAME` is for anybody. `/login` is a web page, and `/moved` leads there. Everything else is
-the `/BUCKET/KEY` of an object store, for those who sign what they ask for (AWS Signature Version
-4). The signature is checked from AWS's own description, with nothing of the client that is under
-test."""
+Tests mount it into a pod. `/files/NAME` is for anybody. `/login` is a web page, and `/moved` leads
+there. Everything else is the `/BUCKET/KEY` of an object store, for clients that sign their requests
+(AWS Signature Version 4). The signature is checked from AWS's own description, with nothing of the
+client that is under test.
+"""
 
 import hashlib
 import hmac
@@ -39,8 +39,10 @@ class Account:
 def refusal(
     path: str, headers: Mapping[str, str], account: Account, *, now: datetime
 ) -> str | None:
-    """Why a GET of this path, as it came over the wire, is refused; None: it is not. `headers`:
-    names in lower case."""
+    """Return why a GET of this path, as it came over the wire, is refused; None if it is not.
+
+    `headers` have names in lower case.
+    """
     found = AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     if found is None:
         return "AccessDenied"
@@ -73,13 +75,13 @@ def _signature(path: str, signed: list[tuple[str, str]], account: Account, sent:
 
 
 class Handler(BaseHTTPRequestHandler):
-    """Files of `folder`: `files/NAME` and `store/BUCKET/KEY`."""
+    """Serves files of `folder`: `files/NAME` and `store/BUCKET/KEY`."""
 
     folder: Path
     account: Account
 
     def do_GET(self) -> None:
-        """Answer."""
+        """Answer a GET request."""
         path = self.path.partition("?")[0]
         if path == "/moved":
             self._answer(302, b"", Location="/login")

@@ -1,10 +1,12 @@
-"""A client that means harm: its records are small and unfold to more than an operator's memory. One
-script that needs nothing but Python: tests serve it from their own process, or mount it into a pod
-in the place of an image's entry point.
+"""A hostile client: its records are small and unpack to more than an operator's memory.
 
-An operator that asks with a token speaks version 2 of the contract (a line of JSON, then the packed
-bodies), one that asks without speaks version 1 (JSON with the bodies in base64). Both are answered
-in their own words, so that nothing is refused for its form."""
+It is one script that needs nothing but Python: tests serve it from their own process, or mount it
+into a pod in place of an image's entry point.
+
+An operator that sends a token speaks version 2 of the contract (a line of JSON, then the packed
+bodies), one that sends none speaks version 1 (JSON with the bodies in base64). Both are answered in
+their own version, so that nothing is refused for its form.
+"""
 
 import argparse
 import base64
@@ -21,12 +23,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024  # just below what was taken as the largest record
+UNFOLDED_BYTES = 8 * 1024 * 1024 - 1024  # just below the largest record that was accepted
 ZEROS = 900 * 1024 * 1024
 
 
 def _list_of(entry: str) -> bytes:
-    """A record whose gaps are this entry, over and over."""
+    """Return a record whose gaps are this entry, over and over."""
     entries = UNFOLDED_BYTES // (len(entry) + 1)
     return gzip.compress(
         b'{"gaps":{"us":[' + ",".join([entry] * entries).encode() + b"]}}", mtime=0
@@ -34,7 +36,7 @@ def _list_of(entry: str) -> bytes:
 
 
 def _endless() -> bytes:
-    """A gzip stream below a megabyte that unfolds to 900 of them."""
+    """Return a gzip stream below a megabyte that unpacks to 900 of them."""
     block = bytes(1024 * 1024)
     deflate = zlib.compressobj(9, zlib.DEFLATED, -15)
     once = deflate.compress(block) + deflate.flush(zlib.Z_FULL_FLUSH)
@@ -59,8 +61,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
 
 
 class HostileClient(ThreadingHTTPServer):
-    """Serves as many bombs as the plan has stages, all at once and as often as they are asked
-    for."""
+    """Serves as many bombs as the plan has stages, all at once and as often as requested."""
 
     daemon_threads = True
 
@@ -73,14 +74,14 @@ class HostileClient(ThreadingHTTPServer):
         body: bytes = b"",
         only_version: int | None = None,
     ) -> None:
-        """`only_version`: of the contract; None: that of whoever asks."""
+        """Answer in `only_version` of the contract; None: in the version of the request."""
         self.only_version = only_version
         self.plan: dict[str, Any] = json.loads(plan)
         self.plan_digest = hashlib.sha256(plan.encode()).hexdigest()
         self.body = body
         self.armed = (
             threading.Event()
-        )  # from now on there are records; before, it only waits for its server
+        )  # set: there are records; before, it only waits for its server
         self.closing = threading.Event()
         super().__init__((address, port), _Handler)
 
@@ -89,7 +90,7 @@ class HostileClient(ThreadingHTTPServer):
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         self.armed.set()
         self.closing.set()
         self.shutdown()
@@ -97,11 +98,11 @@ class HostileClient(ThreadingHTTPServer):
 
     @property
     def records(self) -> int:
-        """How many there are."""
+        """Return the number of records."""
         return len(self.plan["stages"])
 
     def progress(self) -> dict[str, Any]:
-        """Nothing yet, or everything at once."""
+        """Return the progress: nothing yet, or everything at once."""
         if not self.armed.is_set():
             return {"version": 0, "phase": "Waiting", "records": 0}
         now = int(time.time() * 1e6)
@@ -109,7 +110,7 @@ class HostileClient(ThreadingHTTPServer):
         return {"version": 1, "phase": "Done", "records": self.records, **instants}
 
     def answer(self, first: int, *, version: int) -> tuple[str, bytes]:
-        """Content type and delivery."""
+        """Return content type and delivery."""
         digest = hashlib.sha256(self.body).hexdigest()
         delivery: dict[str, Any] = {"run_uid": self.plan["run_uid"], "progress": self.progress()}
         made = self.records if self.armed.is_set() else 0
@@ -141,11 +142,9 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(200, "text/plain", b"ready\n")
             return
         query = {name: values[0] for name, values in parse_qs(path.query).items()}
-        first, seen, wait = (
-            int(query.get("from", "0")),
-            int(query.get("seen", "-1")),
-            float(query.get("wait", "0")),
-        )
+        first = int(query.get("from", "0"))
+        seen = int(query.get("seen", "-1"))
+        wait = float(query.get("wait", "0"))
         if seen == 0:
             self.server.armed.wait(wait)
         elif seen > 0 and first >= self.server.records:
@@ -165,14 +164,14 @@ class _Handler(BaseHTTPRequestHandler):
             self.end_headers()
             self.wfile.write(body)
         except ConnectionError:
-            pass  # whoever asked was killed meanwhile
+            pass  # the requester was killed meanwhile
 
     def log_message(self, format: str, *args: object) -> None:
         pass
 
 
 def main() -> None:
-    """With a client's own arguments, and whatever else the image puts before them."""
+    """Run with a client's own arguments, and whatever else the image puts before them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--plan", required=True)
     parser.add_argument("--port", type=int, required=True)

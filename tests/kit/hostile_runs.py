@@ -1,6 +1,8 @@
-"""Runs whose client is the program of `hostile_client`, in a pod of the simulator's image: no vLLM
-is imported, so it is ready at once. It waits until its server answers, and goes off then: with a
-server that never does, it harms nobody."""
+"""Runs whose client is the program of `hostile_client`, in a pod of the simulator's image.
+
+No vLLM is imported, so it is ready at once. It acts once its server answers: with a server that
+never does, it harms nothing.
+"""
 
 from pathlib import Path
 from typing import Any
@@ -10,11 +12,11 @@ from kit.kubectl import Object
 from kit.runs import SIMULATOR_IMAGE, simulated_run
 
 NAME = "hostile"
-LOADS_FOR_EVER = "--sim-load-seconds=3600"  # of the simulator: it never answers
+LOADS_FOR_EVER = "--sim-load-seconds=3600"  # an argument of the simulator, which then never answers
 
 
 def hostile_program() -> Object:
-    """The ConfigMap with the program, to be applied before the runs."""
+    """Return the ConfigMap with the program, to be applied before the runs."""
     text = "#!/usr/bin/env python3\n" + Path(kit.hostile_client.__file__).read_text()
     return {
         "apiVersion": "v1",
@@ -25,7 +27,7 @@ def hostile_program() -> Object:
 
 
 def hostile_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> Object:
-    """The program stands in the place of the image's entry point."""
+    """Return a run whose client has the program in place of its image's entry point."""
     volume = {"name": NAME, "configMap": {"name": NAME, "defaultMode": 0o555}}
     mount = {"name": NAME, "mountPath": "/usr/local/bin/vllm", "subPath": "vllm"}
     resources = {"requests": {"cpu": "50m", "memory": "64Mi"}}

@@ -9,14 +9,12 @@ HOME = Namespace("benchrun-system")
 INSTALLED = "app.kubernetes.io/name=benchrun"  # everything that the chart installs
 SELECTOR = f"{INSTALLED},app.kubernetes.io/component=operator"
 """The operator itself, and not what the chart runs beside it."""
-HELM_FLAGS = (
-    "--set unschedulableGraceSeconds=5"  # it does not wait long for a node that nobody will add
-)
+HELM_FLAGS = "--set unschedulableGraceSeconds=5"  # no long wait for a node that nobody will add
 
 
 @contextmanager
 def taken_away() -> Iterator[None]:
-    """No operator runs meanwhile."""
+    """Scale the operator to nothing while the context is open."""
     HOME.kubectl("scale", "deployment", f"--selector={SELECTOR}", "--replicas=0")
     try:
         HOME.wait_gone("pods", selector=SELECTOR, timeout_seconds=60)

@@ -15,11 +15,11 @@ LONGEST_WATCH_SECONDS = 30.0
 
 
 class CommandFailed(AssertionError):
-    """kubectl (or helm) said no."""
+    """kubectl (or helm) failed."""
 
 
 def command(*arguments: str, stdin: str | None = None, timeout_seconds: float = 120) -> str:
-    """Run a command and return what it printed. Raises CommandFailed with its own words."""
+    """Run a command and return what it printed. Raises CommandFailed with its error output."""
     done = subprocess.run(
         arguments, input=stdin, capture_output=True, text=True, timeout=timeout_seconds, check=False
     )
@@ -37,7 +37,7 @@ class Namespace:
     def kubectl(
         self, *arguments: str, stdin: str | None = None, timeout_seconds: float = 120
     ) -> str:
-        """kubectl in this namespace."""
+        """Run kubectl in this namespace."""
         return command(
             "kubectl",
             f"--namespace={self.name}",
@@ -52,12 +52,12 @@ class Namespace:
         self.kubectl("apply", "--filename=-", stdin=text)
 
     def get(self, kind: str, name: str) -> Object:
-        """One object."""
+        """Return one object."""
         found: Object = json.loads(self.kubectl("get", kind, name, "--output=json"))
         return found
 
     def list(self, kind: str, *, selector: str = "") -> list[Object]:
-        """All objects of a kind, by label."""
+        """Return all objects of a kind, by label."""
         found = json.loads(self.kubectl("get", kind, f"--selector={selector}", "--output=json"))
         items: list[Object] = found["items"]
         return items
@@ -70,12 +70,14 @@ class Namespace:
         self.kubectl("patch", kind, name, "--type=merge", f"--patch={json.dumps(patch)}", *extra)
 
     def delete(self, kind: str, name: str) -> None:
-        """Ask for deletion; do not wait for it."""
+        """Request the deletion of an object without waiting for it."""
         self.kubectl("delete", kind, name, "--wait=false", "--ignore-not-found")
 
     def wait_gone(self, kind: str, *, selector: str, timeout_seconds: int) -> None:
-        """Until no object of that kind and label is left. Raises CommandFailed when it takes too
-        long."""
+        """Wait until no object of that kind and label is left.
+
+        Raises CommandFailed when it takes too long.
+        """
         if self.list(kind, selector=selector):
             wait = [
                 "wait",
@@ -87,7 +89,7 @@ class Namespace:
             self.kubectl(*wait, timeout_seconds=timeout_seconds + 30)
 
     def watch(self, kind: str, name: str, *, timeout_seconds: float) -> Iterator[Object]:
-        """The object now and after every change; ends when the time is over."""
+        """Yield the object now and after every change; end when the time is over."""
         arguments = [
             "kubectl",
             f"--namespace={self.name}",
@@ -122,13 +124,16 @@ class Namespace:
         timeout_seconds: float,
         what: str,
     ) -> Object:
-        """The object, once the condition holds. Time alone ends the wait; a watch that has gone
-        silent is begun anew."""
+        """Wait until the condition holds, and return the object.
+
+        Only time ends the wait; a watch that is silent is begun anew. Raises AssertionError when
+        time is up.
+        """
         ends_at = time.monotonic() + timeout_seconds
         while (left := ends_at - time.monotonic()) > 0:
             self.get(
                 kind, name
-            )  # else a watch of what is not there would end at once, again and again
+            )  # fails if it is missing: a watch would end at once, again and again
             for found in self.watch(kind, name, timeout_seconds=min(left, LONGEST_WATCH_SECONDS)):
                 if holds(found):
                     return found
@@ -138,7 +143,7 @@ class Namespace:
         raise AssertionError(f"{problem}\n{self._what_happened(name)}")
 
     def _what_happened(self, name: str) -> str:
-        """The pods of the namespace, and the events about this object and what was made of it."""
+        """Return the namespace's pods, and the events about this object and its children."""
         pods = self.kubectl("get", "pods", "--output=wide", "--no-headers")
         events = self.kubectl("get", "events", "--sort-by=.lastTimestamp", "--no-headers")
         return "\n".join([pods, *(line for line in events.splitlines() if name in line)])[-6000:]

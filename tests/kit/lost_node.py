@@ -13,7 +13,10 @@ NOBODY_LISTENS = 1  # the port at which its kubelet would be
 
 @asynccontextmanager
 async def lost_node(api: Cluster) -> AsyncIterator[str]:
-    """Its name. Nothing is scheduled to it; it is there as long as the context is open."""
+    """Yield the name of a lost node, which exists while the context is open.
+
+    Nothing is scheduled to it.
+    """
     name = f"lost-{uuid.uuid4().hex[:8]}"
     taint = {"key": "benchrun.dev/test", "effect": "NoSchedule"}
     node = {"metadata": {"name": name}, "spec": {"unschedulable": True, "taints": [taint]}}

@@ -1,6 +1,8 @@
-"""A cluster in which the test plays scheduler, kubelets and containers: the operator is a process
-of its own, API server and controllers are real, and no container runs. Everything a pod could do, a
-hostile one included, is played within milliseconds."""
+"""A cluster in which the test plays scheduler, kubelets and containers.
+
+The operator is a process of its own, API server and controllers are real, and no container runs.
+Everything a pod could do, a hostile one included, is played within milliseconds.
+"""
 
 import asyncio
 import itertools
@@ -29,9 +31,11 @@ from kit.pod_statuses import by_a_clock
 from kit.polling import INTERVAL_SECONDS
 from kit.runs import is_finished, merged
 
-RUN_UID, ROLE = "benchrun.dev/run-uid", "benchrun.dev/role"
+RUN_UID = "benchrun.dev/run-uid"
+ROLE = "benchrun.dev/role"
 STEP_SECONDS = 60.0  # longest wait for one thing that a test needs before it can begin
-CLIENT_IMAGE, SERVER_IMAGE = "docker.io/benchrun/client:scale", "docker.io/vllm/vllm-openai:v0.32.0"
+CLIENT_IMAGE = "docker.io/benchrun/client:scale"
+SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
 STAGES = 2  # of each run
 ONE_WORKLOAD = {
@@ -43,16 +47,20 @@ ONE_WORKLOAD = {
 
 
 def _address() -> str:
-    """A loopback address of its own: every played pod is told apart by it, and no two processes
-    share a network."""
+    """Return a new loopback address.
+
+    Every played pod is identified by its address, and no two processes share a network.
+    """
     host = next(_HOSTS)
     return f"127.{64 + os.getpid() % 128}.{200 + host // 250}.{host % 250 + 1}"
 
 
 @dataclass(slots=True)
 class PlayedRun:
-    """One run, and who plays its pods: both of them on its address, the client on port 8090 and the
-    server on 8000."""
+    """A run, and what plays its pods.
+
+    Both pods are on `address`, the client on port 8090 and the server on 8000.
+    """
 
     name: str
     uid: str
@@ -62,7 +70,7 @@ class PlayedRun:
 
     @property
     def server(self) -> Server:
-        """What its server counts."""
+        """Return what its server counts."""
         return self.pages.servers[self.address]
 
 
@@ -75,7 +83,7 @@ class PlayedCluster:
         self.api = api
         self.namespace = namespace
         self.operator = operator
-        self.way = way  # of the operator to the API server
+        self.way = way  # the operator's proxy to the API server
         self.picture = Picture(api, namespace)
         self._runs: list[PlayedRun] = []
 
@@ -83,7 +91,7 @@ class PlayedCluster:
     # --------------------------------------------------------------------------------------------------------
 
     async def apply(self, name: str, **spec: Any) -> PlayedRun:
-        """Create a run of `STAGES` stages; `spec` is laid over its own."""
+        """Create a run of `STAGES` stages, with `spec` laid over its own."""
         body = manifests.run(name, self.namespace)
         body["spec"] = merged(
             body["spec"], {"workloads": [ONE_WORKLOAD], "repeats": STAGES, **spec}
@@ -102,20 +110,20 @@ class PlayedCluster:
         )
 
     async def delete(self, kind: str, name: str) -> None:
-        """Ask for deletion."""
+        """Request the deletion of an object."""
         await self.api.ask("DELETE", f"{PATHS[kind].format(self.namespace)}/{name}")
 
     def body(self, run: PlayedRun) -> Object:
-        """The run as it is now."""
+        """Return the run as the cluster has it now; empty where it is gone."""
         return self.picture.objects["BenchmarkRun"].get(run.name, {})
 
     def status(self, run: PlayedRun) -> Object:
-        """Its status; empty while it has none."""
+        """Return the run's status; empty while it has none."""
         found: Object = self.body(run).get("status", {})
         return found
 
     def children(self, run: PlayedRun, kind: str, role: str) -> list[Object]:
-        """What the run has of a kind for a role, by its labels."""
+        """Return the run's objects of a kind for a role, by their labels."""
         wanted = {RUN_UID: run.uid, ROLE: role}.items()
         return [
             o
@@ -124,14 +132,14 @@ class PlayedCluster:
         ]
 
     def has_server(self, run: PlayedRun) -> bool:
-        """Whether it holds a GPU, or could."""
+        """Return whether the run holds a GPU, or could."""
         return any(
             "deletionTimestamp" not in o["metadata"]
             for o in self.children(run, "Deployment", "server")
         )
 
     async def reaches(self, run: PlayedRun, phase: str, *, seconds: float = STEP_SECONDS) -> None:
-        """Until its status names that phase."""
+        """Wait until the run's status names that phase."""
         await self.until(
             lambda: self.status(run).get("phase") == phase,
             seconds=seconds,
@@ -141,14 +149,16 @@ class PlayedCluster:
     async def gets(
         self, run: PlayedRun, kind: str, role: str, *, seconds: float = STEP_SECONDS
     ) -> Object:
-        """What it has of a kind for a role, once there is one."""
+        """Wait until the run has an object of a kind for a role, and return it."""
         what = f"{run.name} has a {kind} of role {role}"
         await self.until(lambda: bool(self.children(run, kind, role)), seconds=seconds, what=what)
         return self.children(run, kind, role)[0]
 
     async def status_holds(self, run: PlayedRun, changes: Object) -> None:
-        """Write these values into its status until they are kept: the API server takes a moment to
-        know a definition."""
+        """Write these values into the run's status until they are kept.
+
+        The API server takes a moment to know a definition.
+        """
         ends_at = time.monotonic() + STEP_SECONDS
         while time.monotonic() < ends_at:
             with suppress(RuntimeError):
@@ -160,14 +170,14 @@ class PlayedCluster:
         raise AssertionError(f"the status of {run.name} does not take {changes}")
 
     async def finished(self, run: PlayedRun, *, seconds: float) -> Object:
-        """Its status, once it has ended."""
+        """Wait until the run has ended, and return its status."""
         await self.until(
             lambda: is_finished(self.body(run)), seconds=seconds, what=f"{run.name} has ended"
         )
         return self.status(run)
 
     async def released(self, run: PlayedRun, *, seconds: float) -> None:
-        """Until its server is gone."""
+        """Wait until the run's server is gone."""
         await self.until(
             lambda: not self.has_server(run),
             seconds=seconds,
@@ -177,8 +187,10 @@ class PlayedCluster:
     async def until(
         self, holds: Callable[[], bool], *, seconds: float = STEP_SECONDS, what: str
     ) -> None:
-        """Wait for a condition on the picture. Raises AssertionError with where every run
-        stands."""
+        """Wait for a condition on the picture.
+
+        Raises AssertionError with the state of every run when time is up.
+        """
         try:
             await self.picture.until(holds, seconds=seconds, what=what)
         except TimeoutError as error:
@@ -198,50 +210,50 @@ class PlayedCluster:
     # --------------------------------------------------------------------------------------------------------
 
     async def plan(self, run: PlayedRun) -> str:
-        """Its plan, as its client reads it."""
+        """Return the run's plan, as its client reads it."""
         text: str = (await self.gets(run, "ConfigMap", "plan"))["data"][PLAN_FILE]
         return text
 
     async def client_starts(self, run: PlayedRun) -> None:
-        """An honest client: it listens, and its pod is ready."""
+        """Start an honest client: it listens, and its pod is ready."""
         await run.client.start(Plan.model_validate_json(await self.plan(run)))
         await self.client_pod_runs(run)
 
     async def client_pod_runs(self, run: PlayedRun) -> None:
-        """A kubelet says so; whoever answers at its address."""
+        """Write, like a kubelet, that the client's pod is ready, whatever answers there."""
         status = manifests.running(run.address, container="client", image=CLIENT_IMAGE, ready=True)
         await self.write_pod(run, "client", status)
 
     async def server_starts(self, run: PlayedRun, *, clock_ahead_seconds: float = 0.0) -> None:
-        """It is scheduled, loads at once and answers."""
+        """Start a server: it is scheduled, loads at once and answers."""
         await self.server_listens(run, Server())
         status = manifests.running(run.address, container="vllm", image=SERVER_IMAGE, ready=True)
         by_its_clock = by_a_clock(status, ahead_seconds=clock_ahead_seconds)
         await self.write_pod(run, "server", by_its_clock)
 
     async def server_listens(self, run: PlayedRun, server: Server) -> None:
-        """Its pages can be read, whatever becomes of its pod."""
+        """Serve the pages of a server, whatever becomes of its pod."""
         run.pages.servers[run.address] = server
         await run.pages.start([run.address])
 
     async def client_exits(self, run: PlayedRun) -> None:
-        """Its process ends with 0, as it does once everything is acknowledged."""
+        """End the client's process with 0, as it ends once everything is acknowledged."""
         await self.write_pod(
             run, "client", manifests.succeeded(container="client", image=CLIENT_IMAGE)
         )
 
     async def both_start(self, run: PlayedRun) -> None:
-        """Until it has an honest client and a server that both answer."""
+        """Start an honest client and a server that both answer."""
         await self.client_starts(run)
         await self.server_starts(run)
 
     async def write_pod(self, run: PlayedRun, role: str, status: Object) -> None:
-        """Write a pod's status in a kubelet's place."""
+        """Write a pod's status in place of a kubelet."""
         pod = await self.gets(run, "Pod", role)
         await self.patch("Pod", pod["metadata"]["name"], status, subresource="status")
 
     async def close(self) -> None:
-        """Nobody plays any longer."""
+        """Stop all players."""
         self.picture.stop()
         for run in self._runs:
             run.pages.stop()
@@ -256,8 +268,11 @@ async def played_cluster(
     way: Callable[..., CountingProxy] = CountingProxy,
     neighbour: bool = False,
 ) -> AsyncIterator[PlayedCluster]:
-    """A namespace of its own with a ready operator; `settings`: more of its environment; `way`: what
-    stands between it and the API server; `neighbour`: it works in a second namespace, too."""
+    """Yield a namespace of its own with a ready operator.
+
+    `settings` is more of the operator's environment; `way` is what stands between it and the API
+    server; with `neighbour` it works in a second namespace, too.
+    """
     api = await Cluster.connect()
     namespace = f"played-{uuid.uuid4().hex[:8]}"
     everywhere = (namespace, *([f"{namespace}-next"] if neighbour else ()))

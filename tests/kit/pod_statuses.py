@@ -1,4 +1,4 @@
-"""What a kubelet or a scheduler writes of a pod that does not do well, as a patch of its status."""
+"""Statuses that a kubelet or a scheduler writes of a failing pod, as patches."""
 
 import json
 import time
@@ -11,16 +11,16 @@ HEAD = "0/3 nodes are available: "
 NO_PREEMPTION = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 
 
-RAN_SECONDS = 600.0  # what has ended had run for so long
+RAN_SECONDS = 600.0  # how long a container had run before it ended
 
 
 def now(*, ago_seconds: float = 0.0) -> str:
-    """As Kubernetes writes instants."""
+    """Format an instant, now or so many seconds ago, as Kubernetes does."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago_seconds))
 
 
 def condition(type_: str, status: str, *, reason: str = "", message: str = "") -> Object:
-    """A condition that holds from now on."""
+    """Return a condition that holds from now on."""
     return {
         "type": type_,
         "status": status,
@@ -31,18 +31,18 @@ def condition(type_: str, status: str, *, reason: str = "", message: str = "") -
 
 
 def no_node(message: str, *, reason: str = "Unschedulable") -> Object:
-    """The scheduler gives it to no node."""
+    """Return the status of a pod that the scheduler gives to no node."""
     scheduled = condition("PodScheduled", "False", reason=reason, message=message)
     return {"status": {"phase": "Pending", "conditions": [scheduled]}}
 
 
 def waiting(container: str, reason: str, message: str = "") -> Object:
-    """It is on a node, and its container is not started yet."""
+    """Return the status of a pod on a node whose container is not started yet."""
     return _pod(container, {"waiting": {"reason": reason, "message": message}}, phase="Pending")
 
 
 def loading(container: str, address: str) -> Object:
-    """The container runs and is not ready."""
+    """Return the status of a pod whose container runs and is not ready."""
     found = _pod(container, {"running": {"startedAt": now()}}, phase="Running")
     found["status"] |= {"podIP": address, "podIPs": [{"ip": address}]}
     return found
@@ -51,19 +51,22 @@ def loading(container: str, address: str) -> Object:
 def ended(
     container: str, *, code: int, reason: str = "Error", message: str = "", phase: str = "Running"
 ) -> Object:
-    """The container has ended. Of what is not started again the phase is Failed or Succeeded."""
+    """Return the status of a pod whose container has ended.
+
+    The phase is Failed or Succeeded where the container is not started again.
+    """
     return _pod(container, {"terminated": _termination(code, reason, message)}, phase=phase)
 
 
 def looping(container: str, *, code: int, message: str) -> Object:
-    """It has ended three times, and waits to be started again."""
+    """Return the status of a container that has ended three times and waits to be started again."""
     back_off = {"reason": "CrashLoopBackOff", "message": "back-off 20s restarting failed container"}
     last = {"terminated": _termination(code, "Error", message)}
     return _pod(container, {"waiting": back_off}, phase="Running", restarts=2, last=last)
 
 
 def restarted(container: str, address: str, *, code: int) -> Object:
-    """It has ended once, and runs again."""
+    """Return the status of a container that has ended once and runs again."""
     last = {"terminated": _termination(code, "Error", "")}
     running = {"running": {"startedAt": now()}}
     found = _pod(container, running, phase="Running", restarts=1, last=last)
@@ -72,20 +75,23 @@ def restarted(container: str, address: str, *, code: int) -> Object:
 
 
 def pod_failed(reason: str, message: str) -> Object:
-    """The kubelet ends the pod, or does not take it."""
+    """Return the status of a pod that the kubelet ends, or does not accept."""
     return {"status": {"phase": "Failed", "reason": reason, "message": message}}
 
 
 def disrupted(reason: str) -> Object:
-    """Somebody is about to delete the pod, and says why."""
+    """Return the status of a pod that somebody is about to delete, with the reason."""
     target = condition("DisruptionTarget", "True", reason=reason, message="taken away")
-    scheduled, ready = condition("PodScheduled", "True"), condition("Ready", "True")
+    scheduled = condition("PodScheduled", "True")
+    ready = condition("Ready", "True")
     return {"status": {"conditions": [scheduled, ready, target]}}
 
 
 def by_a_clock(status: Object, *, ahead_seconds: float) -> Object:
-    """The same status as a kubelet writes it whose node's clock is so far ahead. When it was
-    scheduled the scheduler says."""
+    """Return the same status as written by a kubelet whose node's clock is so far ahead.
+
+    The instant of scheduling stays, since the scheduler writes it.
+    """
     found: Object = json.loads(json.dumps(status))
     then = now(ago_seconds=-ahead_seconds)
     found["status"]["startTime"] = then

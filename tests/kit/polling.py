@@ -1,4 +1,4 @@
-"""Waiting for what another process brings about by itself, and tells nobody of."""
+"""Waiting for what another process does without notice."""
 
 import asyncio
 import time
@@ -8,8 +8,10 @@ INTERVAL_SECONDS = 0.05
 
 
 def polling(what: str, *, seconds: float) -> Iterator[None]:
-    """Turns of a loop that breaks once its condition holds. Raises AssertionError with `what` when
-    time is up."""
+    """Yield the turns of a loop that breaks once its condition holds.
+
+    Raises AssertionError with `what` when time is up.
+    """
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         yield
@@ -18,7 +20,7 @@ def polling(what: str, *, seconds: float) -> Iterator[None]:
 
 
 async def turns(what: str, *, seconds: float) -> AsyncIterator[None]:
-    """Yield as `polling` does, for loops beside which others go on."""
+    """Yield as `polling` does, for loops beside which other tasks run."""
     ends_at = time.monotonic() + seconds
     while time.monotonic() < ends_at:
         yield

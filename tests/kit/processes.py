@@ -1,4 +1,4 @@
-"""Ending a container's process the hard way, from outside its pod."""
+"""Killing a container's process from outside its pod."""
 
 import os
 from pathlib import Path
@@ -8,11 +8,11 @@ from kit.polling import polling
 
 
 def kill_container(namespace: Namespace, *, selector: str, pod: str = "") -> str:
-    """SIGKILL the main process of the first pod of that label, or of the one so named; returns the
-    container's id.
+    """Kill (SIGKILL) the main process of a running container, and return the container's id.
 
-    One that is gone already, as after a kill just before, is still listed for a moment: its
-    successor is waited for."""
+    It is that of the first pod of that label, or of the pod so named. A container that is gone
+    already, as after a kill just before, is still listed for a moment: its successor is waited for.
+    """
     socket = Path(os.environ["DEVCLUSTER_DIR"]) / "containerd.sock"
     for _ in polling(f"a running container of {selector}", seconds=60):
         for each in namespace.list("pods", selector=selector):

@@ -1,5 +1,8 @@
-"""Faults of real pods, measured by what a watch beside the test heard: when a container's end was
-to be seen, when the run said so, and when somebody asked for the server's pod to go."""
+"""Faults of real pods, measured by what a watch beside the test heard.
+
+That is when a container's end could be seen, when the run said so, and when somebody requested the
+deletion of the server's pod.
+"""
 
 from collections.abc import Callable
 
@@ -12,8 +15,10 @@ KINDS = ("pods", RUN)
 
 
 def check_real(name: str, run: Object, watch: Watch, *, restarts: int = 0) -> None:
-    """Record what became of a run that has ended, and see whether that is as declared. `restarts`:
-    after so many it is known that the server never starts."""
+    """Record what became of a run that has ended, and check that it is as declared.
+
+    After so many `restarts` it is known that the server never starts.
+    """
     uid = run["metadata"]["uid"]
 
     def shows(pod: Object) -> bool:
@@ -45,8 +50,10 @@ def _is_server_of(each: Object, uid: str) -> bool:
 
 
 def _has_ended(pod: Object, restarts: int) -> bool:
-    """Its container, for the first time or after so many restarts, or with the kubelet's
-    back-off."""
+    """Return whether the pod's container has ended, or is in the kubelet's back-off.
+
+    It must have ended for the first time, or after so many restarts.
+    """
     for each in pod["status"].get("containerStatuses", ()):
         states = (each.get("state", {}), each.get("lastState", {}))
         looping = states[0].get("waiting", {}).get("reason") == "CrashLoopBackOff"

@@ -1,5 +1,8 @@
-"""A namespace in which the API server refuses much: a LimitRange, quotas, Pod Security and a
-ValidatingAdmissionPolicy. Each refuses the pods of one run alone."""
+"""A namespace in which the API server refuses much.
+
+It has a LimitRange, quotas, Pod Security and a ValidatingAdmissionPolicy. Each refuses the pods of
+one run alone.
+"""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,21 +16,26 @@ from kit.polling import polling
 
 ENFORCED_SECONDS = 60.0
 SLOT = "benchrun.dev/slots"  # a resource that no other pod asks for
-MOST_CPUS, MOST_SLOTS = 64, 2
-DENIED_POD, DENIED_OBJECT = "admission-policy", "object-denied"  # runs
+MOST_CPUS = 64
+MOST_SLOTS = 2
+DENIED_POD = "admission-policy"
+DENIED_OBJECT = "object-denied"  # runs
 POLICIES = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies"
 BINDINGS = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
 CLASSES = "/apis/scheduling.k8s.io/v1/priorityclasses"
 
 
 def class_of(namespace: str) -> str:
-    """The PriorityClass whose pods must name a memory limit; the policy has its name as well."""
+    """Return the PriorityClass whose pods must name a memory limit.
+
+    The policy has its name as well.
+    """
     return f"refuses-{namespace}"
 
 
 @asynccontextmanager
 async def refusing(api: Cluster, namespace: str) -> AsyncIterator[None]:
-    """For as long as it is open."""
+    """Make the API server refuse, as this module says, while the context is open."""
     name = class_of(namespace)
     try:
         await _enforce_pod_security(api, namespace)
@@ -67,7 +75,7 @@ def _bounds(*, of_class: str) -> dict[str, Object]:
 
 
 def _policy(name: str, namespace: str) -> Object:
-    """Pods of the one run and the Deployment of the other."""
+    """Return the policy that denies the pods of one run and the Deployment of another."""
     runs = f"object.metadata.labels['benchrun.dev/run'] == '{DENIED_POD}'"
     is_pod = f"request.resource.resource == 'pods' && {runs}"
     is_object = "request.resource.resource == 'deployments'"
@@ -98,7 +106,10 @@ def _policy(name: str, namespace: str) -> Object:
 
 
 async def _until_enforced(api: Cluster, namespace: str) -> None:
-    """A policy is enforced, and a quota known, some seconds after it was made."""
+    """Wait until the policy is enforced and the quotas are known.
+
+    That is some seconds after their creation.
+    """
     pods = f"/api/v1/namespaces/{namespace}/pods?dryRun=All"
     quotas = f"/api/v1/namespaces/{namespace}/resourcequotas"
     for _ in polling("policy and quotas are enforced", seconds=ENFORCED_SECONDS):
@@ -113,7 +124,7 @@ async def _until_enforced(api: Cluster, namespace: str) -> None:
 
 
 def _pod(*, slots: int = 0, run: str = "filler") -> Object:
-    """Nothing ever runs it."""
+    """Return a pod that nothing ever runs."""
     container = {"name": "none", "image": "none", "resources": {"limits": {SLOT: str(slots)}}}
     labels = {"benchrun.dev/run": run, "benchrun.dev/role": "server"}
     return {

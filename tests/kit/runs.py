@@ -26,23 +26,23 @@ and a server that slows down are true then, and no news."""
 
 
 def condition(run: Object, type_: str) -> dict[str, str]:
-    """A condition of the run; empty when it has none of that type."""
+    """Return a condition of the run; empty when it has none of that type."""
     return next((c for c in run.get("status", {}).get("conditions", []) if c["type"] == type_), {})
 
 
 def is_finished(run: Object) -> bool:
-    """Whether the run has ended, whichever way."""
+    """Return whether the run has ended, completed or failed."""
     return any(condition(run, t).get("status") == "True" for t in ("Complete", "Failed"))
 
 
 def phase(run: Object) -> str:
-    """The run's phase."""
+    """Return the run's phase; empty while it has none."""
     found: str = run.get("status", {}).get("phase", "")
     return found
 
 
 def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
-    """A deep copy of `base` with `change` laid over it; None removes a key."""
+    """Return a deep copy of `base` with `change` laid over it; None removes a key."""
     result = copy.deepcopy(base)
     for key, value in change.items():
         if value is None:
@@ -55,7 +55,7 @@ def merged(base: dict[str, Any], change: dict[str, Any]) -> dict[str, Any]:
 
 
 def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict[str, Any]:
-    """A small run against the simulator; `spec` is laid over it."""
+    """Return a small run against the simulator, with `spec` laid over its own."""
     base: dict[str, Any] = {
         "model": {"name": "tiny", "source": {"path": {"path": TINY_MODEL}}},
         "server": {
@@ -87,14 +87,14 @@ def simulated_run(name: str, *, args: tuple[str, ...] = (), **spec: Any) -> dict
 
 
 def finished(namespace: Namespace, name: str, *, timeout_seconds: float = 300) -> Object:
-    """The run, once it has ended."""
+    """Wait until the run has ended, and return it."""
     return namespace.wait_for(
         RUN, name, is_finished, timeout_seconds=timeout_seconds, what="finished"
     )
 
 
 def held_seconds(run: Object) -> float:
-    """How long a run that has ended had a node for its server, and with it a GPU."""
+    """Return the seconds that a finished run had a node for its server, and with it a GPU."""
     scheduled, ended = (
         datetime.fromisoformat(run["status"][name]) for name in ("scheduledTime", "completionTime")
     )
@@ -102,5 +102,5 @@ def held_seconds(run: Object) -> float:
 
 
 def children_selector(run: Object) -> str:
-    """Label selector of everything the run owns."""
+    """Return the label selector of everything the run owns."""
     return f"benchrun.dev/run-uid={run['metadata']['uid']}"

@@ -10,11 +10,12 @@ VARIANTS = ("seqs=1", "seqs=2", "seqs=4")
 
 
 def sweep_of_seqs(name: str, *, requests: int = 40, repeats: int = 3, **spec: Any) -> Object:
-    """How many sequences at a time: 1, 2 or 4, under 4 users who do not wait between questions.
+    """Return a sweep of 1, 2 or 4 sequences at a time, under 4 users who ask without pauses.
 
     With n at a time a token takes 8 + 4 n ms, so an answer of 16 tokens takes 40 + 15 (8 + 4 n) ms:
     220, 280, 400. A server gives n answers in that time: 4.5, 7.1, 10 a second. Every figure of
-    every variant differs by far more than noise."""
+    every variant differs by far more than noise.
+    """
     workload = {
         "name": "users",
         "dataset": {"random": {"inputTokens": 64, "outputTokens": 16}},
@@ -61,7 +62,7 @@ not on them."""
 
 
 def runs_of(namespace: Namespace, sweep: str) -> dict[str, Object]:
-    """The runs of a sweep, by name."""
+    """Return the runs of a sweep, by name."""
     return {
         run["metadata"]["name"]: run
         for run in namespace.list(RUN, selector=f"benchrun.dev/sweep={sweep}")
@@ -69,8 +70,10 @@ def runs_of(namespace: Namespace, sweep: str) -> dict[str, Object]:
 
 
 def table_of(sweep: Object) -> Any:
-    """What a reader of the table sees, but for figures, which noise moves, and for what went wrong
-    on the way."""
+    """Return what a reader of the table sees.
+
+    Figures, which noise moves, and failures on the way are left out.
+    """
     status = sweep["status"]
     return {
         "rows": [
@@ -104,7 +107,7 @@ def table_of(sweep: Object) -> Any:
 
 
 def figures_of(sweep: Object) -> dict[tuple[str, str], float]:
-    """The figures of the table that matter most, by variant and name."""
+    """Return the figures of the table that matter most, by variant and name."""
     names = ("output_throughput", "mean_e2el_ms", "mean_tpot_ms")
     return {
         (row["variant"], name): row["metrics"][name]
@@ -115,7 +118,7 @@ def figures_of(sweep: Object) -> dict[tuple[str, str], float]:
 
 
 def traffic_of(runs: dict[str, Object]) -> dict[str, set[str]]:
-    """Digests of what was sent, by variant, of every run that was measured to its end."""
+    """Return digests of what completed runs sent, by variant."""
     found: dict[str, set[str]] = {}
     for run in runs.values():
         variant = run["metadata"]["annotations"]["benchrun.dev/variant"]

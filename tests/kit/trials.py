@@ -24,7 +24,7 @@ from kit.runs import condition
 
 FOREVER_SECONDS = 3600.0
 STAGE_SECONDS = 1.0
-APART_SECONDS = 0.5  # of trials that share an operator
+APART_SECONDS = 0.5  # between trials that share an operator
 ENDED_BY = {FAILED: "Failed", COMPLETED: "Complete"}  # the condition whose reason counts
 PATIENCE = 2
 """What takes so many times as long as it may is still measured, so that the failure says how
@@ -40,47 +40,50 @@ class Trial:
     def __init__(self, played: PlayedCluster, fault: Fault, *, node: str = "") -> None:
         self.played = played
         self.fault = fault
-        self.shown_at: float | None = None  # `time.monotonic()`: what shows the fault is there
-        self._node = node  # whose kubelet can't be reached
+        self.shown_at: float | None = None  # when the fault showed (`time.monotonic()`)
+        self._node = node  # a node whose kubelet can't be reached
         self._run: PlayedRun | None = None
         self._measuring: asyncio.Task[None] | None = None
         self._ends: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def run(self) -> PlayedRun:
-        """The run, once there is one."""
+        """Return the run, once there is one."""
         assert self._run is not None
         return self._run
 
     def shown(self) -> None:
-        """From now on it can be known; what was said before stays."""
+        """Record that the fault shows from now on; an earlier instant stays."""
         self.shown_at = self.shown_at or time.monotonic()
 
     # ---- how far the run comes
     # ---------------------------------------------------------------------------------------
 
     async def begins(self, **spec: Any) -> None:
-        """The run is there."""
+        """Create the run."""
         self._run = await self.played.apply(self.fault.name, **spec)
 
     async def has_server(self, **spec: Any) -> None:
-        """Its client is ready, and its server has a pod."""
+        """Start the client, and wait until the server has a pod."""
         await self.has_client(**spec)
         await self.played.gets(self.run, "Pod", "server")
 
     async def has_client(self, **spec: Any) -> None:
-        """Its client is ready."""
+        """Create the run and start its client."""
         await self.begins(**spec)
         await self.played.client_starts(self.run)
 
     async def measures(self, **spec: Any) -> None:
-        """A stage that does not end is measured."""
+        """Create the run, and measure a stage that does not end."""
         await self.has_client(**spec)
         await self.played.server_starts(self.run)
         await self.goes_on_measuring()
 
     async def goes_on_measuring(self, *, after_stages: int = 0) -> None:
-        """So many stages end soon, and one does not. The server is there."""
+        """Measure so many stages that end soon, then one that does not.
+
+        The server must be there.
+        """
         began = time.monotonic()
         ends = [began + STAGE_SECONDS] * after_stages
         ends += [began + FOREVER_SECONDS] * (STAGES - after_stages)
@@ -93,8 +96,10 @@ class Trial:
         )
 
     def measures_all(self) -> None:
-        """Every stage, from now on; the client ends once all of them are acknowledged. The server is
-        there."""
+        """Measure every stage from now on; the client ends once all are acknowledged.
+
+        The server must be there.
+        """
         self._measuring = asyncio.create_task(self._measured_all())
 
     async def _measured_all(self) -> None:
@@ -106,23 +111,23 @@ class Trial:
             await self.played.client_exits(self.run)
 
     async def is_on_a_lost_node(self, role: str) -> None:
-        """Whose pods stay, since no kubelet says that they have ended."""
+        """Bind the pod to the lost node, where it stays: no kubelet says that it has ended."""
         pod = await self.played.gets(self.run, "Pod", role)
         await bind(self.played.api, self.played.namespace, pod, node=self._node)
 
     async def pod_says(self, role: str, status: Object) -> None:
-        """The pod's status is what shows the fault."""
+        """Write the pod's status, which shows the fault."""
         await self.played.write_pod(self.run, role, status)
         self.shown()
 
     async def pod_is_deleted(self, role: str) -> None:
-        """Somebody deletes the pod."""
+        """Delete the pod, which shows the fault."""
         pod = await self.played.gets(self.run, "Pod", role)
         await self.played.delete("Pod", pod["metadata"]["name"])
         self.shown()
 
     async def pods_are_refused(self) -> None:
-        """The Deployment says that its pods are not made, and that is what shows the fault."""
+        """Wait until the Deployment says that its pods are refused, which shows the fault."""
         await self.played.until(self._is_refused, what=f"{self.fault.name} gets no pod")
         self.shown()
 
@@ -136,7 +141,7 @@ class Trial:
         self._ends.append(call)
 
     async def over(self) -> None:
-        """Nobody measures any longer."""
+        """Make the calls of `at_the_end`, and stop measuring."""
         for call in self._ends:
             await call()
         if self._measuring is not None:
@@ -148,7 +153,10 @@ class Trial:
     # ---------------------------------------------------------------------------------------
 
     async def measured(self) -> Measured:
-        """What the status says, and when; of a run that ends, when its server was let go."""
+        """Return what the status says, and when.
+
+        For a run that ends, also when its server was released.
+        """
         assert self.shown_at is not None, "the fault was never shown"
         if not self.fault.ends:
             told_at = await self._told_at()
@@ -188,7 +196,7 @@ class Trial:
         return time.monotonic()
 
     async def _freed_at(self) -> float | None:
-        """None: it holds no server."""
+        """Wait until the server is released, and return when; None where the run holds none."""
         if not self._holds_server():
             return None
         await self.played.until(
@@ -204,11 +212,11 @@ class Trial:
         return self.fault.waits_seconds + self.fault.decided_seconds + patience
 
     def _reasons(self) -> set[str]:
-        """Every reason that the status names now."""
+        """Return every reason that the status names now."""
         return {each["reason"] for each in self.played.status(self.run).get("conditions", ())}
 
     def _holds_server(self) -> bool:
-        """Whether it has a Deployment, or a pod that goes on, of which nobody asked to be rid."""
+        """Return whether the run has a Deployment or a running pod that is not being deleted."""
         if self.played.has_server(self.run):
             return True
         pods = self.played.children(self.run, "Pod", "server")
@@ -223,10 +231,10 @@ Play = Callable[[Trial], Awaitable[None]]
 
 
 class Plays(dict[Fault, Play]):
-    """How each fault is brought about."""
+    """The function that brings each fault about."""
 
     def of(self, name: str) -> Callable[[Play], Play]:
-        """Say that this function brings about the fault of that name."""
+        """Return a decorator: its function brings about the fault of that name."""
 
         def noted(play: Play) -> Play:
             self[BY_NAME[name]] = play
@@ -236,8 +244,10 @@ class Plays(dict[Fault, Play]):
 
 
 async def tried(played: PlayedCluster, plays: Plays) -> Outcomes:
-    """Bring all of these faults about, each a moment after the one before; what became of each, or
-    why it is not known."""
+    """Bring all of these faults about, each a moment after the one before.
+
+    Returns what became of each, or why it is not known.
+    """
     async with lost_node(played.api) as node:
         trials = [Trial(played, fault, node=node) for fault in plays]
         trying = (_later(n, trial, plays[trial.fault]) for n, trial in enumerate(trials))
@@ -247,13 +257,16 @@ async def tried(played: PlayedCluster, plays: Plays) -> Outcomes:
 
 
 async def _later(turn: int, trial: Trial, play: Play) -> Measured:
-    """All at once they would measure how long a machine is busy with creating runs."""
+    """Try a fault when its turn comes.
+
+    Tried all at once, faults would measure how long a machine is busy with creating runs.
+    """
     await asyncio.sleep(turn * APART_SECONDS)
     return await measured(trial, play)
 
 
 async def measured(trial: Trial, play: Play) -> Measured:
-    """What became of one fault."""
+    """Bring one fault about, and return what became of it."""
     try:
         await play(trial)
         return await trial.measured()
@@ -262,13 +275,13 @@ async def measured(trial: Trial, play: Play) -> Measured:
 
 
 async def _cleared(played: PlayedCluster) -> None:
-    """No kubelet will ever say that the pods of the lost node have ended."""
+    """Delete the pods of the lost node: no kubelet will ever say that they have ended."""
     everything = ("delete", "pods", "--all", "--force", "--grace-period=0", "--wait=false")
     await asyncio.to_thread(command, "kubectl", f"--namespace={played.namespace}", *everything)
 
 
 def checked(fault: Fault, outcomes: Outcomes) -> None:
-    """Record what became of it, and see whether that is as declared."""
+    """Record what became of a fault, and check that it is as declared."""
     found = outcomes[fault.name]
     if isinstance(found, BaseException):
         raise found

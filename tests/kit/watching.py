@@ -1,5 +1,7 @@
-"""All objects of some kinds in a namespace, watched beside a test: who was ever created, and what
-happens."""
+"""A watch of all objects of some kinds in a namespace, beside a test.
+
+It records which objects were ever created, and every change.
+"""
 
 import json
 import queue
@@ -16,7 +18,7 @@ STOP_SECONDS = 10.0
 
 
 class Watch:
-    """A context: it watches as long as it is open."""
+    """A context that watches while it is open."""
 
     def __init__(self, namespace: Namespace, *kinds: str) -> None:
         self.uids: dict[tuple[str, str], set[str]] = defaultdict(set)
@@ -45,7 +47,10 @@ class Watch:
             thread.join(timeout=STOP_SECONDS)
 
     def news(self, *, seconds: float) -> Iterator[Object]:
-        """Objects as they change, each as it was then. Raises AssertionError when time is up."""
+        """Yield objects as they change, each in its state at that time.
+
+        Raises AssertionError when time is up.
+        """
         ends_at = time.monotonic() + seconds
         while True:
             try:
@@ -56,7 +61,7 @@ class Watch:
                 ) from None
 
     def _follow(self, kind: str) -> None:
-        # A watch ends now and then; the next one begins with all that is there.
+        # A watch ends now and then; the next one begins with all existing objects.
         while not self._closed.is_set():
             watch = [
                 "kubectl",

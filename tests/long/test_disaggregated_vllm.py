@@ -11,14 +11,16 @@ from kit.runs import condition, finished
 
 pytestmark = pytest.mark.timeout(2400)
 
-FILE, NAME = "disaggregated-tiny.yaml", "disaggregated-tiny"
+FILE = "disaggregated-tiny.yaml"
+NAME = "disaggregated-tiny"
 
 
 @pytest.fixture(autouse=True)
 def shared_folder(namespace: Namespace) -> Iterator[None]:
     """The example's volume under a name of the namespace's, which no other test's claim takes."""
     objects = example(FILE)
-    volume, claim = copy.deepcopy(objects["benchrun-kv"]), copy.deepcopy(objects["kv"])
+    volume = copy.deepcopy(objects["benchrun-kv"])
+    claim = copy.deepcopy(objects["kv"])
     volume["metadata"]["name"] = volume["spec"]["storageClassName"] = namespace.name
     claim["spec"]["storageClassName"] = namespace.name
     namespace.apply(volume, claim)

@@ -15,7 +15,8 @@ RUN = "BenchmarkRun"
 def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
     namespace: Namespace,
 ) -> None:
-    name, objects = "e2-four-latencies-tiny", example("e2-four-latencies-tiny.yaml")
+    name = "e2-four-latencies-tiny"
+    objects = example("e2-four-latencies-tiny.yaml")
     namespace.apply(*objects.values())
     status = measured(namespace, RUN, name, timeout_seconds=1200)
     found = rows(status)
@@ -36,7 +37,8 @@ def test_four_latencies_are_told_and_where_sixteen_requests_can_not_tell_them(
             )
             assert 0 < p50 <= p95 <= p99
 
-    sixteen, enough = found["sixteen/rate=8"], found["enough/rate=8"]
+    sixteen = found["sixteen/rate=8"]
+    enough = found["enough/rate=8"]
     told = finding(status, "TooFewSamples")
     assert told["worstStage"] == "sixteen/rate=8"
     expected = {"samples": sixteen["metrics"]["completed"], "percentile": "99", "needed": 368}

@@ -81,3 +81,18 @@ def test_texts_in_one_prompt_stand_against_as_many_prompts(namespace: Namespace)
             assert key is None or float(row[column]) == pytest.approx(
                 figures[workload][key], rel=0.01
             )
+
+
+def test_a_prompt_that_was_sent_before_is_not_computed(namespace: Namespace) -> None:
+    wanted = example("e4-one-long-or-many-short-tiny.yaml")
+    namespace.apply(wanted["e4-reviews"], wanted["e4-served-tiny"])
+    status = measured(namespace, RUN, "e4-served-tiny", timeout_seconds=1500)
+    found = {row["workload"]: row for row in status["results"]}
+    hits = {name: row["roles"][0].get("prefixHitPercent") for name, row in found.items()}
+    assert hits["12-in-one-prompt-sent-before"] > 90
+    assert hits["12-in-one-prompt"] == 0
+    sent_before, computed = (
+        found[name]["metrics"]["mean_ttft_ms"]
+        for name in ("12-in-one-prompt-sent-before", "12-in-one-prompt")
+    )
+    assert sent_before < computed

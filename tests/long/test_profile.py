@@ -23,7 +23,8 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
         namespace.apply(body)
         statuses[name] = measured(namespace, RUN, name, timeout_seconds=1100)
     profile = statuses["profiled"]["profile"]
-    shares, evidence = profile["kernels"], profile["evidence"]
+    shares = profile["kernels"]
+    evidence = profile["evidence"]
     assert len(shares) >= 3, profile
     assert 50 < sum(shares.values()) <= 100.1
     assert (evidence["device"], evidence["workload"]) == ("CPU", "chat")
@@ -34,7 +35,8 @@ def test_a_profile_names_kernels_and_leaves_the_figures_alone(namespace: Namespa
 
     # Nothing that is measured knows of it: the same load points, prompts and, within their
     # intervals, figures.
-    before, after = rows(statuses["plain"]), rows(statuses["profiled"])
+    before = rows(statuses["plain"])
+    after = rows(statuses["profiled"])
     assert {cell: row["traffic"] for cell, row in before.items()} == {
         cell: row["traffic"] for cell, row in after.items()
     }

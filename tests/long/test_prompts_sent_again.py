@@ -16,7 +16,8 @@ from kit.kubectl import RUN as RUN_KIND, Namespace
 
 pytestmark = pytest.mark.timeout(4000)
 
-RUN, SWEEP = "BenchmarkRun", "BenchmarkSweep"
+RUN = "BenchmarkRun"
+SWEEP = "BenchmarkSweep"
 FILE = "e1-which-run-is-true-tiny.yaml"
 # Percent of prompt tokens, computed from the draws of the generator and blocks of 128 tokens.
 RIDDLE_HITS = [19.1, 95.7, 95.7, 19.4, 95.7, 9.5, 95.7, 95.7, 95.7, 95.7]
@@ -31,7 +32,8 @@ def test_which_run_is_true_is_answered_by_cache_hits(namespace: Namespace) -> No
     for name, wanted in runs.items():
         namespace.apply(wanted)
         statuses[name] = measured(namespace, RUN, name, timeout_seconds=1500)
-    same, new = statuses["e1-same-prompts-tiny"], statuses["e1-new-prompts-tiny"]
+    same = statuses["e1-same-prompts-tiny"]
+    new = statuses["e1-new-prompts-tiny"]
 
     # Run 1 is true and run 2 is not: nearly all of its prompts were computed before.
     told = finding(same, "PrefixCacheContaminated")
@@ -147,7 +149,8 @@ def test_the_closing_runs_are_slow_both_for_the_longer_prompts_begin_otherwise(
 def test_a_dynamic_prefix_gains_only_where_its_prompts_were_sent_before(
     namespace: Namespace,
 ) -> None:
-    name, cell = "e3-sent-again-tiny", "agent-dynamic/concurrency=4"
+    name = "e3-sent-again-tiny"
+    cell = "agent-dynamic/concurrency=4"
     objects = example("e3-which-optimisation-tiny.yaml")
     namespace.apply(objects["e3-talks"])
     namespace.apply(objects[name])

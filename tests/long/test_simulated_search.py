@@ -2,11 +2,11 @@
 
 import pytest
 from e2e.conftest import in_a_namespace
-from kit.examples import example, measured, on_a_busy_machine
+from kit.examples import example, measured
 from kit.kubectl import Namespace, Object
 
 NAME = "search-simulator"
-SECONDS = 1200.0
+SECONDS = 2400.0
 pytestmark = pytest.mark.timeout(2 * SECONDS)
 
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.timeout(2 * SECONDS)
 def searches(operator: Namespace) -> dict[str, Object]:
     """Return the searches of the run by their workload, once it has ended."""
     with in_a_namespace() as namespace:
-        namespace.apply(on_a_busy_machine(example(f"{NAME}.yaml")[NAME]))
+        namespace.apply(example(f"{NAME}.yaml")[NAME])
         status = measured(namespace, "BenchmarkRun", NAME, timeout_seconds=SECONDS)
     return {each["workload"]: each for each in status["searches"]}
 
@@ -24,6 +24,5 @@ def test_it_finds_how_many_users_keep_the_objective(searches: dict[str, Object])
 
 
 def test_it_finds_how_many_arrivals_keep_the_objective(searches: dict[str, Object]) -> None:
-    """By queueing theory (M/D/8) up to 30.6 a second do. The next step, 28.3, is within a seventh of
-    the limit, at 0.92 of capacity: to be certain of it takes some 40,000 requests."""
-    assert 25 <= float(searches["arrivals"]["lower"]) <= 31, searches
+    """By queueing theory (M/D/8) up to 30.6 a second do."""
+    assert 27.5 <= float(searches["arrivals"]["lower"]) <= 31, searches

@@ -90,7 +90,8 @@ class Killer:
         print(due, flush=True)
 
     def _is_moment(self, run: Object) -> bool:
-        uid, status = run["metadata"]["uid"], run.get("status", {})
+        uid = run["metadata"]["uid"]
+        status = run.get("status", {})
         before = self._seen.get(uid)
         now = (
             phase(run),

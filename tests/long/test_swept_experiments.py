@@ -106,10 +106,8 @@ def test_repeated_prompts_come_from_the_cache_where_it_is_on(namespace: Namespac
     name = "e4-duplicates-tiny"
     status = swept(namespace, "e4-one-long-or-many-short-tiny.yaml", name)
     for workload in ("packed-12", "single"):
-        # The same where the instruction behind the texts is always new.
-        for sent in (workload, f"{workload}-new-instruction"):
-            assert metric(status, "uncached", sent, "prefix_hit_percent") is None
-            assert (metric(status, "cached", sent, "prefix_hit_percent") or 0) > 50
+        assert metric(status, "uncached", workload, "prefix_hit_percent") is None
+        assert (metric(status, "cached", workload, "prefix_hit_percent") or 0) > 50
     # A prompt of twelve texts is mostly prefill; of the short ones this model computes little that
     # a cache could save.
     before, after = (
@@ -121,8 +119,16 @@ def test_repeated_prompts_come_from_the_cache_where_it_is_on(namespace: Namespac
     assert {row["verdict"] for row in status["results"]} <= {"Valid", "Suspect"}
     assert (
         len(benchrun(namespace, "report", name, "--wide").table("variant", "load point", "runs"))
-        == 8
+        == 4
     )
+
+
+def test_a_new_instruction_leaves_the_texts_in_the_cache(namespace: Namespace) -> None:
+    status = swept(namespace, "e4-one-long-or-many-short-tiny.yaml", "e4-new-instruction-tiny")
+    for workload in ("packed-12-new-instruction", "single-new-instruction"):
+        assert metric(status, "uncached", workload, "prefix_hit_percent") is None
+        assert 50 < (metric(status, "cached", workload, "prefix_hit_percent") or 0) < 100
+    assert {row["verdict"] for row in status["results"]} <= {"Valid", "Suspect"}
 
 
 def test_more_batch_brings_nothing_and_the_sweep_says_why(
@@ -140,10 +146,12 @@ def test_more_batch_brings_nothing_and_the_sweep_says_why(
     said = benchrun(namespace, "report", name)
     assert len(said.table("variant", "load point", "runs")) == 3
     # What other work on the two cores makes of throughput is its own: flat is what changes by 5 %
-    # at most.
+    # at most, and of which noise hides no growth.
     first, *others = (row["metrics"]["total_token_throughput"] for row in results)
     flat = [abs(throughput / first - 1) <= 0.05 for throughput in others]
-    assert ["limit" in row for row in results] == [False, *flat]
+    said_flat = ["limit" in row for row in results]
+    assert not said_flat[0]
+    assert all(is_flat for is_flat, said_so in zip(flat, said_flat[1:], strict=True) if said_so)
     limits = [row["limit"] for row in results if "limit" in row]
     for limit in limits:
         assert limit["limit"] == "Compute"
@@ -156,7 +164,8 @@ def test_more_batch_brings_nothing_and_the_sweep_says_why(
     of_runs = []
     for number, tokens in enumerate((1024, 2048, 3072), start=1):
         run = namespace.get(RUN, f"{name}-v{number}-r1")["status"]
-        profile, (row,) = run["profile"], run["results"]
+        profile = run["profile"]
+        (row,) = run["results"]
         assert (profile["limit"], profile["evidence"]["workload"]) == (
             "Compute",
             row["workload"],

@@ -1,4 +1,4 @@
-"""Every test may hold messages against its golden file: `golden(message)`."""
+"""A hook for golden messages: every test may check its messages with `golden(message)`."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from unit import golden_messages
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    """Say which test runs, and that all of its messages came."""
+    """Tell golden_messages which test runs, and check that all of its messages came."""
     golden_messages.begin(item)
     yield
     golden_messages.end()

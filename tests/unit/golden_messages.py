@@ -1,8 +1,8 @@
-"""Messages that users see, word for word, in golden files. Other assertions look at codes, fields
-and numbers.
+"""Messages that users see, word for word, in golden files.
 
-After a wanted change: `UPDATE_GOLDEN=1 pytest` with the tests that fail, in one process; then read
-the diff."""
+Other assertions look at codes, fields and numbers. After a wanted change: `UPDATE_GOLDEN=1 pytest`
+with the tests that fail, in one process; then read the diff.
+"""
 
 import os
 import re
@@ -23,7 +23,7 @@ _TEMPORARY = re.compile(re.escape(tempfile.gettempdir()) + r"/\S*?/test_[^/\s]*"
 
 @dataclass
 class Running:
-    """What is kept for the test that runs, and what it has given."""
+    """The kept messages of the test that runs, and the messages it has given."""
 
     file: Path = AREAS
     module: str = ""
@@ -36,18 +36,21 @@ _running = Running()
 
 
 def begin(item: pytest.Item) -> None:
-    """From now on messages are those of this test, in the file of its area."""
+    """Take all messages from now on for this test's, in the file of its area."""
     global _running
     area, *folders = item.path.relative_to(Path(__file__).parent).with_suffix("").parts
-    module, file = ".".join(folders), AREAS / f"{area}.yaml"
+    module = ".".join(folders)
+    file = AREAS / f"{area}.yaml"
     _running = Running(
         file, module, item.name, list(_known(file).get(module, {}).get(item.name, []))
     )
 
 
 def golden(*messages: str | None) -> None:
-    """These are the test's next messages. A temporary folder is written as FOLDER, space at ends of
-    lines is left out."""
+    """Check that these are the test's next messages.
+
+    A temporary folder is written as FOLDER, blanks at ends of lines are left out.
+    """
     for message in messages:
         assert message is not None
         lines = _TEMPORARY.sub("FOLDER", message).splitlines()
@@ -57,7 +60,7 @@ def golden(*messages: str | None) -> None:
 
 
 def end() -> None:
-    """No other message is kept for this test."""
+    """Check that no other message is kept for this test, or update the file."""
     if not UPDATES:
         assert _running.given == _running.kept
     elif _running.given != _running.kept:
@@ -67,7 +70,7 @@ def end() -> None:
 
 
 def assert_golden(surface: str, case: str, *messages: str) -> None:
-    """These are the messages of the case."""
+    """Check that these are the messages of the case, or update the file."""
     known = _known(GOLDEN)
     if UPDATES:
         known.setdefault(surface, {})[case] = list(messages)
@@ -89,7 +92,7 @@ def _write(file: Path, known: dict[str, Any]) -> None:
 
 
 class _Dumper(yaml.SafeDumper):
-    """Text of several lines as it reads."""
+    """A YAML dumper that writes text of several lines as blocks."""
 
 
 _Dumper.add_representer(

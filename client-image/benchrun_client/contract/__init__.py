@@ -1,7 +1,7 @@
 """The messages between operator and client: a plan goes in, records come out.
 
-The one module that both sides import. The operator writes a `Plan` as JSON and mounts it into the
-client pod. The client answers on a small port:
+This is the only module that both sides import. The operator writes a `Plan` as JSON and mounts it
+into the client pod. The client answers on a small port:
 
     GET  /ready                           200 once plan, tokenizer and data have been found; 503 before
     GET  /records?from=N&seen=V&wait=S    a `Delivery`, held back up to S seconds until a record N exists or the
@@ -9,24 +9,278 @@ client pod. The client answers on a small port:
     POST /ack                             an `Acknowledgement`: records below `through` are stored for good
     GET  /metrics                         Prometheus text, for people
 
-Records and acknowledgements need the token whose digest the plan has, as `Benchrun-Token: TOKEN` or
-`Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows its
-progress to anybody, and has no records.
+Records and acknowledgements need the token whose digest is in the plan, as `Benchrun-Token: TOKEN`
+or `Authorization: Bearer TOKEN`. A client that could not read its plan knows no digest: it shows
+its progress to any caller, and has no records.
 
 Field names are the JSON names. All durations of requests are integer microseconds; instants are
-Unix microseconds of the client's clock. Unknown fields are refused on both sides. Every list, text
-and number has its bounds."""
+Unix microseconds of the client's clock. Both sides refuse unknown fields. Every list, text and
+number is bounded.
+"""
 
-from benchrun_client.contract.base import *
-from benchrun_client.contract.certainty import *
-from benchrun_client.contract.datasets import *
-from benchrun_client.contract.percentiles import *
-from benchrun_client.contract.plan import *
-from benchrun_client.contract.probability import *
-from benchrun_client.contract.record import *
-from benchrun_client.contract.record_delivery import *
-from benchrun_client.contract.steady_part import *
+from benchrun_client.contract.base import GREEDY, MOST, Api, Message, Sampling
+from benchrun_client.contract.certainty import (
+    FAR,
+    MIN_REPEATS,
+    GapSample,
+    LatencySample,
+    Outcome,
+    RequestSample,
+    StageShape,
+    decided,
+    interval,
+    is_bounded,
+    rounds_needed,
+    stage_shape,
+)
+from benchrun_client.contract.datasets import (
+    COPY,
+    DATASETS,
+    AgentData,
+    CustomData,
+    Data,
+    DataFile,
+    DatasetFacts,
+    DatasetFields,
+    DrawnLengths,
+    HuggingFaceData,
+    Length,
+    MixableData,
+    MixData,
+    MixPart,
+    PrefixRepetitionData,
+    RandomData,
+    S3Object,
+    ShareGPTData,
+    SingleData,
+    TextsData,
+    TimedTraceData,
+    length_range,
+)
+from benchrun_client.contract.percentiles import Distribution, least_count
+from benchrun_client.contract.plan import (
+    CONFIRMATION_ERROR,
+    CONFIRMATIONS,
+    MAX_REQUESTS_A_STAGE,
+    MAX_TEMPLATE_CHARACTERS,
+    PLAN_FILE,
+    CachePolicy,
+    Limit,
+    LoadPoint,
+    Plan,
+    Probe,
+    ProfilePlan,
+    Requests,
+    RoleServers,
+    Search,
+    Stage,
+    Target,
+    ThinkTime,
+    UserStartMode,
+    Warmup,
+    most_search_stages,
+    open_stage,
+    open_stage_id,
+    search_places,
+)
+from benchrun_client.contract.probability import (
+    ERROR,
+    is_rare,
+    regularized_beta,
+    student_p_value,
+    student_quantile,
+    variance_inflation,
+)
+from benchrun_client.contract.record import (
+    GAP_LEVELS,
+    MAX_GAP_SLICES,
+    MAX_GAP_VALUES,
+    MAX_ID_CHARACTERS,
+    MAX_PACKED_BYTES,
+    MAX_RECORD_BYTES,
+    MAX_ROOT_CHARACTERS,
+    PROCESS_CPU,
+    PROFILE_STAGE,
+    PROXY_COUNTERS,
+    READER_PORT,
+    START_TIME,
+    CacheReset,
+    ClientFigures,
+    Connections,
+    Engine,
+    GapCounts,
+    GapSlices,
+    Profile,
+    RequestColumns,
+    RoundTrips,
+    ServedModel,
+    ServerEdge,
+    Shards,
+    StageRecord,
+    Streams,
+    TraceSummary,
+    UserStart,
+    WarmupOutcome,
+    open_record,
+)
+from benchrun_client.contract.record_delivery import (
+    MAX_BODIES_BYTES,
+    MAX_DELIVERY_BYTES,
+    MAX_ENVELOPES,
+    MAX_HEAD_BYTES,
+    TOKEN_HEADER,
+    Acknowledgement,
+    ClientPhase,
+    ContractMismatch,
+    Delivery,
+    Envelope,
+    Failure,
+    Progress,
+    Sealed,
+    digest_of_token,
+    envelope_of,
+    pack_delivery,
+    seal,
+    unpack_delivery,
+)
+from benchrun_client.contract.steady_part import (
+    MIN_REQUESTS,
+    InFlight,
+    NoPlateau,
+    Plateau,
+    find_plateau,
+    in_flight,
+)
 
 RECORD_PORT = 8090  # Port of the record server in the client pod.
 # Port at which the processes of a client meet before every stage, in the pod of the first.
 GATE_PORT = 8091
+
+__all__ = [
+    "CONFIRMATIONS",
+    "CONFIRMATION_ERROR",
+    "COPY",
+    "DATASETS",
+    "ERROR",
+    "FAR",
+    "GAP_LEVELS",
+    "GATE_PORT",
+    "GREEDY",
+    "MAX_BODIES_BYTES",
+    "MAX_DELIVERY_BYTES",
+    "MAX_ENVELOPES",
+    "MAX_GAP_SLICES",
+    "MAX_GAP_VALUES",
+    "MAX_HEAD_BYTES",
+    "MAX_ID_CHARACTERS",
+    "MAX_PACKED_BYTES",
+    "MAX_RECORD_BYTES",
+    "MAX_REQUESTS_A_STAGE",
+    "MAX_ROOT_CHARACTERS",
+    "MAX_TEMPLATE_CHARACTERS",
+    "MIN_REPEATS",
+    "MIN_REQUESTS",
+    "MOST",
+    "PLAN_FILE",
+    "PROCESS_CPU",
+    "PROFILE_STAGE",
+    "PROXY_COUNTERS",
+    "READER_PORT",
+    "RECORD_PORT",
+    "START_TIME",
+    "TOKEN_HEADER",
+    "Acknowledgement",
+    "AgentData",
+    "Api",
+    "CachePolicy",
+    "CacheReset",
+    "ClientFigures",
+    "ClientPhase",
+    "Connections",
+    "ContractMismatch",
+    "CustomData",
+    "Data",
+    "DataFile",
+    "DatasetFacts",
+    "DatasetFields",
+    "Delivery",
+    "Distribution",
+    "DrawnLengths",
+    "Engine",
+    "Envelope",
+    "Failure",
+    "GapCounts",
+    "GapSample",
+    "GapSlices",
+    "HuggingFaceData",
+    "InFlight",
+    "LatencySample",
+    "Length",
+    "Limit",
+    "LoadPoint",
+    "Message",
+    "MixData",
+    "MixPart",
+    "MixableData",
+    "NoPlateau",
+    "Outcome",
+    "Plan",
+    "Plateau",
+    "PrefixRepetitionData",
+    "Probe",
+    "Profile",
+    "ProfilePlan",
+    "Progress",
+    "RandomData",
+    "RequestColumns",
+    "RequestSample",
+    "Requests",
+    "RoleServers",
+    "RoundTrips",
+    "S3Object",
+    "Sampling",
+    "Sealed",
+    "Search",
+    "ServedModel",
+    "ServerEdge",
+    "Shards",
+    "ShareGPTData",
+    "SingleData",
+    "Stage",
+    "StageRecord",
+    "StageShape",
+    "Streams",
+    "Target",
+    "TextsData",
+    "ThinkTime",
+    "TimedTraceData",
+    "TraceSummary",
+    "UserStart",
+    "UserStartMode",
+    "Warmup",
+    "WarmupOutcome",
+    "decided",
+    "digest_of_token",
+    "envelope_of",
+    "find_plateau",
+    "in_flight",
+    "interval",
+    "is_bounded",
+    "is_rare",
+    "least_count",
+    "length_range",
+    "most_search_stages",
+    "open_record",
+    "open_stage",
+    "open_stage_id",
+    "pack_delivery",
+    "regularized_beta",
+    "rounds_needed",
+    "seal",
+    "search_places",
+    "stage_shape",
+    "student_p_value",
+    "student_quantile",
+    "unpack_delivery",
+    "variance_inflation",
+]

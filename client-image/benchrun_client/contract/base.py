@@ -1,5 +1,4 @@
-"""What all parts of the contract are made of: the base of its messages, and bounded numbers and
-texts."""
+"""The foundation of the contract: the base class of its messages, and bounded numbers and texts."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,14 +31,16 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 class Message(BaseModel):
-    """Base of everything that operator and client send each other: closed and immutable."""
+    """The base class of all messages between operator and client: closed and immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True)
 
 
 class LeavesOut(Message):
-    """A message that leaves out some fields where they are None: older readers refuse fields that
-    they do not know."""
+    """A message that omits the fields in `left_out` when they are None.
+
+    Older readers refuse fields that they do not know.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset()
 
@@ -50,24 +51,32 @@ class LeavesOut(Message):
         return {name: value for name, value in document.items() if name not in missing}
 
 
-class Sampling(Message):
-    """How the server chooses each token. Temperature 0 is greedy: always the likeliest one.
+class Sampling(LeavesOut):
+    """How the server chooses each token; temperature 0 is greedy, always the likeliest token.
 
-    All of it is sent, off where it is not asked for: for what a request leaves open, vLLM takes the
-    values of the model's generation_config.json, or of its own arguments
-    (`ModelConfig.get_diff_sampling_param`, vLLM 0.32)."""
+    Every setting is sent, with the value that turns it off where it is not asked for: for settings
+    that a request leaves open, vLLM takes the values of the model's generation_config.json, or of
+    its own arguments (`ModelConfig.get_diff_sampling_param`, vLLM 0.32).
+    """
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"min_p", "logprobs"})
 
     temperature: float = Field(0, ge=0, le=2, allow_inf_nan=False)
     top_p: float = Field(1, gt=0, le=1, allow_inf_nan=False)  # 1: off.
     top_k: int = Field(0, ge=0, le=1_000_000)  # 0: off.
     repetition_penalty: float = Field(1, gt=0, le=2, allow_inf_nan=False)  # 1: off.
     stop: tuple[Annotated[str, Field(min_length=1, max_length=64)], ...] = Field((), max_length=4)
+    min_p: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)  # None: off.
+    logprobs: int | None = Field(None, ge=1, le=20)  # None: none are asked for.
 
-    def body(self) -> dict[str, object]:
-        """Fields of a request, as vLLM names them. Greedy ones leave out what only narrows the
-        choice: vLLM ignores it."""
+    def body(self, *, chat: bool = False) -> dict[str, object]:
+        """Return the sampling fields of a request body, by vLLM's names.
+
+        Greedy sampling leaves out the fields that only narrow the choice: vLLM ignores them. `chat`
+        says that the body is one of /v1/chat/completions.
+        """
         narrowed = (
-            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": 0.0}
+            {"top_p": self.top_p, "top_k": self.top_k or -1, "min_p": self.min_p or 0.0}
             if self.temperature
             else {}
         )
@@ -77,19 +86,36 @@ class Sampling(Message):
             "frequency_penalty": 0.0,
         }
         stop = {"stop": list(self.stop)} if self.stop else {}
-        return {"temperature": self.temperature, **narrowed, **penalties, **stop}
+        return {
+            "temperature": self.temperature,
+            **narrowed,
+            **penalties,
+            **stop,
+            **self._logprobs(chat=chat),
+        }
+
+    def _logprobs(self, *, chat: bool) -> dict[str, object]:
+        if self.logprobs is None:
+            return {}
+        return (
+            {"logprobs": True, "top_logprobs": self.logprobs}
+            if chat
+            else {"logprobs": self.logprobs}
+        )
 
     def in_words(self) -> str:
-        """`greedy`, or `temperature 0.7, top-p 0.9`: whatever is not off."""
+        """Return the settings that are on, such as `greedy` or `temperature 0.7, top-p 0.9`."""
         words = [f"temperature {self.temperature:g}" if self.temperature else "greedy"]
         words += [f"top-p {self.top_p:g}"] if self.top_p != 1 else []
         words += [f"top-k {self.top_k}"] if self.top_k else []
+        words += [f"min-p {self.min_p:g}"] if self.min_p else []
         words += (
             [f"repetition penalty {self.repetition_penalty:g}"]
             if self.repetition_penalty != 1
             else []
         )
         words += [f"{len(self.stop)} stop texts"] if self.stop else []
+        words += [f"{self.logprobs} logprobs"] if self.logprobs else []
         return ", ".join(words)
 
 
@@ -98,8 +124,10 @@ GREEDY = Sampling()
 
 @contextmanager
 def in_short() -> Iterator[None]:
-    """What does not fit the contract is a ValueError: the place of the first thing, and what is
-    wrong. One line to be printed."""
+    """Turn a validation error of the contract into a ValueError with one printable line.
+
+    The line names the place of the first error and what is wrong there.
+    """
     try:
         yield
     except ValidationError as error:

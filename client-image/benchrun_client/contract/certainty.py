@@ -1,11 +1,12 @@
-"""How far a percentile is certain: its interval, and whether it keeps a limit. Pure.
+"""How certain a percentile is: its confidence interval, and whether it keeps a limit. Pure.
 
-The requests of a stage are cut into batches in order of time. How far the batches' own percentiles
-scatter around that of all requests, as logarithms, gives the interval (sectioning: S. Asmussen and
-P. W. Glynn, Stochastic Simulation, 2007). Four things widen it, because the batches alone show too
-little: batches that resemble their neighbours, a percentile that only a few busy times decide,
-repeats that differ more than their batches do, and repeats that were sent the same prompts.
-docs/measurement.md says it in plain words, docs/truth.md how often it is right.
+The requests of a stage are cut into batches in order of time. The scatter of the batches' own
+percentiles around that of all requests, as logarithms, gives the interval (sectioning: S. Asmussen
+and P. W. Glynn, Stochastic Simulation, 2007). Four corrections widen it, because the batches alone
+show too little scatter: for batches that resemble their neighbours, for a percentile that only a
+few busy times decide, for repeats that differ more than their batches do, and for repeats that were
+sent the same prompts. docs/measurement.md explains it in plain words, docs/truth.md how often it is
+right.
 """
 
 import math
@@ -56,7 +57,7 @@ MAX_REQUESTS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class StageShape:
-    """The requests of a stage that are counted, and how they hang together."""
+    """The counted requests of a stage, and how they depend on each other."""
 
     order: Sequence[int]
     """Positions of the requests, by the instants at which they began."""
@@ -81,12 +82,12 @@ def stage_shape(
     counted: Iterable[int] | None = None,
     is_steady: bool = True,
 ) -> StageShape:
-    """Return how the requests of a stage hang together.
+    """Return which requests of a stage count, and how they depend on each other.
 
-    `begins` and `ends` are in any unit; those of an open loop from when a request was due. `users`
-    is how many a closed loop has; None means an open loop, a trace, or a load sent `at_once`.
-    `counted` are the positions of the requests of the steady part; None means all, which are not
-    steady where `is_steady` says so.
+    `begins` and `ends` are instants in any one unit; an open loop's requests begin when they were
+    due. `users` is the number of users of a closed loop; None means an open loop, a trace, or a
+    load sent `at_once`. `counted` holds the positions of the requests of the steady part; None
+    means all requests, which are not steady if `is_steady` is False.
     """
     wanted = set(range(len(begins)) if counted is None else counted)
     every = sorted(range(len(begins)), key=begins.__getitem__)
@@ -109,8 +110,11 @@ def stage_shape(
 
 
 def _cycles(seen: Sequence[int]) -> list[int]:
-    """Return where the number of requests in the system rises above its median: regenerative cycles
-    (M. A. Crane and D. L. Iglehart, 1975)."""
+    """Return the places where the number of requests in the system rises above its median.
+
+    They cut the stage into regenerative cycles (M. A. Crane and D. L. Iglehart, 1975). The first
+    place is 0, the last is the length.
+    """
     middle = sorted(seen)[len(seen) // 2]
     # Above the median, or to it: it may be the most there ever were, or the least.
     rises = max((_rises(seen, level) for level in (middle, middle - 1)), key=len)
@@ -122,8 +126,11 @@ def _rises(seen: Sequence[int], level: int) -> list[int]:
 
 
 def _grows(seen: Sequence[int]) -> bool:
-    """Return whether the steps from one part to the next have a direction, as those of a queue that
-    keeps its level never have (Student's test)."""
+    """Return whether the number of requests in the system grows throughout the second half.
+
+    Student's test decides whether the steps from one part to the next have a direction, which a
+    queue that keeps its level never shows.
+    """
     # The first half may be the filling of an empty server.
     seen = seen[len(seen) // 2 :]
     if len(seen) < MIN_GROWTH_REQUESTS:
@@ -138,14 +145,14 @@ def _grows(seen: Sequence[int]) -> bool:
 
 
 class Interval(NamedTuple):
-    """A 95 % confidence interval of this server in these minutes."""
+    """A 95 % confidence interval of a percentile, for this server in these minutes."""
 
     low: float
     high: float
 
 
 class Decision(NamedTuple):
-    """What is certain of one percentile and its limit."""
+    """The outcome for one percentile and its limit."""
 
     outcome: Outcome
     value: float
@@ -155,7 +162,7 @@ class Decision(NamedTuple):
 
 
 class LatencySample(ABC):
-    """The values of one latency in the stages of a load point."""
+    """The values of one latency metric in all stages of a load point."""
 
     def __init__(self, stages: Sequence[StageShape]) -> None:
         self.stages = stages
@@ -168,49 +175,54 @@ class LatencySample(ABC):
 
     @property
     def rounds(self) -> float:
-        """How often all requests in flight were answered, over all stages."""
+        """Return how often all requests in flight were answered, over all stages."""
         return math.fsum(stage.rounds for stage in self.stages)
 
     @property
     def least_rounds(self) -> float:
-        """The same of the shortest stage."""
+        """Return how often all requests in flight were answered in the shortest stage."""
         return min((stage.rounds for stage in self.stages), default=0.0)
 
     @property
     def is_steady(self) -> bool:
-        """Whether every stage has a steady part."""
+        """Return whether every stage has a steady part."""
         return all(stage.is_steady for stage in self.stages)
 
     @property
     def is_burst(self) -> bool:
-        """Whether every stage was sent at once."""
+        """Return whether every stage was sent at once."""
         return all(stage.at_once for stage in self.stages)
 
     @property
     def repeats(self) -> int:
-        """How many stages there are."""
+        """Return the number of stages."""
         return len(self.stages)
 
     @abstractmethod
     def percentile(self, percent: float) -> float:
-        """Return a percentile of all values; infinite among failed requests."""
+        """Return a percentile (0 to 100) of all values; infinite among failed requests."""
 
     @property
     @abstractmethod
     def range(self) -> tuple[float, float]:
-        """The smallest and the greatest value."""
+        """Return the smallest and the greatest value."""
 
     @abstractmethod
     def _half_widths(self, percent: float, error: float) -> tuple[float, float] | None:
-        """Return how far the logarithm of the percentile may be lower and higher by the scatter of
-        batches; None where there are too few."""
+        """Return how far the percentile's logarithm may be lower and higher.
+
+        The scatter of the batches decides. None means that there are too few batches.
+        """
 
     @abstractmethod
     def _of_repeats(self, percent: float) -> list[float]:
         """Return the percentile of each stage."""
 
     def bounds(self, percent: float, error: float) -> "_Bounds":
-        """Return the ends of the interval; infinite ones where too little was measured."""
+        """Return the percentile and the ends of its interval.
+
+        The ends are 0 and infinity if too little was measured.
+        """
         key = (percent, error)
         if key not in self._bounds:
             self._bounds[key] = self._find_bounds(percent, error)
@@ -225,8 +237,11 @@ class LatencySample(ABC):
         return _Bounds(_scaled(self._as_answered(value), -lower), value, _scaled(value, higher))
 
     def _widths_of_all(self, percent: float, error: float) -> tuple[float, float] | None:
-        """Return the half-widths by batches and by repeats, the larger of both; of a burst, whose
-        batches are its own queue, by repeats alone."""
+        """Return the half-widths by batches or by repeats, whichever are larger.
+
+        A burst is judged by its repeats alone, for its batches are parts of its own queue. None
+        means that too little was measured.
+        """
         by_batches = (0.0, 0.0) if self.is_burst else self._half_widths(percent, error)
         if self.repeats < MIN_REPEATS:
             return None if self.is_burst else by_batches
@@ -237,21 +252,20 @@ class LatencySample(ABC):
         return max(lower, by_repeats), max(higher, by_repeats)
 
     def above(self, percent: float, limit: float, error: float) -> "Beyond":
-        """Return whether certainly more, or fewer, values are above a limit than may be above the
-        percentile.
+        """Return whether more or fewer values certainly exceed `limit` than the percentile allows.
 
-        Where values have two levels, the percentile jumps from one to the other, and the scatter of
-        its logarithm says too little of that.
+        If values have two levels, the percentile jumps from one to the other, and the scatter of
+        its logarithm does not show that.
         """
         return Beyond(more=True, fewer=True)
 
     def _as_answered(self, value: float) -> float:
-        """Return what the lower end is counted from."""
+        """Return the value from which the lower end of the interval is counted."""
         return value
 
 
 class Beyond(NamedTuple):
-    """How many values lie beyond a limit, against how many may."""
+    """Whether certainly more, or fewer, values lie beyond a limit than may."""
 
     more: bool
     fewer: bool
@@ -264,19 +278,19 @@ class _Bounds(NamedTuple):
 
 
 def _scaled(value: float, log_factor: float) -> float:
-    """Return a value times a factor given by its logarithm."""
+    """Return a value times a factor that is given by its logarithm."""
     if log_factor > 100 or math.isinf(value):
         return math.inf
     return value * math.exp(log_factor)
 
 
 def _logarithm(value: float) -> float:
-    """Return the logarithm; values below 1 microsecond count as that."""
+    """Return the natural logarithm; values below 1 microsecond count as 1."""
     return math.log(max(value, 1.0))
 
 
 def _scatter_of_repeats(values: Sequence[float], value: float, error: float) -> float:
-    """Return half the width of Student's interval of these values' logarithms around that of all."""
+    """Return the half-width of Student's interval of the repeats' logarithms around that of all."""
     if math.isinf(value) and all(map(math.isinf, values)):
         return -math.inf
     if math.isinf(value) or any(map(math.isinf, values)):
@@ -285,7 +299,7 @@ def _scatter_of_repeats(values: Sequence[float], value: float, error: float) -> 
 
 
 def _half_width(values: Sequence[float], center: float, error: float) -> float:
-    """Return the half-width of Student's interval by the scatter of values around a center."""
+    """Return the half-width of Student's interval from the scatter of values around a center."""
     squares = math.fsum((value - center) ** 2 for value in values)
     freedom = len(values) - 1
     return probability.student_quantile(1 - 2 * error, freedom) * math.sqrt(
@@ -294,25 +308,30 @@ def _half_width(values: Sequence[float], center: float, error: float) -> float:
 
 
 def _stretch(clusters: float) -> float:
-    """Return how much wider an interval is that rests on so few clusters."""
+    """Return the factor by which so few clusters widen an interval."""
     return min(MAX_STRETCH, max(1.0, math.sqrt(FULL_CLUSTERS / max(clusters, 1.0))))
 
 
 def _effective(counts: Sequence[int]) -> float:
-    """Return the number of clusters, counted by their squared sizes: one large one is not worth
-    many."""
+    """Return the effective number of clusters, weighted by their squared sizes.
+
+    One large cluster does not count as many.
+    """
     squares = sum(count * count for count in counts)
     return sum(counts) ** 2 / squares if squares else 0.0
 
 
 class RequestSample(LatencySample):
-    """One value a request: TTFT, TPOT, E2EL."""
+    """One value per request: TTFT, TPOT or E2EL."""
 
     def __init__(
         self, stages: Sequence[StageShape], values: Sequence[Sequence[float | None]]
     ) -> None:
-        """`values`: one a request, in the order of the record; infinite for a failed one, None where
-        it has none."""
+        """Sort the values of each stage by time.
+
+        `values` holds one entry per request, in the order of the record: infinity for a failed
+        request, None for one without a value.
+        """
         super().__init__(stages)
         found = [
             [
@@ -353,7 +372,7 @@ class RequestSample(LatencySample):
 
     @cached_property
     def _batches(self) -> list[list[list[float]]]:
-        """The values of each stage in batches, each in ascending order."""
+        """Return the values of each stage cut into batches, each in ascending order."""
         a_stage = max(2, -(-BATCHES // max(1, self.repeats)))
         return [
             [sorted(part) for part in _parts(own, min(a_stage, len(own) // MIN_BATCH_REQUESTS))]
@@ -362,7 +381,7 @@ class RequestSample(LatencySample):
 
     @cached_property
     def _alike(self) -> float:
-        """How many times the variance of a mean is larger than of independent batches."""
+        """Return by how much neighbouring batches inflate the variance of a mean; 1: not at all."""
         levels = [
             [fmean(_logarithm(min(value, self._longest)) for value in part) for part in parts]
             for parts in self._batches
@@ -394,11 +413,14 @@ class RequestSample(LatencySample):
         return self._hits(partial(lt, limit), percent, error)
 
     def _hits(self, hit: Callable[[float], bool], percent: float, error: float) -> Beyond:
-        """Return whether certainly more, or fewer, values are hit than lie beyond the percentile,
-        by the scatter of the batches' shares."""
+        """Return whether certainly more, or fewer, values are hit than lie beyond the percentile.
+
+        The scatter of the batches' shares decides.
+        """
         batches = list(chain.from_iterable(self._batches))
         shares = [sum(map(hit, part)) / len(part) for part in batches]
-        share, reach = fmean(shares), _half_width(shares, fmean(shares), error)
+        share = fmean(shares)
+        reach = _half_width(shares, fmean(shares), error)
         allowed = 1 - percent / 100
         stretch = _stretch(self._clusters_with(hit))
         # Few hits are few clusters, which says nothing against their being few.
@@ -414,7 +436,7 @@ class RequestSample(LatencySample):
 
 
 def _parts(values: Sequence[float], count: int) -> Iterator[Sequence[float]]:
-    """Cut values into so many parts, equal in length to within one value."""
+    """Yield `count` parts of the values, equal in length to within one value."""
     for number in range(count):
         yield values[len(values) * number // count : len(values) * (number + 1) // count]
 
@@ -426,9 +448,9 @@ def _interpolated(ascending: Sequence[float], percent: float) -> float:
 class GapSample(LatencySample):
     """Gaps between tokens (ITL), as counts of the whole stage and shares by slices of time.
 
-    The share of gaps above the percentile scatters from slice to slice; that share's interval gives
-    the interval of the percentile (R. S. Woodruff, 1952). All streams get a token in the same step
-    of the engine, so the gaps of a slice are one observation.
+    The share of gaps above the percentile scatters from slice to slice; the interval of that share
+    gives the interval of the percentile (R. S. Woodruff, 1952). All streams get a token in the same
+    step of the engine, so the gaps of a slice are one observation.
     """
 
     def __init__(
@@ -437,8 +459,12 @@ class GapSample(LatencySample):
         gaps: Sequence[tuple[GapCounts, GapSlices | None]],
         failed: Sequence[float],
     ) -> None:
-        """`gaps`: of each stage, exactly counted and by time; `failed`: the failed requests of each
-        over its answered ones, which count as as many infinite gaps."""
+        """Pool the gaps of all stages.
+
+        `gaps` holds, for each stage, the exact counts and the counts by slices of time. `failed`
+        holds the ratio of failed to answered requests of each stage; it adds the same ratio of
+        infinite gaps.
+        """
         super().__init__(stages)
         self._pools = [
             _gap_pool(exact, share) for (exact, _), share in zip(gaps, failed, strict=True)
@@ -469,7 +495,8 @@ class GapSample(LatencySample):
         value = self.percentile(percent)
         hits = _effective([round(share * 1e6) for share in shares])
         reach = 100 * _half_width(shares, fmean(shares), error) * _stretch(hits)
-        low, high = percent - reach, percent + reach
+        low = percent - reach
+        high = percent + reach
         lowest, greatest = self.range
         lower = self.percentile(low) if low > 0 else lowest
         # Above all that was seen: as far beyond the greatest gap as that is beyond the percentile.
@@ -496,8 +523,10 @@ def _pairs(pool: percentiles.Distribution) -> Iterator[tuple[float, int]]:
 
 
 def _shares_above(of: GapSlices, percent: float) -> list[float]:
-    """Return the share of gaps of each batch of slices above the recorded edge nearest to the
-    percentile."""
+    """Return the share of gaps above an edge, for each batch of slices.
+
+    The edge is the recorded one nearest to the percentile.
+    """
     edges = len(of.edges_us)
     columns = [of.above[place::edges] for place in range(edges)]
     expected = (1 - percent / 100) * sum(of.gaps)
@@ -512,8 +541,11 @@ def _shares_above(of: GapSlices, percent: float) -> list[float]:
 def interval(
     sample: LatencySample, percent: float, *, error: float = probability.ERROR
 ) -> Interval | None:
-    """Return the confidence interval of a percentile (0 to 100), each side wrong with at most
-    `error`; None where too little was measured for one."""
+    """Return the confidence interval of a percentile (0 to 100).
+
+    Each side is wrong with a probability of at most `error`. None means that too little was
+    measured for an interval.
+    """
     if not sample.count or not 0 < percent < 100 or not sample.is_steady:
         return None
     found = sample.bounds(percent, error)
@@ -521,8 +553,7 @@ def interval(
 
 
 def is_bounded(sample: LatencySample, percent: float) -> bool:
-    """Return whether a percentile can be relied on: it has an interval, and enough values beyond
-    it."""
+    """Return whether a percentile is reliable: it has an interval and enough values beyond it."""
     needed = percentiles.least_count(percent)
     is_enough = needed is not None and sample.count >= needed
     is_level = sample.is_burst or sample.least_rounds >= rounds_needed(percent)
@@ -542,10 +573,10 @@ def decided(
     error: float = probability.ERROR,
     one_stretch: bool = True,
 ) -> Decision:
-    """Return whether a percentile (0 to 100) is at most `limit`, of a sample with values.
+    """Decide whether a percentile (0 to 100) is at most `limit`, for a sample with values.
 
-    `one_stretch`: whether all stages but few lie in one stretch of time, so that a limit close to
-    the percentile is not decided (`NEAR`).
+    `one_stretch` says whether the stages lie in one stretch of time. If so, and they are few, a
+    limit close to the percentile (`NEAR`) is not decided.
     """
     low, value, high = sample.bounds(percent, error)
     smallest, greatest = sample.range
@@ -567,8 +598,11 @@ def decided(
 def _requests_to_decide(
     sample: LatencySample, value: float, limit: float, low: float, high: float
 ) -> int | None:
-    """Return about how many requests would decide, if the percentile is what was measured: the
-    interval narrows with the root of their number."""
+    """Return about how many requests would decide; None if that is unknown or too many.
+
+    It takes the measured percentile as true: the interval narrows with the root of the number of
+    requests.
+    """
     if math.isinf(value) or limit <= 0 or not sample.is_steady:
         return None
     if sample.rounds < MIN_ROUNDS:

@@ -1,8 +1,9 @@
-"""Datasets: one model each, with the fields, bounds and defaults of both the plan and the spec.
+"""The models of all datasets, with the fields, bounds and defaults of both the plan and the spec.
 
 The API derives the datasets of a spec from these models (`benchrun.api.datasets`): camelCase,
-without `kind`, and with the file wherever a spec can name one. Docstrings and descriptions are
-those of the CustomResourceDefinition."""
+without `kind`, and with the file in any place that a spec can name. Docstrings and descriptions
+become those of the CustomResourceDefinition.
+"""
 
 from typing import Annotated, ClassVar, Literal, Self, get_args
 
@@ -28,7 +29,7 @@ class S3Object(Message):
 
 
 class DataFile(Message):
-    """A file: exactly one of its members says where it is."""
+    """A file; exactly one of its fields says where it is."""
 
     path: LongText | None = None  # In the client's container: in its image, or on a volume.
     url: LongText | None = None
@@ -42,11 +43,16 @@ class DataFile(Message):
 
 
 class DatasetFields(Message):
-    """Base of all datasets but the mix."""
+    """The base class of all datasets but the mix."""
 
     kind: ShortText  # Its name in plan and spec.
     rules_in_spec: ClassVar[tuple[tuple[str, str], ...]] = ()
     """Rules between fields that a spec must keep: CEL, and the message where it is broken."""
+
+    @property
+    def sends_again(self) -> bool:
+        """Return whether every stage sends the same, whatever the policy."""
+        return False
 
 
 # Generated: prompts of random words.
@@ -63,8 +69,10 @@ class DrawnLengths(Message):
 
 
 class RandomData(DatasetFields, LeavesOut):
-    """Random tokens, of fixed or drawn length. No prompt shares its beginning with another, so the
-    prefix cache stays cold."""
+    """Random tokens, of fixed or drawn length.
+
+    No prompt shares its beginning with another, so the prefix cache stays cold.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"version", "range_ratio", "rangeRatio"})
     rules_in_spec = (
@@ -125,6 +133,11 @@ class RandomData(DatasetFields, LeavesOut):
         description="Tokens requested for every answer; 128 without outputLengths.",
     )
 
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the generator has a seed of its own."""
+        return self.seed is not None
+
     @field_validator("input_tokens", "output_tokens")
     @classmethod
     def _fixed(cls, tokens: int | None, info: ValidationInfo) -> int | None:
@@ -137,12 +150,12 @@ class RandomData(DatasetFields, LeavesOut):
 
     @property
     def input(self) -> DrawnLengths:
-        """Lengths of the prompts; a fixed one is its own mean, min and max."""
+        """Return the distribution of prompt lengths; a fixed one is its own mean, min and max."""
         return self.input_lengths or _around(self.input_tokens, self.range_ratio)
 
     @property
     def output(self) -> DrawnLengths:
-        """Tokens requested for the answers, likewise."""
+        """Return the distribution of requested answer lengths; see `input` for a fixed length."""
         return self.output_lengths or _around(self.output_tokens, self.range_ratio)
 
 
@@ -153,14 +166,17 @@ def _around(tokens: int | None, ratio: str | None) -> DrawnLengths:
 
 
 def length_range(tokens: int, ratio: str | None) -> tuple[int, int]:
-    """Return the least and the greatest length that vLLM 0.9 draws, rounded as it rounds."""
+    """Return the least and the greatest length that vLLM 0.9 draws, rounded as vLLM rounds."""
     part = float(ratio or 0)
     return int(tokens * (1 - part)), int(tokens * (1 + part))
 
 
 class PrefixRepetitionData(DatasetFields):
-    """Random tokens, many prompts beginning alike. Each stage has its own prefixes, used in turns,
-    and every prompt ends differently. Hits on the shared tokens do not count as contamination."""
+    """Random tokens, many prompts beginning alike.
+
+    Each stage has its own prefixes, used in turns, and every prompt ends differently. Hits on the
+    shared tokens do not count as contamination.
+    """
 
     kind: Literal["prefixRepetition"] = "prefixRepetition"
     prefixes: Annotated[int, Field(ge=1, le=50_000)] = Field(
@@ -174,8 +190,10 @@ class PrefixRepetitionData(DatasetFields):
 
 
 class AgentData(DatasetFields):
-    """One long conversation, with date and time in front of its first user turn. A spec has other
-    fields for it."""
+    """One long conversation, with date and time in front of its first user turn.
+
+    A spec has other fields for it.
+    """
 
     kind: Literal["agent"] = "agent"
     file: DataFile | None = None  # None: the conversation that comes with the client.
@@ -195,12 +213,16 @@ class AgentData(DatasetFields):
 # Read from files or the hub: each row is used once a run.
 
 
-class ShareGPTData(DatasetFields):
-    """Conversations from a ShareGPT file. The first turn of a conversation is the prompt. Each row
-    is used once a run (under cachePolicy Share all stages of a workload send the same rows).
-    Skipped and counted: prompts and answers below 4 tokens, what is longer than the limits or the
-    model takes, and prompts that came before."""
+class ShareGPTData(DatasetFields, LeavesOut):
+    """Conversations from a ShareGPT file.
 
+    The first turn of a conversation is the prompt. Each row is used once a run (under cachePolicy
+    Share all stages of a workload send the same rows). Skipped and counted: prompts and answers
+    below 4 tokens, what is longer than the limits or the model takes, and prompts that came before
+    (not under Share).
+    """
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"seed"})
     kind: Literal["shareGPT"] = "shareGPT"
     file: DataFile = Field(description="Where the JSON file is.")
     output_tokens: Length | None = Field(
@@ -219,13 +241,25 @@ class ShareGPTData(DatasetFields):
             "what the model takes."
         ),
     )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] | None = Field(
+        None,
+        description="As vLLM's benchmarks with this --seed: their rows in their order, equal ones "
+        "too; the same in every stage and workload with it.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the rows are those of vLLM's sampler."""
+        return self.seed is not None
 
 
 class CustomData(DatasetFields):
-    """Prompts from a JSON Lines file, one object a line, as `vllm bench serve --dataset-name
-    custom` takes it. Each line is used once a run. Skipped and counted: prompts that came before,
+    """Prompts from a JSON Lines file, as `vllm bench serve --dataset-name custom` takes it.
+
+    One object a line. Each line is used once a run. Skipped and counted: prompts that came before,
     and what is longer than the model takes. Hits on what all prompts begin with do not count as
-    contamination."""
+    contamination.
+    """
 
     kind: Literal["custom"] = "custom"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -238,12 +272,19 @@ class CustomData(DatasetFields):
     )
 
 
-class TextsData(DatasetFields):
-    """Texts of a CSV or JSON Lines column, packed: one text a line, textsPerPrompt of them in a
-    prompt, and an instruction behind them. Each text is used once a run: a stage takes requests x
-    textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
-    and prompts longer than the model takes."""
+COPY = "{copy}"
+"""In an instruction of `texts`: stands for the number of the prompt's copy, from 0 on."""
 
+
+class TextsData(DatasetFields, LeavesOut):
+    """Texts of a CSV or JSON Lines column, packed into prompts with an instruction behind them.
+
+    One text a line, textsPerPrompt of them in a prompt. Each text is used once a run: a stage takes requests x
+    textsPerPrompt / duplicate of them. Skipped and counted: empty texts, those that came before,
+    and prompts longer than the model takes.
+    """
+
+    left_out: ClassVar[frozenset[str]] = frozenset({"order"})
     rules_in_spec = (
         (
             "self.outputTokensPerText * self.textsPerPrompt <= 1000000",
@@ -263,7 +304,9 @@ class TextsData(DatasetFields):
         1, description="Texts in one prompt."
     )
     instruction: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Task for the model, behind the texts."
+        "",
+        description="Task for the model, behind the texts. {copy} in it is the copy's number, so "
+        "that each copy of a prompt ends with tokens of its own.",
     )
     output_tokens_per_text: Annotated[int, Field(ge=1, le=100_000)] = Field(
         1, description="Tokens requested for each text: an answer gets this times textsPerPrompt."
@@ -271,12 +314,24 @@ class TextsData(DatasetFields):
     duplicate: Annotated[int, Field(ge=1, le=10_000)] = Field(
         1, description="How often each prompt is sent in a row; these cache hits are expected."
     )
+    order: Literal["Drawn", "File"] | None = Field(
+        None,
+        description="Drawn (default): by the seed, each used once. File: the first texts as they "
+        "stand, equal ones too, the same in every stage and workload.",
+    )
+
+    @property
+    def sends_again(self) -> bool:
+        """Return whether the texts are the file's first ones."""
+        return self.order == "File"
 
 
 class HuggingFaceData(DatasetFields):
-    """Prompts from the Hugging Face hub: a column of texts. Each row is used once a run. The
-    client's image needs the Python package `datasets`, which comes with vllm[bench]; a token for
-    the hub is that of model.source.hub."""
+    """Prompts from the Hugging Face hub: a column of texts.
+
+    Each row is used once a run. The client's image needs the Python package `datasets`, which comes
+    with vllm[bench]; a token for the hub is that of model.source.hub.
+    """
 
     kind: Literal["huggingFace"] = "huggingFace"
     repository: Annotated[
@@ -299,11 +354,14 @@ class HuggingFaceData(DatasetFields):
 
 
 class TimedTraceData(DatasetFields):
-    """Recorded requests: JSON Lines with the instant of each, the lengths of prompt and answer, and
-    the blocks that its prompt was made of. The words are random; equal blocks within a stage get
+    """Recorded requests from a JSON Lines file.
+
+    Each has its instant, the lengths of prompt and answer, and the blocks that its prompt was made
+    of. The words are random; equal blocks within a stage get
     equal words, and hits on them do not count as contamination. Each stage sends the first ones: at
     their instants under load.traceSpeeds, else by the load. Skipped and counted: what is longer
-    than the model takes."""
+    than the model takes.
+    """
 
     kind: Literal["timedTrace"] = "timedTrace"
     file: DataFile = Field(description="Where the JSON Lines file is.")
@@ -342,7 +400,7 @@ MixableData = Annotated[_Mixable, Field(discriminator="kind")]
 
 
 class MixPart(Message):
-    """One of the datasets of a mix, and its share of the requests."""
+    """One dataset of a mix, and its share of the requests."""
 
     weight: Count = Field(ge=1)
     data: MixableData

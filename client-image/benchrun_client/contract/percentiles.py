@@ -1,4 +1,4 @@
-"""Exact percentiles of many values, and the ranks that bound them."""
+"""Exact percentiles of many values, and the number of values that a percentile needs."""
 
 import math
 from bisect import bisect_left
@@ -10,12 +10,16 @@ from typing import Self
 
 
 def interpolated(at_rank: Callable[[int], float], count: int, percent: float) -> float:
-    """The percentile (0 to 100) of values given by their ranks from 1 on; infinite at or before an
-    infinite one."""
+    """Return the percentile (0 to 100) of `count` values, interpolated linearly.
+
+    `at_rank` gives the value of each rank, from 1 on. The result is infinite if either value that
+    it lies between is infinite.
+    """
     rank = (count - 1) * (percent / 100)
     lower = math.floor(rank)
     share = rank - lower
-    low, high = at_rank(lower + 1), at_rank(min(lower + 2, count)) if share else 0.0
+    low = at_rank(lower + 1)
+    high = at_rank(min(lower + 2, count)) if share else 0.0
     if not share or math.isinf(high):
         return high if share else low
     # Counted from the nearer end, so that a share of 1 gives exactly `high`.
@@ -24,24 +28,28 @@ def interpolated(at_rank: Callable[[int], float], count: int, percent: float) ->
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """Ascending values; `through[i]` is how many there are up to `values[i]` and with it. Equal
-    values may stand side by side or once with their count: the figures are the same. None of an
-    empty one. Percentiles interpolate linearly between the two nearest values, as numpy's and
-    vLLM's do; the deviation is the population's, as vLLM's is."""
+    """Ascending values; `through[i]` counts the values up to and including `values[i]`.
+
+    Equal values may stand side by side or once with their count: the figures are the same. An empty
+    distribution has None for every figure. Percentiles interpolate linearly between the two nearest
+    values, as numpy's and vLLM's do; the deviation is the population's, as vLLM's is.
+    """
 
     values: Sequence[float]
     through: Sequence[int]
 
     @classmethod
     def of(cls, values: Iterable[float]) -> Self:
-        """From single values, in any order."""
+        """Build a distribution from single values, in any order."""
         ordered = tuple(sorted(values))
         return cls(ordered, range(1, len(ordered) + 1))
 
     @classmethod
     def of_counts(cls, pairs: Iterable[tuple[float, int]]) -> Self:
-        """From (value, count) pairs in any order, values repeated or not: several stages' pairs
-        chained are pooled."""
+        """Build a distribution from (value, count) pairs in any order; values may repeat.
+
+        Chain the pairs of several stages to pool them.
+        """
         counts: dict[float, int] = {}
         for value, count in pairs:
             if count > 0:
@@ -57,14 +65,17 @@ class Distribution:
         return math.fsum(self._each(self.values)) / self.count if self.values else None
 
     def deviation(self) -> float | None:
-        """Standard deviation of the population."""
+        """Return the standard deviation of the population."""
         if (mean := self.mean()) is None:
             return None
         distances = [value - mean for value in self.values]
         return math.sqrt(math.fsum(self._each(map(mul, distances, distances))) / self.count)
 
     def percentile(self, percent: float) -> float | None:
-        """The value below which `percent` (0 to 100) of the values lie."""
+        """Return the value below which `percent` (0 to 100) of the values lie; None without values.
+
+        Raises ValueError for a percentage out of range.
+        """
         if not 0 <= percent <= 100:
             raise ValueError(f"a percentile is between 0 and 100, not {percent}")
         if not self.values:
@@ -72,11 +83,11 @@ class Distribution:
         return interpolated(self.at_rank, self.count, percent)
 
     def at_rank(self, rank: int) -> float:
-        """The value at a rank, 1 for the smallest to `count` for the greatest."""
+        """Return the value at a rank, from 1 for the smallest to `count` for the greatest."""
         return self.values[bisect_left(self.through, rank)]
 
     def _each(self, of_values: Iterable[float]) -> Iterable[float]:
-        """What there is of each value, as often as the value counts."""
+        """Multiply a figure of each distinct value by how often that value occurs."""
         if len(self.values) == self.count:
             return of_values
         return map(mul, of_values, map(sub, self.through, (0, *self.through)))
@@ -88,7 +99,9 @@ low."""
 
 
 def least_count(percent: float) -> int | None:
-    """Return how many values a percentile takes: 500 for p99. None for 0 and 100, which no number of
-    values shows."""
+    """Return how many values a percentile needs: 500 for p99.
+
+    None for 0 and 100, which no number of values shows.
+    """
     share = min(percent, 100 - percent) / 100
     return math.ceil(round(MIN_BEYOND / share, 6)) if share > 0 else None

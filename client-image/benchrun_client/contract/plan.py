@@ -1,4 +1,4 @@
-"""The contract's plan: everything a client needs to measure one run, its searches included."""
+"""The contract's plan: everything that a client needs to measure one run, its searches included."""
 
 import hashlib
 import json
@@ -61,9 +61,11 @@ class Limit(Message):
 
 
 class Search(Requests, LeavesOut):
-    """Stages whose load depends on the results before them: the highest load that keeps every limit
-    is looked for, then confirmed by stages of its own. Measured after all stages; several searches
-    one after the other."""
+    """A search for the highest load that keeps every limit, confirmed by stages of its own.
+
+    The load of each stage depends on the results before it. Searches are measured after all stages,
+    one after the other.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
 
@@ -75,7 +77,7 @@ class Search(Requests, LeavesOut):
     )  # Ends once the bracket is so narrow, relative to its lower end.
     max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages of a load point: it is repeated while its outcome is Inconclusive."""
+    """Most stages that confirm a load: they are repeated while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
     requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
@@ -98,17 +100,17 @@ class Search(Requests, LeavesOut):
         return self
 
     @property
-    def most_probes(self) -> int:
-        """How many load points there can be, confirmations included: these are numbered after the
-        others."""
-        return self.max_probes + CONFIRMATIONS
+    def most_stages(self) -> int:
+        """Return the most stages there can be: a look at each load, and the confirmations."""
+        return most_search_stages(self.max_probes, self.max_repeats)
 
     @property
-    def most_stages(self) -> int:
-        return self.most_probes * self.max_repeats
+    def places(self) -> tuple[tuple[int, int], ...]:
+        """Return the number and repeat of every possible stage, looks first."""
+        return search_places(self.max_probes, self.max_repeats)
 
     def requests_at(self, value: Decimal) -> int:
-        """Requests of a stage at this load: fixed, or rate x duration rounded up."""
+        """Return the requests of a stage at this load: fixed, or rate x duration, rounded up."""
         if self.requests is not None:
             return self.requests
         return max(
@@ -121,8 +123,24 @@ class Search(Requests, LeavesOut):
         )
 
 
+def most_search_stages(max_probes: int, max_repeats: int) -> int:
+    """Return the most stages of a search: a look at each load, and the confirmations."""
+    return max_probes + CONFIRMATIONS * max_repeats
+
+
+def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], ...]:
+    """Return the number and repeat of every possible stage of a search, looks first."""
+    looks = [(number, 1) for number in range(1, max_probes + 1)]
+    confirmations = [
+        (max_probes + confirmation, repeat)
+        for confirmation in range(1, CONFIRMATIONS + 1)
+        for repeat in range(1, max_repeats + 1)
+    ]
+    return (*looks, *confirmations)
+
+
 class Probe(Message):
-    """Which load a search measured, and whether it goes on."""
+    """The load that a search measured, and whether the search ended with it."""
 
     value: str = Field(max_length=24)  # Requests a second or users, in its one spelling.
     ends_search: bool  # The search ended with this stage.
@@ -130,12 +148,12 @@ class Probe(Message):
 
 
 def open_stage_id(workload: str, probe: int, repeat: int) -> str:
-    """A stage of a search: `chat/search-07/r1`."""
+    """Return the id of a search's stage, such as `chat/search-07/r1`."""
     return f"{workload}/search-{probe:02d}/r{repeat}"
 
 
 def open_stage(stage_id: str) -> tuple[str, int, int] | None:
-    """Workload, probe and repeat of a search's stage; None: it is not one."""
+    """Parse the id of a search's stage into workload, probe and repeat; None if it is not one."""
     found = _OPEN_STAGE.fullmatch(stage_id)
     return (found[1], int(found[2]), int(found[3])) if found else None
 
@@ -152,8 +170,11 @@ MAX_REQUESTS_A_STAGE = (
 
 
 class LoadPoint(LeavesOut):
-    """How requests arrive: an open loop at a rate (perhaps capped), a closed loop of users, or as
-    recorded."""
+    """How requests arrive.
+
+    The load is an open loop at a rate (perhaps capped), a closed loop of users, or a recorded
+    trace.
+    """
 
     left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
 
@@ -179,7 +200,7 @@ class LoadPoint(LeavesOut):
 
     @property
     def is_closed(self) -> bool:
-        """Whether users send: each answer brings the next request."""
+        """Return whether users send: each answer brings the next request."""
         endless = self.request_rate == "inf" and self.trace_speed is None
         return endless and self.max_concurrency is not None
 
@@ -219,13 +240,15 @@ class ProfilePlan(Message):
     seconds: Count = Field(ge=1)  # Of the load that are profiled.
     max_seconds: Count = Field(ge=1)  # Until it is given up, whatever it waits for.
     reader_port: Count | None = (
-        None  # Where the server's pod tells of its trace; None: nobody there can.
+        None  # Where the server's pod serves its trace summary; None: it serves none.
     )
 
 
 class RoleServers(Message):
-    """Servers of one role behind the ones that requests go to: their metrics are read, nothing is
-    sent to them."""
+    """Servers of one role behind the servers that requests go to.
+
+    Their metrics are read; nothing is sent to them.
+    """
 
     role: str = Field(max_length=20)
     base_url: LongText
@@ -260,7 +283,7 @@ class Target(Message):
 
 
 class Plan(Message):
-    """Everything a client needs to measure one run."""
+    """Everything that a client needs to measure one run."""
 
     schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
     run_uid: str = Field(max_length=64)
@@ -288,29 +311,32 @@ class Plan(Message):
 
     @property
     def unmeasured(self) -> tuple[Warmup, ...]:
-        """Every load that is sent and not measured."""
+        """Return every load that is sent and not measured: warm-ups and the profile's load."""
         return (*self.warmups, *((self.profile.load,) if self.profile is not None else ()))
 
     @property
     def apis(self) -> tuple[Api, ...]:
-        """Every endpoint that is measured, once."""
+        """Return every API endpoint that is measured, each once."""
         return tuple(
             dict.fromkeys([*(s.api for s in self.stages), *(s.api for s in self.searches)])
         )
 
     def ignores_eos(self, api: Api) -> bool:
-        """Return whether any request to this endpoint asks for that; warm-ups always do."""
+        """Return whether any request to this endpoint sets `ignore_eos`; warm-ups always do."""
         asked = [s.ignore_eos for s in self.stages if s.api == api]
         asked += [s.ignore_eos for s in self.searches if s.api == api]
         return bool(self.unmeasured) or any(asked)
 
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON: two plans are equal if and only if this is."""
+        """Return the SHA-256 of the canonical JSON, which is equal only for equal plans."""
         return hashlib.sha256(self.to_json().encode()).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical JSON: sorted keys, no spaces. A plan without a search, a profile, a proxy or a
-        template leaves them out."""
+        """Return the plan as canonical JSON: sorted keys, no spaces.
+
+        Searches, profile, servers behind a proxy and chat template are left out where the plan has
+        none.
+        """
         document = self.model_dump(mode="json", by_alias=True)
         optional = {"profile", "searches", "behind", "chat_template"}
         for part in (document, document["target"]):

@@ -1,4 +1,4 @@
-"""The probabilities on which client and operator decide whether a percentile keeps its limit."""
+"""The probabilities by which client and operator decide whether a percentile keeps its limit."""
 
 import math
 from collections.abc import Sequence
@@ -17,8 +17,11 @@ _MAX_TERMS = (
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
-    """The regularised incomplete beta function: the probability that a Beta(a, b) variable is below
-    `x`. Relative error below 1e-9 for parameters up to 500,000."""
+    """Return the regularised incomplete beta function at `x`.
+
+    It is the probability that a Beta(a, b) variable is below `x`. The relative error is below 1e-9
+    for parameters up to 500,000.
+    """
     if not 0 < x < 1:
         return float(x >= 1)
     log_front = (
@@ -31,12 +34,13 @@ def regularized_beta(a: float, b: float, x: float) -> float:
 
 
 def _fraction(a: float, b: float, x: float) -> float:
-    """The continued fraction of the incomplete beta function, by Lentz's method."""
+    """Return the continued fraction of the incomplete beta function, by Lentz's method."""
 
     def off_zero(value: float) -> float:
         return value if abs(value) > _TINY else _TINY
 
-    numerator, denominator = 1.0, 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
+    numerator = 1.0
+    denominator = 1.0 / off_zero(1.0 - (a + b) * x / (a + 1))
     value = denominator
     for m in range(1, _MAX_TERMS):
         even = m * (b - m) * x / ((a + 2 * m - 1) * (a + 2 * m))
@@ -53,10 +57,11 @@ def _fraction(a: float, b: float, x: float) -> float:
 
 
 def student_p_value(t: float, degrees_of_freedom: float) -> float:
-    """The probability of a value further from 0 than `t`, on either side."""
+    """Return the two-sided p-value: the probability of a value further from 0 than `t`."""
     if math.isinf(t):
         return 0.0
-    square, freedom = t * t, min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
+    square = t * t
+    freedom = min(degrees_of_freedom, MAX_DEGREES_OF_FREEDOM)
     if square < freedom:
         # From the nearer end: a share close to 1 has lost its digits.
         return 1.0 - regularized_beta(0.5, freedom / 2, square / (freedom + square))
@@ -65,9 +70,14 @@ def student_p_value(t: float, degrees_of_freedom: float) -> float:
 
 @lru_cache(maxsize=1024)
 def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
-    """The `t` with `confidence` (0 to 1, exclusive) of the values between -t and t: 2.776 for 0.95
-    and 4."""
-    error, t, freedom = 1.0 - confidence, 0.0, degrees_of_freedom
+    """Return the `t` for which a share `confidence` of all values lies between -t and t.
+
+    `confidence` lies between 0 and 1, exclusive. The result is 2.776 for 0.95 and 4 degrees of
+    freedom.
+    """
+    error = 1.0 - confidence
+    t = 0.0
+    freedom = degrees_of_freedom
     log_peak = (
         math.lgamma((freedom + 1) / 2)
         - math.lgamma(freedom / 2)
@@ -89,11 +99,11 @@ helps."""
 
 
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:
-    """Return how many times larger the variance of a mean is than for independent values, at least
-    1, by the correlation of neighbours in the residuals of several series.
+    """Return how much larger the variance of a mean is than for independent values; at least 1.
 
-    They seem the less correlated the more parameters were `fitted` (1 for a mean, 2 for a line);
-    that is corrected for.
+    It follows from the correlation of neighbours in the residuals of several series. Residuals seem
+    the less correlated the more parameters were `fitted` (1 for a mean, 2 for a line); that is
+    corrected for.
     """
     squares = math.fsum(r * r for residuals in series for r in residuals)
     length = sum(map(len, series)) / max(1, len(series))
@@ -106,8 +116,10 @@ def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> flo
 
 
 def is_rare(share: float, observations: float, expected: float, error: float) -> bool:
-    """Whether so small a share has a probability of at most `error` where the expected share is
-    true (Clopper-Pearson)."""
+    """Return whether a share is so small that it contradicts the expected share.
+
+    It does if its probability under the expected share is at most `error` (Clopper-Pearson).
+    """
     found = share * observations
     return (
         share < expected

@@ -1,8 +1,8 @@
 """The contract's record: everything that one stage measured, and how it is packed.
 
-Whoever opens a record opens what a tenant's pod made. So every list has a greatest length and every
-number its bounds, and `open_record` refuses a document that is too large to be one before it is
-parsed."""
+A record comes from a tenant's pod, so it is not trusted. Every list has a greatest length and every
+number its bounds, and `open_record` refuses a document that is too large before it parses it.
+"""
 
 import gzip
 import json
@@ -34,6 +34,7 @@ PROXY_COUNTERS = (
     "benchrun_proxy_added_seconds_sum",
     "benchrun_proxy_added_seconds_count",
     "benchrun_proxy_queue_seconds_sum",
+    "benchrun_proxy_queue_seconds_count",
     "benchrun_proxy_time_to_first_token_seconds_sum",
     "benchrun_proxy_time_to_first_token_seconds_count",
     "benchrun_proxy_loop_lag_seconds_sum",
@@ -47,8 +48,7 @@ MAX_ROOT_CHARACTERS = 600  # Longer than any name or path that a server is given
 
 
 class ServedModel(Message):
-    """One entry of /v1/models: that of the name in the requests; where no entry has it, the first
-    one."""
+    """One entry of /v1/models: the one with the name in the requests, else the first."""
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
@@ -61,7 +61,7 @@ MAX_PACKED_BYTES = (
     1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
 )
 PROFILE_STAGE = (
-    "profile"  # Id of the stage that is profiled and not measured; those of others have a slash.
+    "profile"  # Id of the stage that is profiled and not measured; other ids have a slash.
 )
 READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
 MAX_RECORDS = 1024  # Records of a run.
@@ -83,7 +83,10 @@ Counters = Annotated[dict[Annotated[str, Field(max_length=80)], Finite], Field(m
 
 
 class RequestColumns(Message):
-    """Per-request values, one entry a request, in order of sending. A failed request has `ok` 0."""
+    """Per-request values, one entry a request, in order of sending.
+
+    `ok` is 0 for a failed request.
+    """
 
     start_us: Column  # Send instant, relative to the stage's first send.
     queue_us: Column  # Wait in the client for a free place under the cap.
@@ -137,8 +140,10 @@ class CacheReset(Message):
 
 
 class WarmupOutcome(Message):
-    """The result of a workload's warm-up. Answered and failed together are fewer than requested
-    where its time was up."""
+    """The result of a workload's warm-up.
+
+    If its time was up, answered and failed requests together are fewer than requested.
+    """
 
     requests: Count = Field(ge=1)  # Asked for.
     concurrency: Count | None = None  # Of them in flight at once, at most; None: unknown.
@@ -159,8 +164,10 @@ class UserStart(Message):
 
 
 class RoundTrips(Message):
-    """Small HTTP requests, one at a time on warm connections, while the servers idled before the
-    first stage."""
+    """Small HTTP requests while the servers idled before the first stage.
+
+    They were sent one at a time on warm connections.
+    """
 
     count: Count = Field(ge=1)
     median_us: Micros  # Of several servers, of the furthest one.
@@ -168,7 +175,7 @@ class RoundTrips(Message):
 
 
 class ClientFigures(Message):
-    """What the client itself cost in the window, and how far it was late."""
+    """What the client itself cost while the stage was measured, and how late it was."""
 
     cpu_seconds: Finite = Field(ge=0)  # Of all its processes that send.
     wall_seconds: Finite = Field(ge=0)
@@ -186,7 +193,7 @@ class ClientFigures(Message):
 
 
 class Engine(Message):
-    """Who generated the load."""
+    """The engine that generated the load."""
 
     name: str = Field(max_length=60)
     version: str = Field(max_length=60)
@@ -194,8 +201,10 @@ class Engine(Message):
 
 
 class Connections(Message):
-    """Connections that a stage's requests opened (TCP, and TLS where it is used). The time is
-    within their TTFT."""
+    """Connections that a stage's requests opened (TCP, and TLS where it is used).
+
+    Their time is part of the TTFT of these requests.
+    """
 
     opened: Count
     total_us: Micros  # Of all of them together.
@@ -203,8 +212,10 @@ class Connections(Message):
 
 
 class Streams(Message):
-    """How the answers of a stage were streamed, where that differs from what is usual: one entry a
-    request, in the order of `RequestColumns`."""
+    """How the answers of a stage were streamed, where that is unusual.
+
+    Columns have one entry a request, in the order of `RequestColumns`.
+    """
 
     closed: Flags
     """Whether the server closed the stream, by `[DONE]` or a reason why the answer ended. One that
@@ -220,7 +231,7 @@ class Streams(Message):
 
 
 class Shards(Message):
-    """How several processes of the client went about a stage together."""
+    """How several processes of the client sent a stage together."""
 
     count: int = Field(ge=2, le=1024)
     start_skew_us: Micros  # From the first of them to begin to the last, by the gate's clock.
@@ -228,8 +239,10 @@ class Shards(Message):
 
 
 class GapCounts(Message):
-    """Inter-token gaps (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds; `us`
-    ascends."""
+    """Gaps between tokens (ITL) as exact counts: `count[i]` gaps of `us[i]` microseconds.
+
+    `us` ascends.
+    """
 
     us: Annotated[tuple[Micros, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
     count: Annotated[tuple[Count, ...], Field(max_length=MAX_GAP_VALUES), FailFast()] = ()
@@ -244,8 +257,10 @@ class GapCounts(Message):
 
 
 class GapSlices(Message):
-    """Gaps by time, in equal slices from the first send to the last token; a gap belongs to the
-    slice in which it ends."""
+    """Gaps by time, in equal slices from the first send to the last token.
+
+    A gap belongs to the slice in which it ends.
+    """
 
     edges_us: Annotated[
         tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
@@ -269,7 +284,7 @@ class GapSlices(Message):
 
 
 class Kernel(Message):
-    """A kernel of the GPU, or an operator on a CPU, without those that it calls."""
+    """A kernel of the GPU, or an operator on a CPU without the operators that it calls."""
 
     name: Annotated[str, Field(max_length=160)]
     total_us: Micros
@@ -277,7 +292,7 @@ class Kernel(Message):
 
 
 class TraceSummary(Message):
-    """What the trace of the first worker says."""
+    """The summary of the first worker's profiler trace."""
 
     trace: ShortText  # The file's name.
     trace_bytes: Count
@@ -297,7 +312,7 @@ class TraceSummary(Message):
 
 
 class Profile(Message):
-    """What came of it."""
+    """The result of profiling: a summary, or the problem that prevented one."""
 
     workload: str = Field(max_length=40)
     concurrency: Count
@@ -391,8 +406,10 @@ _NEWER = ("shards", "streams", "gap_slices", "profile", "tokenizer_commit", "use
 
 
 def packed_record(record: StageRecord) -> bytes:
-    """gzip of the record's JSON; the same record always gives the same bytes. What older operators
-    do not know is left out where there is none."""
+    """Pack a record as gzip of its JSON; the same record always gives the same bytes.
+
+    Fields that older operators do not know are left out where they are None.
+    """
     left_out = {name for name in _NEWER if getattr(record, name) is None}
     document = record.model_dump(mode="json", by_alias=True, exclude=left_out)
     return gzip.compress(
@@ -401,8 +418,10 @@ def packed_record(record: StageRecord) -> bytes:
 
 
 def open_record(data: bytes) -> StageRecord:
-    """Unpack and check a record. ValueError, of one line, for anything that is not one, however
-    large it claims to be."""
+    """Unpack and validate a record.
+
+    Raises ValueError with one line for data that is not a record, however large it claims to be.
+    """
     if len(data) > MAX_PACKED_BYTES:
         raise ValueError(f"record is larger than {MAX_PACKED_BYTES} bytes, packed")
     inflate = zlib.decompressobj(wbits=31)
@@ -422,7 +441,7 @@ def open_record(data: bytes) -> StageRecord:
 
 
 def ended_search(record: StageRecord) -> str | None:
-    """The workload whose search ended with this stage; None: none did."""
+    """Return the workload whose search ended with this stage; None if no search did."""
     place = open_stage(record.stage_id)
     return (
         place[0]

@@ -1,9 +1,8 @@
-"""The contract's delivery: progress, and packed records that the operator stores unopened; a part
-of `contract`.
+"""The contract's delivery: progress, and packed records that the operator stores unopened.
 
-On the wire a delivery is one line of JSON, its head, and behind it the packed records one after the
-other, each as long as its envelope states. The envelope has all that the operator needs to know of
-a record."""
+A delivery is one line of JSON, its head, followed by the packed records, each as long as its
+envelope states. The envelope has all that the operator needs to know of a record.
+"""
 
 import hashlib
 from collections.abc import Sequence
@@ -51,7 +50,10 @@ Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
 
 
 def seal(record: StageRecord) -> Sealed:
-    """Pack a record. ValueError where it is larger than a record may be."""
+    """Pack a record and build its envelope.
+
+    Raises ValueError if the record is larger than a record may be.
+    """
     body = packed_record(record)
     if len(body) > MAX_PACKED_BYTES:
         raise ValueError(
@@ -62,7 +64,10 @@ def seal(record: StageRecord) -> Sealed:
 
 
 def envelope_of(record: StageRecord, body: bytes) -> Envelope:
-    """Of a record and its packed bytes. ValueError where it does not fit one."""
+    """Build the envelope of a record and its packed bytes.
+
+    Raises ValueError if they do not fit an envelope.
+    """
     return Envelope(
         sequence=record.sequence,
         run_uid=record.run_uid,
@@ -82,7 +87,7 @@ class Failure(Message):
 
 
 class Progress(Message):
-    """Where the client is. `version` grows whenever phase, stage or failure change."""
+    """How far the client has come; `version` grows whenever phase, stage or failure change."""
 
     version: Count
     phase: ClientPhase
@@ -96,7 +101,7 @@ class Progress(Message):
 
 
 class Delivery(Message):
-    """Head of an answer to GET /records."""
+    """The head of an answer to GET /records."""
 
     contract: Literal[2] = CONTRACT_VERSION
     run_uid: str = Field(max_length=64)
@@ -105,14 +110,16 @@ class Delivery(Message):
 
 
 class Acknowledgement(Message):
-    """Body of POST /ack: every record with a sequence below `through` is stored."""
+    """The body of POST /ack: every record with a sequence below `through` is stored."""
 
     through: int = Field(ge=0, le=MAX_RECORDS)
 
 
 class ContractMismatch(ValueError):
-    """The other side speaks another version of the contract. `theirs`: which; None: one that does
-    not name itself."""
+    """The client speaks another version of the contract.
+
+    `theirs` is that version; None means an old one that does not name itself.
+    """
 
     def __init__(self, theirs: int | None) -> None:
         named = (
@@ -125,13 +132,16 @@ class ContractMismatch(ValueError):
 
 
 def pack_delivery(delivery: Delivery, bodies: Sequence[bytes]) -> bytes:
-    """The bytes of an answer. Nothing is serialised but the head."""
+    """Return the bytes of an answer; only the head is serialised."""
     return b"".join((delivery.model_dump_json().encode(), b"\n", *bodies))
 
 
 def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
-    """Head and packed records of an answer. Raises ContractMismatch for another version, ValueError
-    for no delivery."""
+    """Return the head and the packed records of an answer.
+
+    Raises ContractMismatch for another version of the contract, ValueError for data that is not a
+    delivery.
+    """
     end = data.find(b"\n", 0, MAX_HEAD_BYTES + 1)
     if end < 0 and len(data) > MAX_HEAD_BYTES:
         # Version 1 wrote records into its JSON, which is one line of any length.
@@ -156,11 +166,11 @@ def unpack_delivery(data: bytes) -> tuple[Delivery, tuple[bytes, ...]]:
 
 
 class _Versioned(BaseModel):
-    """Any JSON object, of which nothing but the version is looked at."""
+    """Any JSON object; only its contract version is read."""
 
     contract: Annotated[StrictInt, Field(ge=0, le=10**6)] | None = None
 
 
 def digest_of_token(token: str) -> str:
-    """The digest of the run's token that a plan holds."""
+    """Return the digest of the run's token, as a plan holds it."""
     return hashlib.sha256(token.encode(errors="replace")).hexdigest()

@@ -1,5 +1,4 @@
-"""The steady part of a stage: how many requests were under way, and where the load stands at its
-target. Pure."""
+"""The steady part of a stage: requests in flight, and when the load is at its target. Pure."""
 
 import math
 from bisect import bisect_right
@@ -14,21 +13,27 @@ from benchrun_client.contract.record import RequestColumns
 
 @dataclass(frozen=True, slots=True)
 class InFlight:
-    """A step function: from `instants_us[i]` on, `counts[i]` requests are under way, from their
-    sending until their last token; none before the first instant. A failed one is under way for as
-    long as its record says."""
+    """The number of requests in flight as a step function of time.
+
+    From `instants_us[i]` on, `counts[i]` requests are in flight; none before the first instant. A
+    request is in flight from its sending until its last token, a failed one for as long as its
+    record says.
+    """
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
     areas: Sequence[int]  # Request-microseconds from the first instant to each.
 
     def at(self, instant_us: int) -> int:
-        """How many at an instant; what ends there has ended, what begins has begun."""
+        """Return the number in flight at an instant.
+
+        A request that ends there has ended; one that begins there has begun.
+        """
         index = bisect_right(self.instants_us, instant_us)
         return self.counts[index - 1] if index else 0
 
     def mean(self, start_us: int, end_us: int) -> float | None:
-        """Weighted by time over an interval; None for one without length."""
+        """Return the mean over an interval, weighted by time; None for one without length."""
         return (
             (self._area(end_us) - self._area(start_us)) / (end_us - start_us)
             if end_us > start_us
@@ -36,8 +41,10 @@ class InFlight:
         )
 
     def means(self, start_us: int, end_us: int, *, parts: int) -> list[float]:
-        """The means of equally long parts of an interval, for a trend; none for an interval shorter
-        than its parts."""
+        """Return the means of equally long parts of an interval, to show a trend.
+
+        Empty if the interval has fewer microseconds than parts.
+        """
         if end_us - start_us < parts:
             return []
         edges = [start_us + (end_us - start_us) * part // parts for part in range(parts + 1)]
@@ -49,7 +56,7 @@ class InFlight:
         return max(self.counts, default=0)
 
     def first_reaching(self, level: float) -> int | None:
-        """The first instant with at least `level` requests; None if there never were as many."""
+        """Return the first instant with at least `level` requests; None if there is none."""
         reached = (
             instant
             for instant, count in zip(self.instants_us, self.counts, strict=True)
@@ -67,7 +74,10 @@ class InFlight:
 
 
 def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> InFlight:
-    """The requests of a stage; `with_client_queue` counts those, too, that a cap held back."""
+    """Count the requests of a stage in flight.
+
+    `with_client_queue` also counts requests while a cap holds them back in the client.
+    """
     begins = (
         map(sub, requests.start_us, requests.queue_us) if with_client_queue else requests.start_us
     )
@@ -77,7 +87,8 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
     counts = accumulate([1 if edge & 1 else -1 for edge in edges])
     # Of equal instants the last count holds: in between, nothing lasted.
     steps = dict(zip([edge >> 1 for edge in edges], counts, strict=True))
-    instants, levels = list(steps), list(steps.values())
+    instants = list(steps)
+    levels = list(steps.values())
     lengths = map(sub, instants[1:], instants)
     return InFlight(
         instants, levels, list(accumulate(map(mul, levels, lengths), initial=0)) if levels else []
@@ -111,7 +122,7 @@ MAX_LEFT_OUT_OF_RATE = 0.3
 
 
 class NoPlateau(StrEnum):
-    """Why a stage has none."""
+    """The reason why a stage has no steady part."""
 
     NO_REQUESTS = "no requests"
     ALL_AT_ONCE = "all requests were sent at once"
@@ -123,8 +134,10 @@ class NoPlateau(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """An interval relative to the stage's first send, and the requests sent within it, both ends
-    included."""
+    """An interval relative to the stage's first send, and the requests sent within it.
+
+    Both ends are included.
+    """
 
     start_us: int
     end_us: int
@@ -135,7 +148,7 @@ class Plateau:
 
     @property
     def length_us(self) -> int:
-        """How long it is; above 0."""
+        """Return its length in microseconds, which is above 0."""
         return self.end_us - self.start_us
 
 
@@ -148,12 +161,14 @@ def find_plateau(
 ) -> Plateau | NoPlateau:
     """Return the steady part, or why there is none.
 
-    `request_rate` is infinite where only the cap limits: of users that think, `max_concurrency` is
-    how many are in flight on average. `flight` counts requests from their sending.
+    `request_rate` is infinite if only the cap limits the load. For users that think,
+    `max_concurrency` is the average number of requests in flight. `flight` counts requests from
+    their sending.
     """
     if not requests.start_us:
         return NoPlateau.NO_REQUESTS
-    first, last = min(requests.start_us), max(requests.start_us)
+    first = min(requests.start_us)
+    last = max(requests.start_us)
     answers = list(compress(requests.e2el_us, requests.ok))
     answer_us = sum(answers) / len(answers) if answers else 0.0
     kept = 1 - (MAX_LEFT_OUT_OF_RATE if math.isfinite(request_rate) else MAX_LEFT_OUT)
@@ -169,7 +184,8 @@ def find_plateau(
     end = last - math.ceil(DRAIN_ANSWER_TIMES * answer_us)
     is_steady = end - start >= kept * (last - first) and start < end
     if not is_steady:
-        start, end = start - math.ceil(answer_us), last
+        start = start - math.ceil(answer_us)
+        end = last
     if start >= end:
         return NoPlateau.ANSWERS_OUTLAST_SENDING
     # Columns are in order of sending but for requests of the same moment; the sort then costs

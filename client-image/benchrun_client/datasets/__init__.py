@@ -1,4 +1,5 @@
-"""Where prompts come from: one dataset a file, each giving the samples of a whole run at once.
+"""The sources of prompts: one module per dataset, each giving the samples of a whole run at once.
 
-At once, because what matters is between stages: no prompt may meet another of the same run in the
-server's prefix cache."""
+They are made at once because stages depend on each other: no prompt may share its beginning with
+another prompt of the same run in the server's prefix cache.
+"""

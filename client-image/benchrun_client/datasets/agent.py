@@ -1,10 +1,11 @@
-"""`agent` data: one long conversation, sent many times with date and time in front of its first
-user turn.
+"""`agent` data: one long conversation, sent many times with another date or time.
 
-With a static prefix all requests of a stage carry the same date; with a dynamic one each goes a day
-further back, and they share the system turn. The time of day is the stage's own, so that stages
-don't meet in the prefix cache. With several turns each request has all of the one before, with the
-recorded answer, and comes long after it."""
+Date and time stand before the first user turn. With a static prefix all requests of a stage carry
+the same date; with a dynamic one each request goes a day further back, and all share the system
+turn. The time of day is the stage's own, so that stages do not share entries of the prefix cache.
+With several turns each request contains the whole request before it, with the recorded answer, and
+is sent long after it.
+"""
 
 import random
 from dataclasses import dataclass
@@ -28,7 +29,8 @@ from benchrun_client.datasets.row_pools import Portion, Sample, common_start, re
 from benchrun_client.tokenizer import TokenCounter
 
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
-FIRST_DAY, DAYS = date(2015, 1, 1), 3650
+FIRST_DAY = date(2015, 1, 1)
+DAYS = 3650
 """The first request of a stage carries a date from here on: one that is the same whenever the run
 is."""
 DAY_SECONDS = 86_400
@@ -43,7 +45,7 @@ _NAMES = {
 
 
 class Turn(NamedTuple):
-    """A conversation as far as one request has it."""
+    """A conversation as far as one request contains it."""
 
     after: str  # The rest of the prompt, up to an answer.
     answer: str  # That one; empty where the conversation ends with something else.
@@ -65,10 +67,13 @@ class Conversation:
 
 
 def read_conversation(data: AgentData) -> Conversation:
-    """The conversation of a file, or the one that comes with the client. Raises RunFailure, naming
-    the turn."""
+    """Read the conversation of a file, or the one that comes with the client.
+
+    Raises RunFailure that names the turn.
+    """
     with opened(data.file or DataFile(path=str(BUILT_IN))) as file:
-        content, name = file.path.read_bytes(), file.name if data.file is not None else "built-in"
+        content = file.path.read_bytes()
+        name = file.name if data.file is not None else "built-in"
     turns = _turns(json_value(content, name=name, should_be="It must be JSON."), name)
     if turns[-1][0] != "Assistant" and not (data.output_tokens or data.input_output_ratio):
         problem = f"{name} does not end with an answer whose length could be requested"
@@ -101,7 +106,7 @@ def read_conversation(data: AgentData) -> Conversation:
 
 
 def _time_of_day(rng: random.Random, taken: set[int]) -> str:
-    """One that no other stage of the run has, as 14:03:27."""
+    """Draw a time of day that no other stage of the run has, such as 14:03:27."""
     while (second := rng.randrange(DAY_SECONDS)) in taken:
         pass
     taken.add(second)
@@ -116,11 +121,14 @@ def agent_samples(
     counter: TokenCounter,
     times: set[int],
 ) -> tuple[Sample, ...]:
-    """The samples of a portion, by its seed and number, but for collisions with `times`, those of
-    other stages."""
+    """Build the samples of a portion from its seed and number of requests.
+
+    `times` holds the times of day of other stages, which this one avoids; its own is added.
+    """
     api = portion.api
     rng = random.Random(portion.seed)
-    time, first = _time_of_day(rng, times), FIRST_DAY + timedelta(days=rng.randrange(DAYS))
+    time = _time_of_day(rng, times)
+    first = FIRST_DAY + timedelta(days=rng.randrange(DAYS))
     schedule = _schedule(
         portion.requests, turns=data.turns, variants=data.variants or portion.requests
     )
@@ -157,14 +165,18 @@ def agent_samples(
 
 
 def _schedule(requests: int, *, turns: int, variants: int) -> list[tuple[int, int]]:
-    """Day and turn of each request. Places take turns; each holds a conversation that goes on by a
-    turn, and then the next one. They begin at different turns, so that all lengths are in flight at
-    any time: a steady load."""
+    """Return the day and the turn of each request.
+
+    A fixed number of places take turns. Each place holds a conversation that grows by one turn per
+    request and then starts over with a new day. Places begin at different turns, so that requests
+    of all lengths are in flight at any time: a steady load.
+    """
     places = -(-requests // turns)
     days: dict[tuple[int, int], int] = {}
     found = []
     for n in range(requests):
-        place, turn = n % places, n // places + n % places
+        place = n % places
+        turn = n // places + n % places
         day = days.setdefault((place, turn // turns), len(days))
         found.append((day % variants, turn % turns))
     return found

@@ -1,7 +1,7 @@
-"""A data file, wherever it is: fetched within bounds, known by its hash, and read line by line,
-each fault named with its line.
+"""Data files from any place: fetched within bounds, known by their hash, and read line by line.
 
-What is wrong with a file is a RunFailure everywhere here: `DatasetNotFound` or `DatasetInvalid`.
+Every problem with a file is a RunFailure, `DatasetNotFound` or `DatasetInvalid`; a faulty line is
+named.
 """
 
 import asyncio
@@ -43,14 +43,19 @@ SERVICE = "s3"
 
 
 def shown_url(url: str) -> str:
-    """The URL without what may be a secret: user, password, query (signed URLs)."""
+    """Return the URL without user, password and query, which may be secret (signed URLs)."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.hostname or ''}{f':{parts.port}' if parts.port else ''}{parts.path}"
 
 
 async def fetch(file: DataFile, *, max_bytes: int) -> Path:
-    """Stream a file that is elsewhere into the temporary directory and return its path."""
-    name, url, headers = name_of(file), URL(file.url or ""), None
+    """Download a remote file into the temporary directory and return its path.
+
+    Raises RunFailure.
+    """
+    name = name_of(file)
+    url = URL(file.url or "")
+    headers = None
     if file.s3 is not None:
         # Encoded already: a signature holds for these characters alone.
         url = URL(object_url(file.s3), encoded=True)
@@ -78,7 +83,8 @@ async def _saved(response: aiohttp.ClientResponse, *, name: str, max_bytes: int)
             f"{name}{led} answered with an HTML page, not with data: is it the link to the raw "
             "file?"
         )
-    size, too_large = 0, invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
+    size = 0
+    too_large = invalid(f"{name} is larger than {max_bytes // 1024**2} MiB")
     if (response.content_length or 0) > max_bytes:
         raise too_large
     with tempfile.NamedTemporaryFile(prefix="benchrun-data-", delete=False) as file:
@@ -104,8 +110,10 @@ def signed_headers(
     timestamp: str,
     headers: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """All headers of a GET without a query, signed by AWS Signature Version 4. `timestamp`:
-    20130524T000000Z."""
+    """Return all headers of a GET without a query, signed by AWS Signature Version 4.
+
+    `timestamp` has the form 20130524T000000Z.
+    """
     parts = urlsplit(url)
     signed = {name.lower(): value.strip() for name, value in (headers or {}).items()}
     signed |= {"host": parts.netloc, "x-amz-content-sha256": EMPTY_SHA256, "x-amz-date": timestamp}
@@ -140,8 +148,10 @@ def signed_headers(
 
 
 def object_url(place: S3Object) -> str:
-    """Where it is, encoded as the signature wants it: the bucket in the path of a self-hosted
-    store, in the host name at AWS."""
+    """Return the URL of an S3 object, encoded as the signature needs it.
+
+    The bucket is in the path for a self-hosted store, in the host name for AWS.
+    """
     path = quote(place.key, safe="/-_.~")
     if place.endpoint is not None:
         return f"{place.endpoint.rstrip('/')}/{place.bucket}/{path}"
@@ -175,7 +185,10 @@ class OpenedFile:
 
 @contextmanager
 def opened(file: DataFile) -> Iterator[OpenedFile]:
-    """The file, fetched if it is elsewhere; a copy is gone at the end."""
+    """Open a data file, fetching it first if it is remote; the copy is deleted at the end.
+
+    Raises RunFailure.
+    """
     name = name_of(file)
     path = (
         Path(file.path)
@@ -198,7 +211,7 @@ def opened(file: DataFile) -> Iterator[OpenedFile]:
 
 
 def name_of(file: DataFile) -> str:
-    """What people call it, without what may be a secret."""
+    """Return the name of a file for messages, without parts that may be secret."""
     if file.url is not None:
         return shown_url(file.url)
     return f"s3://{file.s3.bucket}/{file.s3.key}" if file.s3 is not None else str(file.path)
@@ -226,8 +239,10 @@ def _check(path: Path, name: str) -> None:
 
 
 def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
-    """Number and text of each line, the line's end included. A line that is not UTF-8, or far too
-    long, is invalid."""
+    """Yield number and text of each line, the line's end included.
+
+    Raises RunFailure for a line that is not UTF-8, or far too long.
+    """
     with file.path.open("rb") as content:
         for number, line in enumerate(
             iter(lambda: content.readline(MAX_LINE_BYTES + 1), b""), start=1
@@ -245,7 +260,10 @@ def lines(file: OpenedFile) -> Iterator[tuple[int, str]]:
 
 
 def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Place (for messages) and object of each line that is not blank."""
+    """Yield place (for messages) and object of each line that is not blank.
+
+    Raises RunFailure for a line that is not a JSON object.
+    """
     for number, text in lines(file):
         if not text.strip():
             continue
@@ -264,14 +282,14 @@ def json_lines(file: OpenedFile) -> Iterator[tuple[str, dict[str, Any]]]:
 def field_of(
     row: Mapping[str, Any], name: str, *, where: str, kind: str = "field", advice: str = ""
 ) -> Any:
-    """What a row holds in a field; a row without it is invalid."""
+    """Return the value of a field of a row; raise RunFailure if the row lacks the field."""
     if name not in row:
         raise invalid(f'{where}: there is no {kind} "{name}"; it has {listed(row)}{advice}')
     return row[name]
 
 
 def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
-    """Likewise, of a field that must hold a text."""
+    """Return the value of a field of a row; raise RunFailure if it is missing or not a text."""
     value = field_of(row, name, where=where)
     if not isinstance(value, str):
         raise invalid(f'{where}: "{name}" must be a text, is {json_type(value)}')
@@ -279,12 +297,15 @@ def text_field(row: Mapping[str, Any], name: str, *, where: str) -> str:
 
 
 CONVERSATION_KEYS = ("conversations", "conversation", "messages", "items")
-_ROLE_KEYS, _TEXT_KEYS = ("from", "role"), ("value", "content")
+_ROLE_KEYS = ("from", "role")
+_TEXT_KEYS = ("value", "content")
 
 
 def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
-    """The key that a conversation's turns stand under, and the turns. A key that is not there is
-    not an empty list."""
+    """Return the key under which a conversation holds its turns, and the turns.
+
+    Raises RunFailure if there is no such key, or more than one: a missing key is not an empty list.
+    """
     found = [key for key in CONVERSATION_KEYS if key in entry]
     # The first is vLLM's: with it, others are the author's own.
     if not found or (len(found) > 1 and found[0] != CONVERSATION_KEYS[0]):
@@ -299,12 +320,12 @@ def turns_of(entry: Mapping[str, Any], *, where: str) -> tuple[str, list[Any]]:
 
 
 def role_of(turn: Mapping[str, Any]) -> Any:
-    """Who speaks, by either spelling; None where neither key is there."""
+    """Return the speaker of a turn, by either spelling of the key; None if neither key is there."""
     return next((turn[key] for key in _ROLE_KEYS if key in turn), None)
 
 
 def words_of(turn: Any, *, where: str) -> str:
-    """What is said in a turn, by either spelling."""
+    """Return the text of a turn, by either spelling of its key; raise RunFailure without one."""
     if not isinstance(turn, dict):
         raise invalid(f"{where}: expected an object, got {json_type(turn)}")
     key = next((key for key in _TEXT_KEYS if key in turn), None)
@@ -314,7 +335,7 @@ def words_of(turn: Any, *, where: str) -> str:
 
 
 def listed(names: Any, *, most: int = 20) -> str:
-    """Names in quotes, for a message; the first ones of many."""
+    """Return names in quotes, for a message; only the first `most` of many."""
     found = [f'"{name}"' for name in list(names)[:most]]
     more = len(names) - len(found)
     return (", ".join(found) or "none") + (f" and {more} more" if more else "")
@@ -332,15 +353,19 @@ _JSON_TYPES = {
 
 
 def json_type(value: object) -> str:
-    """What JSON calls it, with its article."""
+    """Return JSON's name of a value's type, with its article."""
     return _JSON_TYPES[type(value)]
 
 
 def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> RunFailure:
-    """The failure for bytes that are not UTF-8, with line and byte. `first_line`: number of the
-    first line of what was decoded."""
-    content, at = error.object, error.start
-    line, start = first_line + content.count(b"\n", 0, at), content.rfind(b"\n", 0, at) + 1
+    """Build the failure for bytes that are not UTF-8, naming line and byte.
+
+    `first_line` is the number of the first line of the decoded bytes.
+    """
+    content = error.object
+    at = error.start
+    line = first_line + content.count(b"\n", 0, at)
+    start = content.rfind(b"\n", 0, at) + 1
     return invalid(
         f"{name}, line {line}: byte {at - start + 1} of the line (0x{content[at]:02x}) is not "
         "UTF-8. Save the file as UTF-8."
@@ -348,8 +373,11 @@ def not_utf8(error: UnicodeDecodeError, *, name: str, first_line: int = 1) -> Ru
 
 
 def json_value(content: bytes | str, *, name: str, should_be: str, line: int | None = None) -> Any:
-    """What the content of a file, or this line of it, holds. `should_be`: what is expected, for the
-    message."""
+    """Parse the content of a file, or one line of it; raise RunFailure if it is not valid.
+
+    `should_be` states what is expected, for the message. Keys that occur twice in an object and
+    texts that cannot be encoded are not valid either.
+    """
     where = name if line is None else f"{name}, line {line}"
     try:
         return _whole(json.loads(content, object_pairs_hook=_once))
@@ -373,7 +401,7 @@ def json_value(content: bytes | str, *, name: str, should_be: str, line: int | N
 
 
 class _StandsTwiceError(Exception):
-    """An object of a JSON text has a key more than once: which value is meant is not known."""
+    """An object of a JSON text has a key more than once: the intended value is not known."""
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
@@ -381,7 +409,7 @@ class _StandsTwiceError(Exception):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object's keys and values. Raises _StandsTwiceError."""
+    """Build an object from its keys and values; raise _StandsTwiceError if a key occurs twice."""
     found = dict(pairs)
     if len(found) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -390,8 +418,10 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _whole(value: Any) -> Any:
-    """The value, if each of its texts can be sent. Raises UnicodeEncodeError: JSON may name halves
-    of characters, which UTF-8 has not."""
+    """Return the value if each of its texts can be sent; raise UnicodeEncodeError otherwise.
+
+    JSON may name halves of characters (lone surrogates), which UTF-8 cannot encode.
+    """
     texts = [value]
     for each in texts:
         if isinstance(each, str):

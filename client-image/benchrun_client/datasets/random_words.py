@@ -1,9 +1,9 @@
-"""`random` and `prefixRepetition` data: random words that make prompts exact in length, none of
-which begins like another.
+"""`random` and `prefixRepetition` data: prompts of random words, exact in length, all different.
 
-vLLM's own random dataset counts up through the vocabulary from a random start: prompts repeat, and
-hit the prefix cache. Here every word is drawn, and each stage has its own prefixes, which its
-requests take in turns. Words of one token each keep the count exact."""
+No prompt begins like another. vLLM's own random dataset counts up through the vocabulary from a
+random start: prompts repeat, and hit the prefix cache. Here every word is drawn, and each stage has
+its own prefixes, which its requests take in turns. Words of one token each keep the count exact.
+"""
 
 import importlib
 import random
@@ -36,20 +36,23 @@ Start = tuple[str, ...]  # First words of a prompt.
 
 
 class WordWriter:
-    """Draws words for one run: everything that is to begin distinctly does so among all of it."""
+    """A source of random words for one run, whose distinct beginnings never repeat."""
 
     def __init__(
         self, *, words: Sequence[str], counter: TokenCounter, starts: Collection[Start] = ()
     ) -> None:
-        """`starts`: beginnings that are taken already."""
-        self._words, self.counter = words, counter
+        """Create a writer; `starts` holds the beginnings that are already taken."""
+        self._words = words
+        self.counter = counter
         self.starts: set[Start] = set(starts)
         self._overhead: dict[Api, int] = {}
 
     def words_that_fit(self, tokens: int, *, api: Api, whose: str) -> int:
-        """Words that a prompt of so many tokens has room for, beside special tokens and template.
-        Raises RunFailure: `InvalidPlan`, when there is none. `whose`: the name of the field for the
-        message."""
+        """Return how many words a prompt of `tokens` tokens can hold.
+
+        Special tokens and template take the rest. Raises RunFailure `InvalidPlan` if there is room
+        for none; `whose` names the field in the message.
+        """
         if api not in self._overhead:
             self._overhead[api] = self.counter.count([self._words[0]], api=api)[0] - 1
         overhead = self._overhead[api]
@@ -62,7 +65,7 @@ class WordWriter:
         return tokens - overhead
 
     def distinct(self, rng: random.Random, length: int) -> list[str]:
-        """Words that no others of the run begin like; fewer than `DISTINCT_WORDS` may be alike."""
+        """Draw words that begin like no others; fewer than `DISTINCT_WORDS` may repeat."""
         words = self.any(rng, length)
         if length >= DISTINCT_WORDS:
             while (start := tuple(words[:DISTINCT_WORDS])) in self.starts:
@@ -76,8 +79,10 @@ class WordWriter:
     def exact(
         self, rng: random.Random, drafts: Iterable[tuple[list[str], int]], *, api: Api
     ) -> Iterator[str]:
-        """The drafts as prompts of exactly so many tokens, by words more or less at the end. Raises
-        `TokenizerUnusable`."""
+        """Yield the drafts as prompts of exactly the given numbers of tokens.
+
+        Words are added or dropped at the end. Raises RunFailure `TokenizerUnusable`.
+        """
         waiting = iter(drafts)
         while batch := list(islice(waiting, BATCH)):
             yield from self._exact(
@@ -105,7 +110,7 @@ class WordWriter:
     def _adjusted(
         self, rng: random.Random, words: list[str], missing: int, *, most: int
     ) -> list[str]:
-        """Longer or shorter at the end, where it cannot touch what makes the prompt distinct."""
+        """Lengthen or shorten a draft at its end, which does not make a prompt distinct."""
         if missing > 0:
             # A word is a token at least: more words than tokens requested can't be right.
             return words + rng.choices(self._words, k=min(missing, max(most - len(words), 0)))
@@ -113,18 +118,19 @@ class WordWriter:
 
 
 def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> tuple[Sample, ...]:
-    """The samples of a stage, warm-up or portion: a function of seed, lengths and number. Raises
-    RunFailure `InvalidPlan`."""
+    """Build the samples of a stage, warm-up or portion.
+
+    They depend on its seed, lengths and number of requests alone. Raises RunFailure `InvalidPlan`
+    or `TokenizerUnusable`.
+    """
     if data.generator == "VLLM" and data.version == "0.9":
         return old_vllm_samples(writer.counter, slot, data)
     if data.generator == "VLLM":
         return vllm_samples(writer.counter, slot, data)
     # random.Random and its integer arithmetic give the same prompts on every version of Python and
     # numpy.
-    rng, lengths = (
-        random.Random(slot.seed),
-        drawn_lengths(data, seed=slot.seed, requests=slot.requests),
-    )
+    rng = random.Random(slot.seed)
+    lengths = drawn_lengths(data, seed=slot.seed, requests=slot.requests)
     rooms = (
         writer.words_that_fit(tokens, api=slot.api, whose="inputTokens") for tokens, _ in lengths
     )
@@ -137,19 +143,25 @@ def write_random(writer: WordWriter, slot: Slot | Portion, data: RandomData) -> 
 
 
 def drawn_lengths(data: RandomData, *, seed: int, requests: int) -> list[tuple[int, int]]:
-    """Tokens of prompt and answer, request by request: a function of these arguments alone, so that
-    servers that are compared get the same ones, whatever their tokenizer. The first requests of a
-    longer stage have the same lengths."""
+    """Draw the tokens of prompt and answer of each request.
+
+    The result depends on these arguments alone, so that servers that are compared get the same
+    lengths, whatever their tokenizer. A longer stage begins with the lengths of a shorter one.
+    """
     rng = random.Random(f"lengths {seed}")
     return [(_drawn(data.input, rng), _drawn(data.output, rng)) for _ in range(requests)]
 
 
 def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
-    """One length, by inversion of the normal distribution between its cuts (Devroye 1986, II.2)."""
+    """Draw one length from the normal distribution between its cuts.
+
+    The method is inversion (Devroye 1986, II.2).
+    """
     if lengths.min == lengths.max:
         return lengths.min
     normal = NormalDist(lengths.mean, lengths.stdev)
-    low, high = normal.cdf(lengths.min - 0.5), normal.cdf(lengths.max + 0.5)
+    low = normal.cdf(lengths.min - 0.5)
+    high = normal.cdf(lengths.max + 0.5)
     place = low + rng.random() * (high - low)
     # Strictly between 0 and 1, where the inverse is finite.
     tokens = round(normal.inv_cdf(min(max(place, 1e-15), 1 - 1e-15)))
@@ -159,8 +171,11 @@ def _drawn(lengths: DrawnLengths, rng: random.Random) -> int:
 def write_prefix_repetition(
     writer: WordWriter, portion: Portion, data: PrefixRepetitionData
 ) -> tuple[Sample, ...]:
-    """The samples of a portion, by its seed, lengths and number. Special tokens and template count
-    as part of the prefix. Raises RunFailure: `InvalidPlan` when they alone fill it."""
+    """Build the samples of a portion from its seed, lengths and number of requests.
+
+    Special tokens and template count as part of the prefix. Raises RunFailure `InvalidPlan` if they
+    alone fill it.
+    """
     rng = random.Random(portion.seed)
     prefix_words = writer.words_that_fit(data.prefix_tokens, api=portion.api, whose="prefixTokens")
     prefixes = [
@@ -191,9 +206,11 @@ VLLM_ROUNDS = (
 def vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
 ) -> tuple[Sample, ...]:
-    """The samples of one stage, warm-up or portion: by the seed of the dataset, if it has one. A
-    chat template is not part of the length, as in vLLM. Raises RunFailure: `InvalidPlan` when
-    special tokens alone fill the prompt."""
+    """Build the samples of one stage, warm-up or portion as vLLM 0.32 makes them.
+
+    The dataset's own seed is used if it has one. A chat template is not part of the length, as in
+    vLLM. Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
+    """
     seed = slot.seed if data.seed is None else data.seed
     prompts = vllm_prompts(
         counter.tokenizer, seed=seed, requests=slot.requests, input_tokens=data.input.max
@@ -206,7 +223,10 @@ def vllm_samples(
 
 
 def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int) -> list[str]:
-    """The texts alone. `tokenizer`: one of Hugging Face."""
+    """Return the texts of vLLM's random prompts; `tokenizer` is one of Hugging Face.
+
+    Raises RunFailure `InvalidPlan` if special tokens alone fill the prompt.
+    """
     numpy = importlib.import_module("numpy")
     length = input_tokens - tokenizer.num_special_tokens_to_add()
     if length < 1:
@@ -225,8 +245,10 @@ def vllm_prompts(tokenizer: Any, *, seed: int, requests: int, input_tokens: int)
 
 
 def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
-    """As text that is encoded to so many tokens: cut, or filled with drawn ones
-    (`gen_prompt_decode_to_target_len` in vLLM)."""
+    """Return tokens as a text that encodes to `length` tokens: cut, or filled with drawn tokens.
+
+    The method is that of `gen_prompt_decode_to_target_len` in vLLM.
+    """
     for rounds_left in range(VLLM_ROUNDS, -1, -1):
         prompt: str = tokenizer.decode(tokens)
         tokens = tokenizer.encode(prompt, add_special_tokens=False)
@@ -248,7 +270,10 @@ def _of_length(tokenizer: Any, tokens: list[int], length: int, rng: Any) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OldDraws:
-    """What vLLM 0.9 draws for a run: prompt i is `offsets[i] + i` and the tokens after it."""
+    """The random draws of vLLM 0.9 for a run.
+
+    Prompt i is token `offsets[i] + i` of the vocabulary and the tokens after it.
+    """
 
     inputs: tuple[int, ...]  # In tokens; their sum is the tool's "Total input tokens".
     outputs: tuple[int, ...]
@@ -279,9 +304,11 @@ def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: in
 def old_vllm_samples(
     counter: TokenCounter, slot: Slot | Portion, data: RandomData
 ) -> tuple[Sample, ...]:
-    """Return the samples of one stage, warm-up or portion as vLLM 0.9 made them. Text is not
-    encoded again to mend its length, so a count may differ from the length drawn. Raises RunFailure
-    `InvalidPlan`, when a range begins below one token."""
+    """Build the samples of one stage, warm-up or portion as vLLM 0.9 made them.
+
+    Text is not encoded again to correct its length, so a count may differ from the length drawn.
+    Raises RunFailure `InvalidPlan` if a range begins below one token.
+    """
     if length_range(data.input.mean, data.range_ratio)[0] < 1:
         raise RunFailure("InvalidPlan", "inputTokens x (1 - rangeRatio) is less than one token")
     vocabulary = counter.tokenizer.vocab_size

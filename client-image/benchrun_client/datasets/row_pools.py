@@ -1,15 +1,15 @@
-"""Prompts with their lengths, and rows of a file, each used once a run: what they are, who takes
-which, which the model can take.
+"""Prompts with their lengths, and pools of a file's rows, each of which is used once a run.
 
-Once, because a row that is sent twice is served from the prefix cache. Which rows a stage gets is
-drawn by its seed. Rows that cannot be used are left out and counted, by reason."""
+Once, because a row that is sent twice is served from the prefix cache. The seed of a stage draws
+its rows. Rows that cannot be used are left out and counted, by reason.
+"""
 
 import hashlib
 import math
 import random
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain, takewhile
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,8 @@ from benchrun_client.tokenizer import TokenCounter
 
 R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
+FEW_WORDS = 8
+REWORDING_TRIES = 100  # Of a prompt, most of whose rows may be too short or too long.
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
@@ -28,7 +30,7 @@ requests."""
 
 @dataclass(frozen=True, slots=True)
 class Portion:
-    """Requests of one dataset: a slot, or a dataset's share of one."""
+    """The requests of one dataset within a slot: all of them, or a dataset's share of a mix."""
 
     workload: str
     part: int  # Position in a mix; 0 for the only one.
@@ -36,11 +38,12 @@ class Portion:
     requests: int
     seed: int
     api: contract.Api
+    warms_up: bool = False  # Whether it is sent unmeasured.
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """One request to be: a prompt and the lengths we expect the server to count."""
+    """One request to be sent: a prompt, and the lengths that the server is expected to count."""
 
     prompt: str
     input_tokens: int
@@ -54,11 +57,15 @@ class Sample:
 
 
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
-    """The share of each dataset of a slot; a dataset whose weight is too small for one request has
-    none."""
+    """Return the portion of each dataset of a slot.
+
+    A dataset whose weight is too small for one request has no portion.
+    """
+    warms_up = isinstance(slot, contract.Warmup)
     if not isinstance(slot.data, contract.MixData):
+        data = _sent(slot, slot.data)
         return (
-            Portion(slot.workload, 0, _sent(slot, slot.data), slot.requests, slot.seed, slot.api),
+            Portion(slot.workload, 0, data, slot.requests, slot.seed, slot.api, warms_up=warms_up),
         )
     shares = shared_out(slot.requests, [part.weight for part in slot.data.parts])
     return tuple(
@@ -69,6 +76,7 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
             requests,
             _part_seed(slot.seed, number),
             slot.api,
+            warms_up=warms_up,
         )
         for number, (part, requests) in enumerate(zip(slot.data.parts, shares, strict=True))
         if requests
@@ -76,8 +84,10 @@ def portions_of(slot: Slot) -> tuple[Portion, ...]:
 
 
 def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
-    """Whole requests by weight: rounded down, and the rest goes to those that lost most (the
-    earlier of equals)."""
+    """Divide requests into whole numbers by weight.
+
+    Shares are rounded down; the rest goes to those that lost most, the earlier of equals first.
+    """
     total = sum(weights)
     shares = [requests * weight // total for weight in weights]
     by_loss = sorted(range(len(weights)), key=lambda i: -(requests * weights[i] % total))
@@ -87,7 +97,10 @@ def shared_out(requests: int, weights: Sequence[int]) -> list[int]:
 
 
 def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, ...]:
-    """The samples of all portions in the order of sending; those of one portion keep theirs."""
+    """Return the samples of all portions in a drawn order of sending.
+
+    Samples of one portion keep their order.
+    """
     if len(parts) == 1:
         return tuple(parts[0])
     order = list(
@@ -99,23 +112,27 @@ def interleaved(slot: Slot, parts: Sequence[Sequence[Sample]]) -> tuple[Sample, 
 
 
 def _sent(slot: Slot, data: contract.SingleData) -> contract.SingleData:
-    """The dataset; a warm-up sends random prompts that no stage sends, whatever seed and generator
-    these have."""
+    """Return the dataset that a slot sends.
+
+    A warm-up sends random prompts that no stage sends, whatever seed and generator its dataset has.
+    """
     is_fixed = isinstance(slot, contract.Warmup) and isinstance(data, contract.RandomData)
     own = {"generator": "Distinct", "version": None, "range_ratio": None, "seed": None}
     return data.model_copy(update=own) if is_fixed else data
 
 
 def _part_seed(seed: int, part: int) -> int:
-    """32-bit seed of a part: parts with equal datasets get different prompts."""
+    """Return the 32-bit seed of a part, so that parts with equal datasets get different prompts."""
     return int.from_bytes(
         hashlib.sha256(f"benchrun.mix/1\x1f{seed}\x1f{part}".encode()).digest()[:4], "big"
     )
 
 
 def prompts_digest(samples: Sequence[Sample]) -> str:
-    """SHA-256 over prompts and requested output lengths in order: equal digests mean equal
-    traffic."""
+    """Return the SHA-256 over prompts and requested output lengths in order.
+
+    Equal digests mean equal traffic.
+    """
     digest = hashlib.sha256()
     for sample in samples:
         prompt = sample.prompt.encode()
@@ -126,7 +143,7 @@ def prompts_digest(samples: Sequence[Sample]) -> str:
 
 
 def repeated_by(text: str, *, counter: TokenCounter, api: contract.Api) -> int:
-    """Tokens that a common beginning adds to what every prompt begins with anyway."""
+    """Return the tokens that a common beginning adds to what every prompt begins with anyway."""
     return (
         counter.shared_prefix(api=api, after=text) - counter.shared_prefix(api=api) if text else 0
     )
@@ -147,7 +164,7 @@ class Row:
 
 @dataclass(frozen=True)
 class RowFile(Generic[R]):
-    """What was read of a file."""
+    """The rows that were read from a file."""
 
     name: str
     sha256: str
@@ -159,14 +176,17 @@ class RowFile(Generic[R]):
 
     @property
     def read(self) -> int:
-        """Entries there were."""
+        """Return the number of entries in the file."""
         return len(self.rows) + sum(self.dropped.values())
 
     def facts(
         self, part: int, *, used: int, dropped: Mapping[str, int] | None = None, source: str = ""
     ) -> contract.DatasetFacts:
-        """What became of it. `source`: what the workload calls it; `dropped`: all rows that were
-        left out, by reason."""
+        """Describe what was read, used and left out.
+
+        `source` is the workload's name of the file, by default the file's own. `dropped` counts all
+        rows that were left out, by reason; None means only those that were left out while reading.
+        """
         return contract.DatasetFacts(
             part=part,
             source=(source or self.name)[-300:],
@@ -178,18 +198,26 @@ class RowFile(Generic[R]):
 
 
 def row_file(entries: Iterable[Row | str], *, name: str, sha256: str) -> RowFile[Row]:
-    """A file of these rows; a text is the reason why an entry is dropped. The second of two rows
-    with the same text is, too."""
-    rows: dict[str, Row] = {}
+    """Collect the rows of a file; an entry that is a text is the reason why it is dropped."""
+    rows: list[Row] = []
     dropped: Counter[str] = Counter()
     for entry in entries:
         if isinstance(entry, str):
             dropped[entry] += 1
-        elif entry.text in rows:
-            dropped[REPEATED] += 1
         else:
-            rows[entry.text] = entry
-    return RowFile(name, sha256, tuple(rows.values()), dict(dropped), _common_start(tuple(rows)))
+            rows.append(entry)
+    common = _common_start(tuple(dict.fromkeys(row.text for row in rows)))
+    return RowFile(name, sha256, tuple(rows), dict(dropped), common)
+
+
+def without_equal_rows(file: RowFile[Row]) -> RowFile[Row]:
+    """Return the file with the second of two rows with the same text among the dropped ones."""
+    rows: dict[str, Row] = {}
+    for row in file.rows:
+        rows.setdefault(row.text, row)
+    equal = len(file.rows) - len(rows)
+    dropped = {**file.dropped, REPEATED: equal} if equal else file.dropped
+    return replace(file, rows=tuple(rows.values()), dropped=dropped)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +230,7 @@ class Fitting:
     repeated_tokens: int  # What every row of the file begins with.
 
     def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
-        """The request, or the reason why the row is left out."""
+        """Return the request, or the reason why the row is left out."""
         tokens = self.counter.count([prompt], api=self.api)[0]
         if self.context_tokens is not None and tokens + output_tokens > self.context_tokens:
             return TOO_LONG
@@ -222,6 +250,9 @@ class RowKind:
     content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
     source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
     name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
+    order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
+    """Places of so many rows in the order that every stage takes them; None: they are drawn, each
+    once."""
 
 
 ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
@@ -229,26 +260,29 @@ ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
 
 
 class RowPool:
-    """The rows of one file that nobody has taken yet."""
+    """The rows of one file that no stage has taken yet."""
 
     def __init__(self, file: RowFile[Row]) -> None:
         self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
         self.common = file.common  # What every row begins with.
+        self.rows = len(file.rows)
         self._file = file
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
+        self._sent_again: dict[tuple[str, int], int] = {}  # The most rows of a stage.
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(
         self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
     ) -> tuple[Sample, ...]:
-        """Different prompts of a portion. `fit`: the request of rows, or why they are left out.
-        Raises RunFailure."""
-        rng, prompts, needed = (
-            random.Random(portion.seed),
-            different_prompts(portion),
-            rows_a_prompt(portion.data),
-        )
+        """Draw the different prompts of a portion.
+
+        `fit` builds the request of some rows, or gives the reason why they are left out. Raises
+        RunFailure `DatasetTooSmall`.
+        """
+        rng = random.Random(portion.seed)
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
         samples: list[Sample] = []
         unfit: list[int] = []
         while len(samples) < prompts and len(self._free) >= needed:
@@ -272,12 +306,63 @@ class RowPool:
             raise RunFailure("DatasetTooSmall", self._too_small())
         return tuple(samples)
 
+    def first(
+        self, portion: Portion, order: Sequence[int], fit: Callable[[Sequence[Row]], Sample | str]
+    ) -> tuple[Sample, ...]:
+        """Return the first prompts in this order, which other stages get as well.
+
+        Raises RunFailure.
+        """
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
+        samples: list[Sample] = []
+        for start in range(0, len(order) - needed + 1, needed):
+            if len(samples) == prompts:
+                break
+            places = order[start : start + needed]
+            made = fit([self._file.rows[i] for i in places])
+            if isinstance(made, Sample):
+                samples.append(made)
+            else:
+                self._dropped.update(dict.fromkeys(places, made))
+        if len(samples) < prompts:
+            self.needed = prompts * needed
+            raise RunFailure("DatasetTooSmall", self._too_small())
+        key = portion.workload, portion.part
+        self._sent_again[key] = max(self._sent_again.get(key, 0), prompts * needed)
+        return tuple(samples)
+
+    def reworded(
+        self, portion: Portion, fit: Callable[[Sequence[Row]], Sample | str]
+    ) -> tuple[Sample, ...]:
+        """Return prompts that no stage sends, of about the lengths of those that stages send.
+
+        They are rows with their words in another order, for a warm-up where stages may need every
+        row. Raises RunFailure.
+        """
+        rng = random.Random(portion.seed)
+        prompts = different_prompts(portion)
+        needed = rows_a_prompt(portion.data)
+        samples: list[Sample] = []
+        for _ in range(prompts * REWORDING_TRIES if self._file.rows else 0):
+            if len(samples) == prompts:
+                break
+            rows = rng.choices(self._file.rows, k=needed)
+            made = fit([replace(row, text=_reworded(row.text, rng)) for row in rows])
+            if isinstance(made, Sample):
+                samples.append(made)
+        if len(samples) < prompts:
+            raise RunFailure("DatasetTooSmall", self._too_small())
+        return tuple(samples)
+
     def facts(self, workload: str, part: int, *, source: str) -> contract.DatasetFacts:
-        """What became of the file, and what a workload took of it. `source`: what the workload
-        calls it."""
-        return self._file.facts(
-            part, used=self._used[workload, part], dropped=self._all_dropped(), source=source
-        )
+        """Describe what was read of the file, and what a workload used of it.
+
+        `source` is the workload's name of the file.
+        """
+        key = workload, part
+        used = self._used[key] + self._sent_again.get(key, 0)
+        return self._file.facts(part, used=used, dropped=self._all_dropped(), source=source)
 
     def _all_dropped(self) -> dict[str, int]:
         return dict(sorted((Counter(self._file.dropped) + Counter(self._dropped.values())).items()))
@@ -290,12 +375,29 @@ class RowPool:
             f"{f' (dropped: {dropped})' if dropped else ''}; the run needs {self.needed}, each "
             "used once. "
             "Ask for fewer requests or repeats, or give a larger file."
+            f"{_EQUAL_ROWS if self._file.dropped.get(REPEATED) else ''}"
         )
 
 
+_EQUAL_ROWS = " With measurement.cachePolicy Share equal rows are sent, too."
+
+
+def _reworded(text: str, rng: random.Random) -> str:
+    """Return the text with its words in another order.
+
+    Of a text of few words, as where no spaces are written, the characters change places.
+    """
+    words = text.split()
+    if len(words) < FEW_WORDS:
+        return "".join(rng.sample(text, len(text)))
+    return " ".join(rng.sample(words, len(words)))
+
+
 def _common_start(texts: Sequence[str]) -> str:
-    """Whole words that all of them begin with; what the first and the last in order share, those
-    between share, too."""
+    """Return the whole words that all texts begin with.
+
+    What the first and the last in alphabetical order share, those between share, too.
+    """
     if len(texts) < 2:
         return ""
     common = common_start(min(texts), max(texts))
@@ -304,9 +406,13 @@ def _common_start(texts: Sequence[str]) -> str:
     )
 
 
-def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, RowPool]:
-    """The pool of each dataset with rows; datasets with the same content share one. Raises
-    RunFailure."""
+def read_pools(
+    portions: Sequence[Portion], *, shared: bool
+) -> Mapping[contract.DatasetFields, RowPool]:
+    """Return the pool of each dataset with rows; datasets with the same content share one.
+
+    `shared` says that rows may be sent again, so that equal ones count as any. Raises RunFailure.
+    """
     with_rows = [(p, p.data) for p in portions if type(p.data) in ROW_KINDS]
     # A dataset that takes each row's own output length reads more of the file than one that forces
     # it, and reads first.
@@ -322,12 +428,20 @@ def read_pools(portions: Sequence[Portion]) -> Mapping[contract.DatasetFields, R
         source = _values(data, kind.source + kind.content)
         if source not in by_source:
             file = kind.read(data)
+            if not (shared or data.sends_again):
+                file = without_equal_rows(file)
             content = _values(data, kind.content), file.sha256
             by_source[source] = by_content.setdefault(content, RowPool(file))
         pools[data] = by_source[source]
     for portion, data in with_rows:
-        pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
+        if not is_reworded(portion, shared=shared):
+            pools[data].needed += different_prompts(portion) * rows_a_prompt(data)
     return pools
+
+
+def is_reworded(portion: Portion, *, shared: bool) -> bool:
+    """Return whether the portion takes no rows away from the stages, which may need them all."""
+    return portion.warms_up and (shared or portion.data.sends_again)
 
 
 def different_prompts(portion: Portion) -> int:

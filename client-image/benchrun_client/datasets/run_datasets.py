@@ -1,14 +1,16 @@
 """The datasets of a run: every file is read once, and every row is sent once."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from importlib import import_module
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
 from pkgutil import iter_modules
 
 from benchrun_client.contract import (
+    COPY,
     AgentData,
+    Api,
     DatasetFacts,
     DatasetFields,
     TextsData,
@@ -19,7 +21,9 @@ from benchrun_client.datasets.row_pools import (
     ROW_KINDS,
     Fitting,
     Portion,
+    Row,
     Sample,
+    is_reworded,
     read_pools,
     repeated_by,
 )
@@ -32,15 +36,26 @@ for _module in iter_modules([str(Path(__file__).parent)]):
 
 
 class RunDatasets:
-    """Those of one run. Portions get their rows in the order of their `draw`."""
+    """The datasets of one run; portions get their rows in the order of their `draw`."""
 
     def __init__(
-        self, portions: Sequence[Portion], *, counter: TokenCounter, context_tokens: int | None
+        self,
+        portions: Sequence[Portion],
+        *,
+        counter: TokenCounter,
+        context_tokens: int | None,
+        shared: bool = False,
     ) -> None:
-        """Read all that these portions name. `context_tokens`: longest request of the model, if
-        known. Raises RunFailure."""
-        self._counter, self._context_tokens = counter, context_tokens
-        self._pools = read_pools(portions)
+        """Read everything that the portions name.
+
+        `context_tokens` is the longest request that the model takes; None if it is not known.
+        `shared` says that the policy is Share, under which the rows of a file are sent as they are.
+        Raises RunFailure.
+        """
+        self._counter = counter
+        self._context_tokens = context_tokens
+        self._shared = shared
+        self._pools = read_pools(portions, shared=shared)
         every = dict.fromkeys(portion.data for portion in portions)
         self._conversations = {
             data: read_conversation(data) for data in every if isinstance(data, AgentData)
@@ -53,41 +68,79 @@ class RunDatasets:
         self._times: set[int] = set()
 
     def draw(self, portion: Portion) -> tuple[Sample, ...]:
-        """Samples of a portion whose texts are there already. Raises RunFailure:
-        `DatasetTooSmall`."""
+        """Return the samples of a portion whose texts need not be written.
+
+        Raises RunFailure `DatasetTooSmall`.
+        """
         data = portion.data
         if isinstance(data, AgentData):
             conversation = self._conversations[data]
             return agent_samples(
                 conversation, portion, data, counter=self._counter, times=self._times
             )
-        pool, kind = self._pools[data], ROW_KINDS[type(data)]
+        pool = self._pools[data]
+        kind = ROW_KINDS[type(data)]
         repeated = repeated_by(pool.common, counter=self._counter, api=portion.api)
         fitting = Fitting(self._counter, portion.api, self._context_tokens, repeated)
-        samples = pool.draw(portion, lambda rows: kind.fit(data, rows, fitting))
-        if not isinstance(data, TextsData):
+
+        def fit(rows: Sequence[Row]) -> Sample | str:
+            return kind.fit(data, rows, fitting)
+
+        order = kind.order(data, pool.rows)
+        if is_reworded(portion, shared=self._shared):
+            samples = pool.reworded(portion, fit)
+        elif order is None:
+            samples = pool.draw(portion, fit)
+        else:
+            samples = pool.first(portion, order, fit)
+        if isinstance(data, TextsData):
+            samples = tuple(islice(self._copies(samples, data, portion.api), portion.requests))
+        return self._with_repeats(samples, portion.api)
+
+    def _copies(self, samples: Iterable[Sample], data: TextsData, api: Api) -> Iterator[Sample]:
+        """Repeat each sample `duplicate` times, one copy right after the other."""
+        for sample in samples:
+            if COPY not in data.instruction:
+                yield from repeat(sample, data.duplicate)
+                continue
+            texts, _, _ = sample.prompt.rpartition(data.instruction)
+            before = texts + data.instruction.partition(COPY)[0]
+            again = repeated_by(before, counter=self._counter, api=api) if data.duplicate > 1 else 0
+            for copy in range(data.duplicate):
+                prompt = texts + data.instruction.replace(COPY, str(copy))
+                tokens = self._counter.count([prompt], api=api)[0]
+                yield Sample(
+                    prompt,
+                    tokens,
+                    sample.output_tokens,
+                    repeated_tokens=again if copy else sample.repeated_tokens,
+                )
+
+    def _with_repeats(self, samples: tuple[Sample, ...], api: Api) -> tuple[Sample, ...]:
+        """Declare each sample whose prompt was sent before as repeated whole."""
+        sent = {sample.prompt for sample in samples}
+        if len(sent) == len(samples):
             return samples
-        # Each so many times, one right after the other; all copies but the first are repeated
-        # whole.
-        common = self._counter.shared_prefix(api=portion.api)
-        copies = (
-            sample
-            if copy == 0
-            else replace(sample, repeated_tokens=max(0, sample.input_tokens - common))
-            for sample in samples
-            for copy in range(data.duplicate)
-        )
-        return tuple(islice(copies, portion.requests))
+        common = self._counter.shared_prefix(api=api)
+        sent.clear()
+        found = []
+        for sample in samples:
+            whole = max(0, sample.input_tokens - common)
+            again = replace(sample, repeated_tokens=whole) if sample.prompt in sent else sample
+            sent.add(sample.prompt)
+            found.append(again)
+        return tuple(found)
 
     def facts(self, portions: Iterable[Portion]) -> tuple[DatasetFacts, ...]:
-        """What was read for one workload, given all its portions; known once these have drawn."""
+        """Describe what was read for one workload, once all its `portions` have been drawn."""
         found: dict[int, DatasetFacts] = {}
         for portion in portions:
             data = portion.data
             if isinstance(data, AgentData):
                 found[portion.part] = self._conversations[data].facts(portion.part)
             elif isinstance(data, TimedTraceData):
-                trace, before = self.traces[data], found[0].rows_used if 0 in found else 0
+                trace = self.traces[data]
+                before = found[0].rows_used if 0 in found else 0
                 found[0] = trace.facts(0, used=min(max(portion.requests, before), len(trace.rows)))
             elif type(data) in ROW_KINDS:
                 name = ROW_KINDS[type(data)].name(data)
@@ -98,5 +151,8 @@ class RunDatasets:
 
 
 def is_drawn(data: DatasetFields) -> bool:
-    """Whether its texts are there before the server is; others are written meanwhile."""
+    """Return whether a dataset's texts exist before the server does.
+
+    Other texts are written while the server starts.
+    """
     return isinstance(data, AgentData) or type(data) in ROW_KINDS

@@ -1,13 +1,15 @@
-"""Prompts that somebody wrote: `custom`, `shareGPT`, `huggingFace` and `texts` data.
+"""Prompts written by people: `custom`, `shareGPT`, `huggingFace` and `texts` data.
 
 What vLLM's reader drops of a ShareGPT file is dropped here, but a forced output length does not
-count against the limit of 2048 tokens. Packed texts stand before the instruction that they share:
-no two prompts of a run share their beginning."""
+count against the limit of 2048 tokens. Packed texts stand before the instruction that they share,
+so that no two prompts of a run share their beginning.
+"""
 
 import codecs
 import csv
 import hashlib
 import importlib
+import random
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import dropwhile, islice
@@ -28,7 +30,7 @@ from benchrun_client.failures import RunFailure, error_text, shorten
 
 
 def read_custom(data: CustomData) -> RowFile[Row]:
-    """Every line a row."""
+    """Read every line as a row."""
     with files.opened(data.file) as file:
         rows = (_custom_row(entry, data, where=where) for where, entry in files.json_lines(file))
         return row_file(rows, name=file.name, sha256=file.sha256)
@@ -60,7 +62,7 @@ def _custom_row(entry: dict[str, Any], data: CustomData, *, where: str) -> Row:
 def fit_custom(
     data: CustomData | HuggingFaceData, rows: Sequence[Row], fitting: Fitting
 ) -> Sample | str:
-    """A row as a request with the forced output length, or with the row's."""
+    """Build the request of a row, with the forced output length or the row's own."""
     (row,) = rows
     return fitting.request(row.text, output_tokens=data.output_tokens or row.output_tokens or 1)
 
@@ -81,7 +83,7 @@ BEYOND_LIMITS = "BeyondTokenLimits"
 
 
 def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
-    """Every conversation a row."""
+    """Read every conversation as a row."""
     with files.opened(data.file) as file:
         entries = _entries(file)
         rows = (_sharegpt_row(entry, where=where) for where, entry in entries)
@@ -89,7 +91,7 @@ def read_sharegpt(data: ShareGPTData) -> RowFile[Row]:
 
 
 def _entries(file: files.OpenedFile) -> Iterator[tuple[str, Any]]:
-    """Place and content of each conversation, of one JSON list or of JSON Lines."""
+    """Yield place and content of each conversation, of one JSON list or of JSON Lines."""
     with file.path.open("rb") as content:
         start = content.read(_START_BYTES).removeprefix(codecs.BOM_UTF8).lstrip()
     if start.startswith(b"{"):
@@ -107,7 +109,10 @@ _START_BYTES = 4096
 
 
 def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> Sample | str:
-    """A row as a request. vLLM's limits are of the bare text, whatever a chat adds to it."""
+    """Build the request of a row, or return the reason why it is left out.
+
+    vLLM's limits apply to the bare text, whatever a chat template adds to it.
+    """
     (row,) = rows
     prompt, answer = fitting.counter.count([row.text, row.answer], api="Completions")
     output = data.output_tokens or answer
@@ -119,7 +124,21 @@ def fit_sharegpt(data: ShareGPTData, rows: Sequence[Row], fitting: Fitting) -> S
     return fitting.request(row.text, output_tokens=output)
 
 
-ROW_KINDS[ShareGPTData] = RowKind(read_sharegpt, fit_sharegpt)
+def vllms_order(data: ShareGPTData, rows: int) -> list[int] | None:
+    """Return the places of the rows as vLLM's sampler shuffles them; None without its seed.
+
+    That is `ShareGPTDataset.load_data`, alike in vLLM 0.8.4 and 0.32.
+    """
+    if data.seed is None:
+        return None
+    places = list(range(rows))
+    random.Random(data.seed).shuffle(places)
+    return places
+
+
+ROW_KINDS[ShareGPTData] = RowKind(
+    read_sharegpt, fit_sharegpt, content=("sends_again",), order=vllms_order
+)
 
 
 def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
@@ -136,7 +155,7 @@ def _sharegpt_row(entry: Any, *, where: str) -> Row | str:
     return Row(files.words_of(turns[0], where=at), answer=files.words_of(turns[1], where=at))
 
 
-_VLLM_KEY = "conversations"  # vLLM's reader takes the first two turns of it, whoever speaks.
+_VLLM_KEY = "conversations"  # vLLM's reader takes its first two turns, by any speaker.
 _INSTRUCTIONS = ("system", "developer")
 
 
@@ -145,8 +164,9 @@ def _is_instruction(turn: object) -> bool:
 
 
 def read_hugging_face(data: HuggingFaceData) -> RowFile[Row]:
-    """Every row's text; rows without one are dropped."""
-    name, digest = called(data), hashlib.sha256()
+    """Read every row's text; rows without a text are dropped."""
+    name = called(data)
+    digest = hashlib.sha256()
 
     def rows() -> Iterator[Row | str]:
         for number, row in enumerate(islice(_stream(data), data.max_rows)):
@@ -209,14 +229,15 @@ ROW_KINDS[HuggingFaceData] = RowKind(
 
 
 def read_texts(data: TextsData) -> RowFile[Row]:
-    """Every text a row; empty ones are dropped."""
+    """Read every text as a row; empty texts are dropped."""
     with files.opened(data.file) as file:
         fields = (
             files.text_field(entry, data.column, where=where)
             for where, entry in files.json_lines(file)
         )
         texts = _csv_texts(file, data.column) if data.format == "CSV" else fields
-        lines = (" ".join(text.split()) for text in texts)
+        # Spaces stay as they are: they are tokens, too.
+        lines = (" ".join(map(str.strip, text.splitlines())).strip() for text in texts)
         return row_file(
             (Row(line) if line else EMPTY for line in lines), name=file.name, sha256=file.sha256
         )
@@ -227,7 +248,14 @@ def fit_texts(data: TextsData, rows: Sequence[Row], fitting: Fitting) -> Sample 
     return fitting.request(prompt, output_tokens=data.output_tokens_per_text * len(rows))
 
 
-ROW_KINDS[TextsData] = RowKind(read_texts, fit_texts, content=("format", "column"))
+def files_order(data: TextsData, rows: int) -> range | None:
+    """Return the places of the texts in the file; None if they are drawn."""
+    return range(rows) if data.sends_again else None
+
+
+ROW_KINDS[TextsData] = RowKind(
+    read_texts, fit_texts, content=("format", "column", "sends_again"), order=files_order
+)
 
 
 def _csv_texts(file: files.OpenedFile, column: str) -> Iterator[str]:

@@ -1,8 +1,9 @@
-"""`timedTrace` data: what was recorded of real traffic, without its words.
+"""`timedTrace` data: recorded traffic without its words.
 
-A line is a request: when it came, how long prompt and answer were, and the blocks of its prompt.
-Equal blocks become equal words. Unlike vLLM's reader, words are drawn by the stage's seed, and
-prompts are filled up to their length."""
+A line is a request: when it came, the lengths of prompt and answer, and the blocks of its prompt.
+Equal blocks become equal words. Unlike in vLLM's reader, the stage's seed draws the words, and
+prompts are filled up to their length.
+"""
 
 import random
 import sys
@@ -40,7 +41,10 @@ class Trace(RowFile[Entry]):
     """Recorded requests, in order of time."""
 
     def first(self, requests: int) -> tuple[Entry, ...]:
-        """So many entries. Raises RunFailure: `DatasetTooSmall`, with both numbers."""
+        """Return the first `requests` entries.
+
+        Raises RunFailure `DatasetTooSmall`, with both numbers, if there are fewer.
+        """
         if len(self.rows) < requests:
             left_out = ", ".join(f"{count} {reason}" for reason, count in self.dropped.items())
             raise RunFailure(
@@ -53,10 +57,13 @@ class Trace(RowFile[Entry]):
 
 
 def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
-    """Every line a request; those that the model can't take are dropped. Raises RunFailure, naming
-    line and field."""
+    """Read every line as a request; requests that the model cannot take are dropped.
+
+    Raises RunFailure that names line and field.
+    """
     entries: list[Entry] = []
-    too_long, last = 0, 0.0
+    too_long = 0
+    last = 0.0
     with opened(data.file) as file:
         for where, line in json_lines(file):
             entry = _entry(line, data, where=where)
@@ -81,9 +88,12 @@ def read_trace(data: TimedTraceData, *, context_tokens: int | None) -> Trace:
 def write_trace(
     writer: WordWriter, portion: Portion, entries: Sequence[Entry], *, block_tokens: int
 ) -> tuple[Sample, ...]:
-    """The samples of a portion: a function of its seed and the entries. Raises RunFailure
-    `InvalidPlan`."""
-    rng, rest = random.Random(portion.seed), random.Random(f"{portion.seed}/rest")
+    """Build the samples of a portion from its seed and the recorded entries.
+
+    Raises RunFailure `InvalidPlan`.
+    """
+    rng = random.Random(portion.seed)
+    rest = random.Random(f"{portion.seed}/rest")
     # The words of each block, drawn when it first comes up.
     words_of = cache(
         lambda block: writer.distinct(random.Random(f"{portion.seed}/{block!r}"), block_tokens)
@@ -95,7 +105,7 @@ def write_trace(
         )
 
     def draft(entry: Entry) -> tuple[list[str], int]:
-        """Words of its blocks, and new ones for what no block covers."""
+        """Return the words of an entry's blocks, and new words for what no block covers."""
         room = words_that_fit(entry)
         words = list(islice(chain.from_iterable(map(words_of, entry.blocks)), room))
         return words + writer.distinct(rest, room - len(words)), entry.input_tokens
@@ -112,9 +122,12 @@ def write_trace(
 
 
 def _known(tree: dict[tuple[int, Block], int], blocks: Sequence[Block]) -> int:
-    """How many leading blocks an earlier request of the stage began with; from now on these are in
-    the tree, too."""
-    node, known = 0, 0
+    """Return how many leading blocks an earlier request of the stage began with.
+
+    It adds these blocks to the tree.
+    """
+    node = 0
+    known = 0
     for block in blocks:
         new = len(tree) + 1
         node = tree.setdefault((node, block), new)

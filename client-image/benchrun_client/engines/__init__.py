@@ -1,7 +1,7 @@
-"""Server engines: all that benchrun knows of one in particular. Another engine is one more folder
-here, whose package has `ENGINE`.
+"""Server engines: all that benchrun knows of a particular one.
 
-Operator and client both import from here; the folders import nothing but the standard library.
+Another engine is one more folder here, whose package has `ENGINE`. Operator and client both import
+from here; the folders import nothing but the standard library.
 """
 
 from collections.abc import Mapping

@@ -1,5 +1,4 @@
-"""What benchrun has to know of a server engine: how it starts, where it answers, its metrics, and
-the words of its log."""
+"""What benchrun must know of a server engine: its start, endpoints, metrics and log."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -20,7 +19,7 @@ class LogCause:
     error_begins: str | None = None  # Begins the error itself where no error has a phrase.
 
     def is_named_in(self, error: str) -> bool:
-        """Whether an error names it."""
+        """Return whether an error names this cause."""
         words = error.lower()
         ruled_out = self.unless is not None and self.unless in words
         return not ruled_out and any(phrase in words for phrase in self.phrases)
@@ -28,7 +27,7 @@ class LogCause:
 
 @dataclass(frozen=True, slots=True)
 class StartupPhases:
-    """Disjoint parts of a start, in seconds; None is "the log does not say", never 0."""
+    """Disjoint parts of a start, in seconds; None means "the log does not say", never 0."""
 
     download: float | None = None
     load: float | None = None
@@ -41,7 +40,7 @@ class StartupPhases:
 
 @dataclass(frozen=True, slots=True)
 class ServedFiles:
-    """What a server is to serve."""
+    """The model that a server serves, and the files that belong to it."""
 
     path: str  # Of the model in the pod, or its id on the hub.
     name: str  # What requests call it.
@@ -79,7 +78,7 @@ class Engine:
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
     """The first flag that the operator sets, among words that the user wrote: its place, and what
     to do instead."""
-    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # Likewise, of a command.
+    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same, in a command.
     node_args: Callable[
         [int], list[str]
     ]  # Further ones of each pod of a server over so many nodes.
@@ -119,7 +118,7 @@ class Engine:
     """Of a counter in the client's records, the names of its series, likewise."""
     labelled_counters: Mapping[
         str, tuple[str, str]
-    ]  # Likewise, its series and the label of its lines.
+    ]  # Of a counter in the records, its series and the label of its lines.
     settings_series: str  # The series whose labels are the server's settings.
     measured_settings: frozenset[
         str
@@ -141,5 +140,5 @@ class Engine:
     begins each line."""
 
     def points_up(self, error: str) -> bool:
-        """Whether an error only points to its cause further up in the log."""
+        """Return whether an error only points to its cause further up in the log."""
         return any(words in error for words in self.cause_is_above)

@@ -1,2 +1,1 @@
-"""Sending the load: vLLM's benchmark, what stands in for parts of it, and what it costs the
-client."""
+"""Sending the load: vLLM's benchmark, what replaces parts of it, and what it costs the client."""

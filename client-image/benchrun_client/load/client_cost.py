@@ -1,8 +1,9 @@
 """What the client costs, and how late it is, from a stage's first send to its last answer.
 
-A client that is late makes the server look slow. So a probe notes how late the load's own event
-loop comes to even ticks. CPU limits show in the kernel's count of throttled periods, and a
-hypervisor that gives the CPUs to others in the time that it stole."""
+A client that is late makes the server look slow. So a probe records how late the load's own event
+loop comes to regular ticks. CPU limits show in the kernel's count of throttled periods; a
+hypervisor that gives the CPUs to others shows in the stolen time.
+"""
 
 import asyncio
 import os
@@ -24,8 +25,10 @@ CPU_STAT_FILES = (
 
 
 def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
-    """Periods in which the process was throttled so far (`nr_throttled`); None when the kernel does
-    not count them."""
+    """Return in how many periods the process was throttled so far (`nr_throttled`).
+
+    None if the kernel does not count them.
+    """
     for file in files:
         try:
             fields = dict(line.split(maxsplit=1) for line in file.read_text().splitlines())
@@ -36,9 +39,12 @@ def throttled_periods(files: Sequence[Path] = CPU_STAT_FILES) -> int | None:
 
 
 def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
-    """TCP segments of this network namespace that were lost so far: sent again (`RetransSegs`),
-    without those that the other side says it had already (`TCPDSACKRecv`, RFC 2883), as a busy one
-    does; None when the kernel does not tell."""
+    """Return how many TCP segments of this network namespace were lost so far.
+
+    These are the segments sent again (`RetransSegs`), less those that the receiver reports to have
+    had already (`TCPDSACKRecv`, RFC 2883), as a busy receiver does. None if the kernel does not
+    report them.
+    """
     try:
         lines = [
             line.split()
@@ -56,8 +62,11 @@ def lost_segments(folder: Path = Path("/proc/net")) -> int | None:
 
 
 def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | None:
-    """CPU seconds so far that the node used or wanted, over all CPUs (proc_stat(5); a guest's time
-    is within user), and those of them that were stolen; None when it does not tell."""
+    """Return the CPU seconds that the node used or wanted so far, and those that were stolen.
+
+    The first figure covers all CPUs and includes the second (proc_stat(5); a guest's time is within
+    user). None if the kernel does not report them.
+    """
     try:
         with file.open() as lines:
             fields = lines.readline().split()
@@ -69,7 +78,7 @@ def node_cpu_seconds(file: Path = Path("/proc/stat")) -> tuple[float, float] | N
 
 
 class LoopWatch:
-    """Notes how late the running event loop comes to ticks at even intervals, in seconds."""
+    """A watch that notes how late the running event loop comes to regular ticks, in seconds."""
 
     def __init__(
         self,
@@ -78,7 +87,9 @@ class LoopWatch:
         note: Callable[[float], None],
         tick_seconds: float = TICK_SECONDS,
     ) -> None:
-        self._loop, self._note, self._seconds = loop, note, tick_seconds
+        self._loop = loop
+        self._note = note
+        self._seconds = tick_seconds
         self._due = loop.time() + tick_seconds
         self._handle = loop.call_at(self._due, self._tick)
 
@@ -99,12 +110,13 @@ class LagProbe:
     def __init__(
         self, loop: asyncio.AbstractEventLoop, *, tick_seconds: float = TICK_SECONDS
     ) -> None:
-        self._start, self._seconds = loop.time(), tick_seconds
+        self._start = loop.time()
+        self._seconds = tick_seconds
         self._lags = array("d")
         self._watch = LoopWatch(loop, note=self._lags.append, tick_seconds=tick_seconds)
 
     def stop(self, *, at: float) -> list[float]:
-        """End; the lags of the ticks that were due by the loop's time `at`, in seconds."""
+        """Stop, and return the lags of the ticks that were due by loop time `at`, in seconds."""
         self._watch.stop()
         return self._lags[: max(int((at - self._start) / self._seconds), 0)].tolist()
 
@@ -119,31 +131,32 @@ def _usage() -> tuple[float, float, Sequence[int | None], tuple[float, float] | 
 
 
 class CostWatch:
-    """Watches one stage from the first send to the last answer, without the engine's work before
-    and after."""
+    """A watch over one stage from the first send to the last answer.
+
+    It leaves out the engine's work before and after.
+    """
 
     def __init__(self, *, requests: int) -> None:
         self._left = requests
 
     def on_first_send(self) -> None:
-        """The stage begins now, on the running loop."""
+        """Begin the account on the running event loop: the first request is sent now."""
         self._probe = LagProbe(asyncio.get_running_loop())
         self._first = _usage()
 
     def on_answer(self) -> None:
-        """One more request has ended; with the last one the stage has."""
+        """Count a request that has ended; close the account with the last one."""
         self._left -= 1
         if self._left == 0:
             self._last_time = asyncio.get_running_loop().time()
             self._last = _usage()
 
     def cost(self) -> ClientCost:
-        """The account, once the engine has returned: every request has been sent and has ended."""
-        (first_wall, first_cpu, first, first_node), (last_wall, last_cpu, last, last_node) = (
-            self._first,
-            self._last,
-        )
-        node, stolen = None, None
+        """Return the account; call it once every request has ended."""
+        (first_wall, first_cpu, first, first_node) = self._first
+        (last_wall, last_cpu, last, last_node) = self._last
+        node = None
+        stolen = None
         if first_node is not None and last_node is not None:
             # Of a CPU that was taken offline the kernel may count less than before.
             node, stolen = (max(b - a, 0.0) for a, b in zip(first_node, last_node, strict=True))

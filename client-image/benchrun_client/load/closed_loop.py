@@ -1,8 +1,9 @@
 """Users of a closed loop: how they begin, how long they think, and how long a round of them takes.
 
-vLLM's closed loop is a semaphore around its requests: whoever holds a place of it is a user. So a
-user that has not begun yet waits before its first request, and one that thinks keeps its place
-after an answer. Neither is within a latency: these are counted from the sending of a request."""
+vLLM's closed loop is a semaphore around its requests: each place of it is a user. So a user that
+has not begun yet waits before its first request, and one that thinks keeps its place after an
+answer. Neither is part of a latency, which counts from the sending of a request.
+"""
 
 import asyncio
 import math
@@ -34,13 +35,16 @@ def smallest_gap_seconds(users: int) -> float:
 
 
 class UserRamp:
-    """Users of a closed loop begin one by one, a gap apart; without users each request goes when it
-    comes. `own`: which of the users are ours, where others send the rest; None: all.
+    """The start of a closed loop: its users begin one by one, a gap apart.
+
+    Without users each request is sent when it comes. `own` holds the numbers of the users that this
+    process sends for, if other processes send for the rest; None means all.
 
     vLLM hands out all requests at once: one event loop takes the first step of each (and the clock
     starts), then the second. So every user's clock runs while all of them are being sent: 10 to 30
     ms for 24 to 48 users, often the p99 of TTFT. The gap prevents that. A longer one spreads the
-    users over a round, so that their prompts do not wait for each other either."""
+    users over a round, so that their prompts do not wait for each other either.
+    """
 
     def __init__(
         self,
@@ -50,21 +54,27 @@ class UserRamp:
         own: Sequence[int] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`gap_seconds`: from one user to the next; None: as short as it can be."""
-        self._own, self._clock = range(users) if own is None else own, clock
+        """Create a ramp; `gap_seconds` lies between two users, None means the shortest."""
+        self._own = range(users) if own is None else own
+        self._clock = clock
         self._gap = smallest_gap_seconds(users) if gap_seconds is None else gap_seconds
         self._begun = 0
         self._first: float | None = None
 
     def agree(self, start: float, *, requests: int, gap_seconds: float | None) -> None:
-        """Begin the load of so many requests, in all shards, at an instant and with a gap that all
-        know."""
+        """Set the instant and the gap at which the load begins in all shards.
+
+        `start` is followed by the time that it takes to hand out so many requests.
+        """
         self._first = start + requests * HANDING_OUT_SECONDS
         self._gap = self._gap if gap_seconds is None else gap_seconds
 
     async def turn(self) -> float | None:
-        """Wait for this request's turn, in the order of calls. Return when it was due, by the clock,
-        if it is a user's first; None for any other, which does not wait."""
+        """Wait for this request's turn, in the order of calls.
+
+        Returns when it was due, by the clock, if it is a user's first request; None for any other
+        request, which does not wait.
+        """
         if self._begun == len(self._own):
             return None
         user = self._own[self._begun]
@@ -79,23 +89,25 @@ class UserRamp:
 
 
 class Thinking:
-    """Holds a user's place after an answer for as long as it thinks."""
+    """Think time: a user keeps its place for as long as it thinks after an answer."""
 
     def __init__(self, seconds: Sequence[float]) -> None:
-        """`seconds`: after each of our requests, in order; empty: nobody thinks."""
+        """Create it with the think time after each own request, in order; empty for no thinking."""
         self._seconds = seconds
         self._entered = 0
         self._all_entered = asyncio.Event()
 
     def enter(self) -> None:
-        """Note that a user has taken one more request. After the last of them nobody thinks: there
-        is no next request to wait for."""
+        """Note that a user has taken one more request.
+
+        After the last request no user thinks: there is no next request to wait for.
+        """
         self._entered += 1
         if self._entered >= len(self._seconds):
             self._all_entered.set()
 
     async def after(self, number: int) -> None:
-        """Wait after the answer to this request."""
+        """Wait as long as the user thinks after the answer to this request."""
         if self._all_entered.is_set():
             return
         with suppress(TimeoutError):
@@ -104,8 +116,10 @@ class Thinking:
 
 
 def think_seconds(think: contract.ThinkTime | None, *, seed: int, requests: int) -> Sequence[float]:
-    """Draw how long a user thinks after each request of a stage; the same for the same seed. Empty:
-    nobody thinks."""
+    """Draw how long a user thinks after each request of a stage, in seconds.
+
+    The same seed gives the same times. Empty if users do not think.
+    """
     if think is None:
         return ()
     mean = float(think.mean_seconds)
@@ -117,15 +131,18 @@ def think_seconds(think: contract.ThinkTime | None, *, seed: int, requests: int)
 
 @dataclass(frozen=True, slots=True)
 class AnswerTime:
-    """The mean time from sending a request to the end of its answer, with so many users."""
+    """The mean time from sending a request to the end of its answer, at a number of users."""
 
     users: int
     seconds: float
 
 
 def answer_time(instants: Instants, *, users: int, warmup: bool = False) -> AnswerTime | None:
-    """Return what a load showed; None where nothing was answered. The first wave of a warm-up met a
-    cold server: it is left out, where half as many requests followed it."""
+    """Return the mean answer time of a load; None if nothing was answered.
+
+    The first wave of a warm-up met a cold server: it is left out if at least half as many requests
+    succeeded after it.
+    """
     rows = list(zip(instants.sent, instants.answered, instants.ok, strict=True))
     later = [answered - sent for sent, answered, ok in rows[users:] if ok]
     all_of_them = [answered - sent for sent, answered, ok in rows if ok]
@@ -134,8 +151,10 @@ def answer_time(instants: Instants, *, users: int, warmup: bool = False) -> Answ
 
 
 def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
-    """Return the answer time at the nearest number of users, in ratio, the latest of equals; None
-    where nothing is known."""
+    """Return the known answer time at the nearest number of users, in seconds.
+
+    Nearness is by ratio; the latest of equals counts. None if nothing is known.
+    """
     found = min(reversed(known), key=lambda each: abs(math.log(each.users / users)), default=None)
     return None if found is None else found.seconds
 
@@ -143,12 +162,16 @@ def nearest(known: Sequence[AnswerTime], *, users: int) -> float | None:
 def user_start(
     point: contract.LoadPoint, *, requests: int, known: Sequence[AnswerTime]
 ) -> contract.UserStart | None:
-    """Decide how the users of a load begin: over a round (the answer time and what they think),
-    within bounds; together where no answer time is known. None: the load has no users."""
+    """Decide how the users of a load begin; None if the load has no users.
+
+    They begin spread over a round (the answer time and what they think), within bounds, or together
+    if no answer time is known.
+    """
     if not point.is_closed or point.max_concurrency is None:
         return None
     users = min(point.max_concurrency, requests)
-    gap, found = smallest_gap_seconds(users), nearest(known, users=users)
+    gap = smallest_gap_seconds(users)
+    found = nearest(known, users=users)
     together = contract.UserStart(mode="Together", seconds=gap * (users - 1))
     if point.start != "Spread" or found is None:
         return together
@@ -161,7 +184,7 @@ def user_start(
 
 
 def gap_of(start: contract.UserStart | None, *, users: int) -> float | None:
-    """Return the time from one user to the next; None: the shortest."""
+    """Return the time from one user to the next in seconds; None means the shortest."""
     if start is None or start.mode == "Together" or users < 2:
         return None
     return start.seconds / (users - 1)

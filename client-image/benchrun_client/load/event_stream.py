@@ -1,9 +1,10 @@
-"""Server-Sent Events of a completion, as the standard has them, whatever the transport cut them into.
+"""Server-Sent Events of a completion, parsed by the standard however the transport cut them.
 
 Lines end with LF, CR LF or CR; comments and unknown fields are skipped; an event ends with an empty
-line (https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.6). What comes out
-is spelled as vLLM's own server spells it, one event at a time: vLLM's client, which measures, reads
-no other spelling, and takes the role of a chat for its first token."""
+line (https://html.spec.whatwg.org/multipage/server-sent-events.html, section 9.2.6). The output is
+spelled as vLLM's own server spells it, one event at a time: vLLM's client, which measures, reads no
+other spelling, and takes the role of a chat for its first token.
+"""
 
 import json
 import re
@@ -24,11 +25,11 @@ CONTENT_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls", "refu
 
 
 class BrokenStreamError(Exception):
-    """An answer that is no stream of events of this API, in words that show its bytes."""
+    """An answer is not a stream of events of this API; the message shows its bytes."""
 
 
 class EventParser:
-    """Cuts bytes into events."""
+    """A parser that cuts bytes into events."""
 
     def __init__(self) -> None:
         self._rest = b""
@@ -40,8 +41,10 @@ class EventParser:
         self._is_first = True
 
     def feed(self, chunk: bytes) -> Iterator[tuple[bytes, bytes]]:
-        """Yield name and data of each event that these bytes complete. Raise BrokenStreamError for
-        an event that is too long."""
+        """Yield name and data of each event that these bytes complete.
+
+        Raises BrokenStreamError for an event that is too long.
+        """
         for line in self._lines(chunk):
             if line:
                 self._take(line)
@@ -62,7 +65,7 @@ class EventParser:
 
     @property
     def is_between_events(self) -> bool:
-        """Return whether nothing of an event has come yet."""
+        """Return whether the last event is complete and nothing of the next has come yet."""
         return not (self._rest or self._data or self._after_cr or self._event or self._is_first)
 
     def _lines(self, chunk: bytes) -> list[bytes]:
@@ -90,7 +93,7 @@ class EventParser:
             self._event = value
 
     def _taken(self) -> tuple[bytes, bytes] | None:
-        """Return the event that ends here, and begin another; None: it has no data, and is none."""
+        """Return the event that ends here, and begin another; None for an event without data."""
         event = (self._event, b"\n".join(self._data)) if self._data else None
         self._data = []
         self._event = b""
@@ -132,8 +135,10 @@ class CompletionStream:
         self._has_counts = False
 
     def is_one_token(self, chunk: bytes) -> bool:
-        """Return whether these bytes are one event, of one token and nothing else, spelled as vLLM
-        does: nearly all are, and need not be taken apart."""
+        """Return whether these bytes are exactly one event of one token, spelled as vLLM does.
+
+        Nearly all are, and need not be parsed.
+        """
         return (
             chunk.startswith(b'data: {"')
             and chunk.endswith(b"}]}\n\n")
@@ -146,15 +151,17 @@ class CompletionStream:
         )
 
     def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """Yield each event that these bytes complete, as a line of `data: ` without its end. Raise
-        BrokenStreamError, too, for an error that the server sends in the stream."""
+        """Yield each event that these bytes complete, as a line of `data: ` without its end.
+
+        Raises BrokenStreamError for a broken stream, and for an error that the server sends in it.
+        """
         if not self._has_events and len(self._beginning) < MAX_SHOWN_BYTES:
             self._beginning += chunk[:MAX_SHOWN_BYTES]
         for name, data in self._events.feed(chunk):
             yield from self._spelled(name, data)
 
     def end(self) -> Iterator[bytes]:
-        """Yield what is left at the end of the body. Raise BrokenStreamError where no event came."""
+        """Yield what is left at the end of the body; raise BrokenStreamError if no event came."""
         for name, data in self._events.end():
             if data == DONE or _is_json(data):
                 yield from self._spelled(name, data)
@@ -189,8 +196,7 @@ class CompletionStream:
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _looked_at(self, data: bytes) -> Iterator[bytes]:
-        """Yield an event with choices unless it shows no token; note the counts and the end that it
-        may hold."""
+        """Yield an event with choices unless it shows no token; note its counts and its end."""
         body = _parsed(data)
         choices = body.get("choices")
         usage = body.get("usage")
@@ -212,8 +218,11 @@ class CompletionStream:
             yield b"data: " + data.replace(b"\n", b" ")
 
     def _is_token(self, choice: dict[str, Any], *, has_counts: bool) -> bool:
-        """Return whether a choice shows a token. Text may be empty: half a character is a token. What
-        begins a chat with its role is none, nor is what only ends an answer with its counts."""
+        """Return whether a choice shows a token.
+
+        Its text may be empty: half a character is a token. A chunk that begins a chat with its role
+        is no token, nor is one that only ends an answer with its counts.
+        """
         only_ends = has_counts and choice.get("finish_reason") is not None
         delta = choice.get("delta")
         if not isinstance(delta, dict):
@@ -231,7 +240,7 @@ class CompletionStream:
 
 
 def shown(data: bytes) -> str:
-    """Return bytes as they can be shown in a sentence."""
+    """Return bytes as text that can stand in a sentence, shortened."""
     text = repr(data[:MAX_SHOWN_BYTES])[1:]
     return shorten(text, 2 * MAX_SHOWN_BYTES) if data else "an empty body"
 
@@ -241,8 +250,10 @@ _NO_COUNTS = (b'"usage":null', b'"usage": null')
 
 
 def _says_more(data: bytes) -> bool:
-    """Return whether an event may hold more than a token: counts, or why the answer ended. Within
-    a text a quote has a backslash before it, so it is never taken for one of a key."""
+    """Return whether an event may hold more than a token: counts, or why the answer ended.
+
+    Within a text a quote has a backslash before it, so it is never taken for a quote of a key.
+    """
     has_end = b'"finish_reason"' in data and not any(each in data for each in _NO_END)
     return has_end or (b'"usage"' in data and not any(each in data for each in _NO_COUNTS))
 

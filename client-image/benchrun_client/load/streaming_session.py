@@ -1,5 +1,7 @@
-"""What takes the place of an HTTP session in vLLM's benchmark: it hands out the events of an answer
-one by one, and sends a request once more whose connection was closed before it was answered."""
+"""A replacement for the HTTP session in vLLM's benchmark that yields an answer event by event.
+
+It also sends a request once more if its connection was closed before it was answered.
+"""
 
 from collections.abc import AsyncIterator, Callable
 from contextvars import ContextVar
@@ -24,7 +26,7 @@ class StreamingSession:
     """A session whose answers to POST are read event by event."""
 
     def __init__(self, session: Any, *, open_another: Callable[[], Any]) -> None:
-        """`open_another` opens a session that makes a connection for each request."""
+        """Wrap a session; `open_another` opens one that makes a connection for each request."""
         self._session = session
         self._open_another = open_another
         self._another: Any = None
@@ -39,7 +41,7 @@ class StreamingSession:
         await self.close()
 
     def post(self, **asked: Any) -> "Posting":
-        """Send a request when the context is entered."""
+        """Return a context that sends the request when it is entered."""
         return Posting(self, asked)
 
     def send(self, asked: dict[str, Any]) -> Any:
@@ -47,7 +49,7 @@ class StreamingSession:
         return self._session.post(**asked)
 
     def send_anew(self, asked: dict[str, Any]) -> Any:
-        """Return the same on a connection of its own."""
+        """Return aiohttp's context of a request that gets a connection of its own."""
         if self._another is None:
             self._another = self._open_another()
         return self._another.post(**asked)
@@ -102,7 +104,7 @@ class StreamedResponse:
         return self
 
     def iter_any(self) -> AsyncIterator[bytes]:
-        """Yield event by event. Raise BrokenStreamError."""
+        """Yield event by event; raise BrokenStreamError for a broken stream."""
         return self.__aiter__()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:

@@ -1,22 +1,23 @@
 """The load engine: vLLM's own benchmark client, driven in one process for all stages.
 
-Its figures are what people compare with, so nothing of its measuring is replaced. Of
-`vllm.benchmarks.serve` two functions are called, `add_cli_args(parser)` and `main_async(args)`; the
-rest is module globals that `main_async` looks up at call time:
+People compare its figures, so nothing of its measuring is replaced. Of `vllm.benchmarks.serve` two
+functions are called, `add_cli_args(parser)` and `main_async(args)`; the rest is module globals that
+`main_async` looks up at call time:
 
     get_samples          hands out prompts that were made before
     get_tokenizer        hands out the tokenizer that was loaded before
     wait_for_endpoint    would send the first prompt once more before the stage (the oldest versions insist on it)
-    aiohttp              opens sessions as we want them, see `Sessions`: what the server streams comes event by
-                         event, however it is spelled and cut
-    fetch_..._metrics    read metrics as bounded as ours, and together once
-    ASYNC_REQUEST_FUNCS  wrapped, to note when a request went out and when its answer was complete, to let users begin one
+    aiohttp              opens sessions with benchrun's options, see `Sessions`: what the server streams comes event
+                         by event, however it is spelled and cut
+    fetch_..._metrics    read metrics within benchrun's bounds, and all from one reading
+    ASYNC_REQUEST_FUNCS  wrapped, to note when a request was sent and when its answer was complete, to let users begin one
                          by one (`UserRamp`), and to let them think (`Thinking`)
     get_request          wrapped, to hand out each request at its own instant (`arrivals_of`, or that of a trace) and note it,
-                         whatever woke late, and to begin together with other shards
+                         however late the loop wakes up, and to begin together with other shards
 
 With prompts handed out, nothing draws before the arrival times: they equal those of `vllm bench
-serve` with that seed."""
+serve` with that seed.
+"""
 
 import argparse
 import asyncio
@@ -50,7 +51,7 @@ METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
 class Begun(NamedTuple):
-    """What all shards have agreed on."""
+    """The instant and the user gap that all shards have agreed on."""
 
     at: float  # When the stage begins (`time.perf_counter`).
     user_gap_seconds: float | None  # From one user's beginning to the next; None: the shortest.
@@ -68,9 +69,9 @@ class Divided:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one call of the engine is to send, and how."""
+    """What one call of the engine sends, and how."""
 
-    samples: Sequence[Sample]  # Those of all shards.
+    samples: Sequence[Sample]  # The samples of all shards.
     seed: int
     point: LoadPoint
     api: Api
@@ -85,7 +86,7 @@ class Load:
 
     @property
     def own(self) -> Self:
-        """What of it this process sends."""
+        """Return the part of the load that this process sends."""
         if self.divided is None:
             return self
         share = self.divided.share
@@ -93,7 +94,7 @@ class Load:
 
 
 class LoadEngine(Protocol):
-    """Sends one load after the other."""
+    """An engine that sends one load after the other."""
 
     name: EngineName
     instants: Instants
@@ -101,8 +102,10 @@ class LoadEngine(Protocol):
     returns them."""
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
-        """Send one load. The engine's own result, when every request has ended: failed ones are in
-        it, not raised."""
+        """Send one load and return the engine's own result when every request has ended.
+
+        Failed requests are in the result, not raised.
+        """
 
 
 class VllmEngine:
@@ -114,7 +117,8 @@ class VllmEngine:
         self._serve = vllm_benchmark()
         self._parser = _Parser()
         self._serve.add_cli_args(self._parser)
-        self._model, self._percentiles = model, percentiles
+        self._model = model
+        self._percentiles = percentiles
         self.instants = Instants()
         self._sessions = Sessions(self._serve.aiohttp, tls=tls, trust_env=proxies_set())
         self.name = EngineName(
@@ -123,13 +127,16 @@ class VllmEngine:
         self._exchange_globals(tokenizer)
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
-        self.instants, self._load, self._body = Instants(connects=[]), load, load.sampling.body()
+        self.instants = Instants(connects=[])
+        self._load = load
+        self._body = load.sampling.body(chat=load.api == "Chat")
         # Requests take turns over the servers; each shard begins with another.
         first = 0 if load.divided is None else load.divided.shard.number % len(servers.urls)
         self._urls = [
             url + PATHS[load.api] for url in (*servers.urls[first:], *servers.urls[:first])
         ]
-        point, trace_speed = load.point, float(load.point.trace_speed or 1)
+        point = load.point
+        trace_speed = float(load.point.trace_speed or 1)
         is_trace = point.trace_speed is not None
         self._due_after = (
             [(s.at_seconds or 0.0) / trace_speed for s in load.samples] if is_trace else []
@@ -223,8 +230,7 @@ class VllmEngine:
         return noted
 
     async def _hold(self, due: float) -> None:
-        """Wait until a request is due, and note when that was: the intended instant, however late
-        the event loop wakes up for it."""
+        """Wait until a request is due, and note that instant, however late the loop wakes up."""
         if (wait := due - time.perf_counter()) > 0:
             await asyncio.sleep(wait)
         self.instants.due.append(due)
@@ -232,14 +238,16 @@ class VllmEngine:
     async def _at_instants(
         self, get_request: GetRequest, own: Sequence[Any], *args: Any, **kwargs: Any
     ) -> AsyncIterator[Any]:
-        """Yield our requests, each when it is due among those of all shards."""
-        requests, divided = len(self._load.samples), self._load.divided
+        """Yield this process's requests, each when it is due among the requests of all shards."""
+        requests = len(self._load.samples)
+        divided = self._load.divided
         instants, beside = await arrivals_of(
             self._serve, get_request, *args, requests=requests, **kwargs
         )
         instants = self._due_after or instants
         if divided is None:
-            start, positions = time.perf_counter(), list(range(requests))
+            start = time.perf_counter()
+            positions = list(range(requests))
         else:
             start, gap_seconds = await divided.begin()
             self._ramp.agree(start, requests=requests, gap_seconds=gap_seconds)
@@ -250,8 +258,9 @@ class VllmEngine:
 
     def _noting_answers(self, send: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def noted(request_func_input: Any, *args: Any, **kwargs: Any) -> Any:
-            instants, thinking = self.instants, self._thinking
-            # Requests come in order: vLLM's semaphore lets whoever came first in first.
+            instants = self.instants
+            thinking = self._thinking
+            # Requests come in order: vLLM's semaphore is first come, first served.
             number = len(instants.sent)
             instants.sent.append(0.0)
             instants.answered.append(0.0)
@@ -265,8 +274,8 @@ class VllmEngine:
                 instants.due[number] = due
             if number == 0:
                 self._load.on_send()
-            # Requests take turns over the servers; a connection pool alone would favour whoever
-            # answers first.
+            # Requests take turns over the servers; a connection pool alone would favour the server
+            # that answers first.
             request_func_input.api_url = self._urls[number % len(self._urls)]
             # Some versions have no argument for part of it, and defaults that differ; each sends
             # what is here, over its own.
@@ -294,7 +303,7 @@ class VllmEngine:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Raises where argparse would end the process."""
+    """A parser that raises RunFailure where argparse would end the process."""
 
     def error(self, message: str) -> NoReturn:
         raise RunFailure(

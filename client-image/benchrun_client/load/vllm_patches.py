@@ -1,5 +1,4 @@
-"""What takes the place of parts of vLLM's benchmark, which trusts every server and every
-environment."""
+"""Replacements for parts of vLLM's benchmark, which trusts every server and every environment."""
 
 import ssl
 import time
@@ -18,22 +17,28 @@ in seconds."""
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:
-    """In place of vLLM's readiness check: the canary has proved the path, with a prompt of its
-    own."""
+    """Report success in place of vLLM's readiness check.
+
+    The canary has already proved the path, with a prompt of its own.
+    """
     return SimpleNamespace(success=True, error="")
 
 
 class SharedMetrics:
-    """One metrics text for all of vLLM's readers: to them a session that answers every GET with it,
-    or with 503."""
+    """One metrics text for all of vLLM's readers.
+
+    To them it is a session that answers every GET with that text, or with 503.
+    """
 
     _text: str | None = None
 
     def bounded(
         self, reader: Callable[..., Awaitable[Any]], *, first: bool
     ) -> Callable[..., Awaitable[Any]]:
-        """A reader, given a text that was read within our bounds of size and time when the `first`
-        reader was called."""
+        """Return a reader that gets a metrics text read within bounds of size and time.
+
+        The text is read when the `first` reader is called; the others share it.
+        """
 
         async def read(base_url: str, session: Any) -> Any:
             if first:
@@ -55,11 +60,15 @@ class SharedMetrics:
 
 
 class Sessions:
-    """In place of the aiohttp module in vLLM's benchmark: our certificates and proxies, and no
-    session is left open."""
+    """A replacement for the aiohttp module in vLLM's benchmark.
+
+    It applies the client's certificates and proxies, and leaves no session open.
+    """
 
     def __init__(self, module: Any, *, tls: ssl.SSLContext | None, trust_env: bool) -> None:
-        self._module, self._tls, self._trust_env = module, tls, trust_env
+        self._module = module
+        self._tls = tls
+        self._trust_env = trust_env
         self._opened: list[Any] = []
         self._ssl: Any = True
 
@@ -94,8 +103,11 @@ class Sessions:
 
 
 def _noting_connects(trace: Any) -> Any:
-    """An aiohttp.TraceConfig that notes in `CONNECTS`, and in `STREAM_NOTES` whether a connection is
-    used again."""
+    """Add hooks to an aiohttp.TraceConfig and return it.
+
+    They note the time of new connections in `CONNECTS`, and in `STREAM_NOTES` whether a connection
+    is used again.
+    """
 
     async def begin(_: Any, context: SimpleNamespace, __: Any) -> None:
         context.began = time.perf_counter()

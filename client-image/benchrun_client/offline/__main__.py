@@ -1,8 +1,8 @@
-"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine, with vLLM's own flags,
-behind a small port.
+"""`python -m benchrun_client.offline [--port N] FLAGS`: vLLM's engine behind a small port.
 
-Exit codes: 2 a flag that vLLM does not know, 1 the engine could not be loaded or died; 128 + n on a
-signal."""
+It takes vLLM's own flags. Exit codes: 2 for a flag that vLLM does not know, 1 if the engine could
+not be loaded or died; 128 + n on a signal.
+"""
 
 import importlib
 import importlib.metadata

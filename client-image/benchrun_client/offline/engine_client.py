@@ -1,5 +1,7 @@
-"""The client's side: a load goes to the engine as a whole, and comes back as if each request had
-been sent and answered."""
+"""The client's side of the offline engine.
+
+A load goes to the engine as a whole, and comes back as if each request had been sent and answered.
+"""
 
 import importlib.metadata
 import time
@@ -28,10 +30,10 @@ SILENCE_SECONDS = (
 
 
 class OfflineEngine:
-    """A `load.engine.LoadEngine`: vLLM's engine in another pod."""
+    """A load engine (`vllm_benchmark.LoadEngine`) that is vLLM's engine in another pod."""
 
     def __init__(self, *, chat_template: str | None = None) -> None:
-        """`chat_template`: in place of the model's own."""
+        """Create the engine's client; `chat_template` replaces the model's own."""
         self._chat_template = chat_template
         self.name = EngineName(
             name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False
@@ -39,7 +41,10 @@ class OfflineEngine:
         self.instants = Instants()  # Of the load under way, or of the last one.
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
-        """Have one load generated. A refusal makes every request a failed one; it is not raised."""
+        """Have one load generated, and return the result.
+
+        A refusal is not raised: every request is then a failed one.
+        """
         self.instants = Instants()
         start = time.perf_counter()
         load.on_send()
@@ -49,7 +54,9 @@ class OfflineEngine:
         for _ in range(requests):
             load.on_answer()
         if answer.times is None or len(answer.times.sent) != requests:
-            sent, ends, ok = [start] * requests, [answered] * requests, False
+            sent = [start] * requests
+            ends = [answered] * requests
+            ok = False
             result = _failed(
                 load, answer.error or "the engine gave the times of another number of requests"
             )
@@ -58,7 +65,8 @@ class OfflineEngine:
             begun = answered - answer.times.took_seconds
             sent = [begun + offset for offset in answer.times.sent]
             ends = [at + e2el for at, e2el in zip(sent, answer.times.e2el, strict=True)]
-            ok, result = True, _result(load, answer.times)
+            ok = True
+            result = _result(load, answer.times)
         self.instants = Instants(list(sent), sent, ends, [ok] * requests, [ok] * requests)
         return result
 
@@ -93,8 +101,11 @@ async def _generate(url: str, load: Load, chat_template: str | None) -> OfflineA
 
 
 def _result(load: Load, times: OfflineTimes) -> dict[str, Any]:
-    """Under the names of `vllm bench serve` what the records are made of; under those of the
-    offline commands their figures."""
+    """Build the engine's result.
+
+    It has the values that records are made of, by their names in `vllm bench serve`, and the
+    figures of the offline commands, by their names there.
+    """
     input_tokens = [sample.input_tokens for sample in load.samples]
     whole = sum(times.call_seconds)
     tokens = sum(input_tokens) + sum(times.output_tokens)

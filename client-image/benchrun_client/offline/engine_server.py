@@ -1,4 +1,4 @@
-"""The engine behind a small HTTP server, and a load put to vLLM's engine.
+"""The engine behind a small HTTP server, and how a load is put to vLLM's engine.
 
 GET  /health, /version, /v1/models, /metrics     as vLLM's API server answers them
 POST /load                                       an `OfflineLoad`; empty lines while it is generated, then an `OfflineAnswer`
@@ -34,7 +34,7 @@ Seconds = Annotated[float, Field(ge=0)]
 
 
 class OfflineLoad(Message):
-    """Body of POST /load: every prompt of a stage."""
+    """The body of POST /load: every prompt of a stage."""
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
     output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
@@ -56,7 +56,7 @@ class OfflineLoad(Message):
 
 
 class OfflineTimes(Message):
-    """What became of a load, one entry a prompt. Seconds; instants count from the first call."""
+    """The times of a load in seconds, one entry a prompt; instants count from the first call."""
 
     sent: tuple[Seconds, ...]  # When the engine took the request in.
     ttft: tuple[Seconds, ...]
@@ -67,26 +67,28 @@ class OfflineTimes(Message):
 
 
 class OfflineAnswer(Message):
-    """Last line of the answer; the lines before it are empty, and keep the connection alive.
-    Exactly one is set."""
+    """The last line of the answer, with exactly one field set.
+
+    The lines before it are empty, and keep the connection alive.
+    """
 
     times: OfflineTimes | None = None
     error: str | None = None  # Why the engine refused the load.
 
 
 class EngineServer:
-    """Answers HTTP for the engine. Loads go through a queue to the thread that owns the engine, one
-    at a time."""
+    """An HTTP server for the engine.
+
+    Loads go through a queue to the thread that owns the engine, one at a time.
+    """
 
     def __init__(
         self, *, version: str, model: str, context_tokens: int, metrics: Callable[[], bytes]
     ) -> None:
-        self._version, self._model, self._context_tokens, self._metrics = (
-            version,
-            model,
-            context_tokens,
-            metrics,
-        )
+        self._version = version
+        self._model = model
+        self._context_tokens = context_tokens
+        self._metrics = metrics
         self.jobs: queue.Queue[tuple[OfflineLoad, Future[OfflineAnswer]]] = queue.Queue()
 
     async def start(self, *, address: str, port: int) -> int:
@@ -133,12 +135,14 @@ class EngineServer:
 
 
 class NoTimesKept(Exception):
-    """The engine generated and has no times of requests."""
+    """The engine has generated, but kept no times of requests."""
 
 
 def generated(llm: Any, load: OfflineLoad) -> OfflineTimes:
-    """Have the engine (a `vllm.LLM` that keeps statistics) answer every prompt. Raises NoTimesKept,
-    or what vLLM raises."""
+    """Have the engine answer every prompt, and return the times.
+
+    `llm` is a `vllm.LLM` that keeps statistics. Raises NoTimesKept, or what vLLM raises.
+    """
     size = load.batch_size or len(load.prompts)
     bounds = [*range(0, len(load.prompts), size), len(load.prompts)]
     begun = time.perf_counter()
@@ -156,7 +160,8 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
     sampling = importlib.import_module("vllm").SamplingParams
     params = [sampling(**fixed, max_tokens=tokens) for tokens in load.output_tokens[first:end]]
     prompts = load.prompts[first:end]
-    start, wall = time.perf_counter(), time.time()
+    start = time.perf_counter()
+    wall = time.time()
     if load.api == "Chat":
         messages = [[{"role": "user", "content": prompt}] for prompt in prompts]
         outputs = llm.chat(messages, params, use_tqdm=False, chat_template=load.chat_template)
@@ -171,12 +176,13 @@ def _call(llm: Any, load: OfflineLoad, first: int, end: int, *, begun: float) ->
 def times_of(
     outputs: Sequence[Any], *, called_at: float, wall: float, took: float, as_batch: bool
 ) -> OfflineTimes:
-    """The times of one call's requests; `outputs`: vLLM's, one a prompt, in order. Raises
-    NoTimesKept.
+    """Return the times of one call's requests; `outputs` are vLLM's, one a prompt, in order.
 
-    `called_at`: when the call was made, in seconds from the first; `wall`: the same as Unix time,
-    by which vLLM notes arrivals. `as_batch`: every request began with the call and ended with it,
-    as for whoever waits for the whole batch."""
+    `called_at` is the instant of the call in seconds from the first call, `wall` the same instant
+    in Unix time, by which vLLM notes arrivals, and `took` the length of the call in seconds. With
+    `as_batch` every request began with the call and ended with it, as for a caller that waits for
+    the whole batch. Raises NoTimesKept.
+    """
     stats = [output.metrics for output in outputs]
     if any(each is None for each in stats):
         raise NoTimesKept(
@@ -188,10 +194,12 @@ def times_of(
     first_tokens = [max(each.first_token_latency, 0.0) for each in stats]
     decodes = [max(each.last_token_ts - each.first_token_ts, 0.0) for each in stats]
     if as_batch:
-        sent, e2el = [called_at] * len(stats), [took] * len(stats)
+        sent = [called_at] * len(stats)
+        e2el = [took] * len(stats)
         ttft = [min(wait + first, took) for wait, first in zip(arrivals, first_tokens, strict=True)]
     else:
-        sent, ttft = [called_at + wait for wait in arrivals], first_tokens
+        sent = [called_at + wait for wait in arrivals]
+        ttft = first_tokens
         e2el = [first + decode for first, decode in zip(first_tokens, decodes, strict=True)]
     return OfflineTimes(
         sent=tuple(sent),

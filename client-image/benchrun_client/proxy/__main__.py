@@ -1,7 +1,7 @@
-"""`python -m benchrun_client.proxy --prefill=http://HOST:8000 --decode=http://HOST:8000`: the
-process around the proxy.
+"""`python -m benchrun_client.proxy --prefill=http://HOST:8000 --decode=http://HOST:8000`.
 
-Exit codes: 2 a flag that does not make sense, 1 the port could not be opened; 128 + n on a signal.
+The process around the proxy. Exit codes: 2 for a flag that does not make sense, 1 if the port could
+not be opened; 128 + n on a signal.
 """
 
 import asyncio

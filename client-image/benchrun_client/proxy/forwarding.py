@@ -1,9 +1,9 @@
-"""A completion on its way: to a prefill server for one token, to a decode server for all of them,
-and back as it comes.
+"""The path of a completion: to a prefill server for one token, to a decode server, and back.
 
-vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are, and that goes into
-the request to the decode server. Connectors that find blocks by the prompt do not, and the decode
-server gets the client's own bytes."""
+vLLM's connectors of the kind of NIXL answer where the blocks of a prompt are; that goes into the
+request to the decode server. Connectors that find blocks by the prompt do not answer it, and the
+decode server gets the client's own bytes.
+"""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ _OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_
 
 
 def read_object(body: bytes) -> dict[str, Any]:
-    """The client's request. ValueError: it is not a JSON object."""
+    """Parse the client's request; raise ValueError if it is not a JSON object."""
     try:
         fields = json.loads(body)
     except (ValueError, RecursionError) as error:
@@ -41,8 +41,10 @@ def read_object(body: bytes) -> dict[str, Any]:
 
 
 def prefill_body(fields: dict[str, Any]) -> bytes:
-    """The same request for one token, not streamed, whose blocks somebody else is going to
-    fetch."""
+    """Return the body of the same request for one token, not streamed.
+
+    It tells the prefill server that another server will fetch its blocks.
+    """
     most = (
         "max_completion_tokens" if fields.get("max_completion_tokens") is not None else "max_tokens"
     )
@@ -51,8 +53,10 @@ def prefill_body(fields: dict[str, Any]) -> bytes:
 
 
 def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
-    """The client's own request, with where the prefill server has its blocks; if its answer does
-    not name that, its very bytes."""
+    """Return the client's request with the place of the prefill server's blocks.
+
+    If the prefill server's answer does not name the place, these are the client's very bytes.
+    """
     try:
         transfer = read_object(answer).get(TRANSFER)
     except ValueError:
@@ -75,8 +79,11 @@ class Forwarder:
         places: upstream.Places,
         metrics: ProxyMetrics,
     ) -> None:
-        self._prefill, self._decode = prefill, decode
-        self._session, self._places, self._metrics = session, places, metrics
+        self._prefill = prefill
+        self._decode = decode
+        self._session = session
+        self._places = places
+        self._metrics = metrics
 
     async def forward(self, request: web.Request) -> web.StreamResponse:
         outcome: Outcome = "refused"

@@ -1,5 +1,7 @@
-"""The proxy's metrics, as Prometheus reads them. All names begin with `benchrun_proxy_`, but for
-the process's own."""
+"""The proxy's metrics in Prometheus text.
+
+All names begin with `benchrun_proxy_`, except the metrics of the process itself.
+"""
 
 import time
 from bisect import bisect_left
@@ -28,10 +30,12 @@ PREFIX = "benchrun_proxy_"
 
 
 class Histogram:
-    """Observations in seconds; `bounds` are upper limits, inclusive, without +Inf."""
+    """A histogram in seconds; `bounds` are upper limits, inclusive, without +Inf."""
 
     def __init__(self, name: str, about: str, bounds: Sequence[float]) -> None:
-        self._name, self._about, self._bounds = PREFIX + name, about, bounds
+        self._name = PREFIX + name
+        self._about = about
+        self._bounds = bounds
         self._counts = [0] * (len(bounds) + 1)
         self._sum = 0.0
 

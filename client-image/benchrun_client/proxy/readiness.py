@@ -1,9 +1,8 @@
-"""A proxy is ready once a request has really gone through it: to every server of both roles, and
-back.
+"""The proxy's readiness: a request has really gone through every server of both roles, and back.
 
-Until then the names are looked up repeatedly, for a pod that comes back has another address. From
-the proof on addresses stay, and a server that is not healthy takes readiness away until there is a
-new proof."""
+Until then names are resolved repeatedly, for a pod that comes back has another address. After that
+addresses stay, and a server that is not healthy takes readiness away until there is a new proof.
+"""
 
 import asyncio
 import json
@@ -35,12 +34,13 @@ class Readiness:
     """Whether requests go through, and if not, why."""
 
     def __init__(self, prefill: Role, decode: Role, *, session: aiohttp.ClientSession) -> None:
-        self._prefill, self._decode = prefill, decode
+        self._prefill = prefill
+        self._decode = decode
         self._session = session
         self.problem: str | None = "no server has been checked yet"  # None: ready.
 
     async def look_up(self) -> None:
-        """Find the addresses of both roles. Raises Unreachable: a name has none, or not all."""
+        """Find the addresses of both roles; raise Unreachable if a name has none, or not all."""
         await asyncio.gather(self._prefill.look_up(), self._decode.look_up())
 
     async def watch(self) -> NoReturn:
@@ -86,7 +86,8 @@ class Readiness:
     async def _prove(self) -> None:
         model, context_tokens = await self._model()
         words = max(min(PROOF_WORDS, (context_tokens - PROOF_TOKENS) // MOST_TOKENS_A_WORD), 1)
-        prefills, decodes = self._prefill.servers, self._decode.servers
+        prefills = self._prefill.servers
+        decodes = self._decode.servers
         for turn in range(max(len(prefills), len(decodes))):
             fields = {
                 "model": model,

@@ -1,4 +1,4 @@
-"""What the proxy answers, and how it is put together.
+"""The proxy's HTTP server, and how it is put together.
 
 POST /v1/completions, /v1/chat/completions               through both roles
 GET  /v1/models, /version; POST /tokenize, /detokenize   by a decode server
@@ -47,7 +47,7 @@ class Arguments:
 
 
 def parse(argv: Sequence[str]) -> Arguments:
-    """Read the command line; exits with code 2 where it makes no sense."""
+    """Read the command line; exit with code 2 if it makes no sense."""
     parser = argparse.ArgumentParser(prog="benchrun_client.proxy", description=__doc__)
     add = parser.add_argument
     add("--prefill", required=True, type=_base_url, help="http://HOST:PORT of the prefill servers")
@@ -91,8 +91,10 @@ def _positive(text: str) -> int:
 
 
 class Proxy:
-    """A proxy between two roles. `load`: the session for requests of clients; `own`: for the
-    proxy's own."""
+    """A proxy between two roles.
+
+    `load` is the session for requests of clients, `own` the session for the proxy's own requests.
+    """
 
     port = 0
 
@@ -103,7 +105,8 @@ class Proxy:
             "prefill", arguments.prefill, replicas=arguments.prefill_replicas
         )
         self._decode = upstream.Role("decode", arguments.decode, replicas=arguments.decode_replicas)
-        self._load, self._own = load, own
+        self._load = load
+        self._own = own
         self._places = upstream.Places(
             most=arguments.max_in_flight, most_queued=arguments.max_in_flight
         )
@@ -132,11 +135,12 @@ class Proxy:
         return app
 
     async def _by_decode(self, request: web.Request) -> web.StreamResponse:
-        """Have the first decode server answer. Completions take turns without regard to this."""
+        """Let the first decode server answer; completions take turns without regard to this."""
         if not self._decode.servers:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, "decode: no address yet")
         url = self._decode.servers[0] + request.path_qs
-        body, headers = await request.read(), upstream.passed_on(request.headers)
+        body = await request.read()
+        headers = upstream.passed_on(request.headers)
         opened = upstream.open_answer(
             self._load, "decode", url, body=body, headers=headers, method=request.method
         )
@@ -149,7 +153,7 @@ class Proxy:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, str(error))
 
     async def _by_all(self, _: web.Request) -> web.Response:
-        """Empty every server's prefix cache; a success only if all answer that they did."""
+        """Empty every server's prefix cache; report success only if all servers confirm it."""
         if not self._prefill.servers or not self._decode.servers:
             return upstream.refusal(HTTPStatus.BAD_GATEWAY, "not every role has an address yet")
         reset = await reset_caches(self._own, (*self._prefill.servers, *self._decode.servers))
@@ -166,8 +170,10 @@ class Proxy:
 
 @asynccontextmanager
 async def running_proxy(arguments: Arguments) -> AsyncIterator[Proxy]:
-    """A proxy that answers; with the block its port and all connections are closed. Raises OSError:
-    the port is taken."""
+    """Run a proxy that answers; the end of the block closes its port and all connections.
+
+    Raises OSError if the port is taken.
+    """
     async with (
         upstream.forwarding_session() as load,
         open_session(tls=None, seconds=FIRST_REQUEST_SECONDS) as own,

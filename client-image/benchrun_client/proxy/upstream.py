@@ -1,5 +1,4 @@
-"""The servers of one role, and one request to one of them: sent, relayed as it comes, and what goes
-wrong on the way."""
+"""The servers of one role, and one request to one of them: sent, relayed, and what goes wrong."""
 
 import asyncio
 import time
@@ -34,15 +33,18 @@ class Unreachable(Exception):
 class Role:
     def __init__(self, name: RoleName, url: str, *, replicas: int | None) -> None:
         self.name: RoleName = name
-        self._url, self._host = url, urlsplit(url).hostname
+        self._url = url
+        self._host = urlsplit(url).hostname
         self._replicas = replicas
         self._turns = count()
         self.servers: tuple[str, ...] = ()
         """Base URLs that lead to one server each; none until its name has been looked up."""
 
     async def look_up(self) -> None:
-        """Find all addresses of the name: a headless Service has those of its pods. Raises
-        Unreachable: none, or not all."""
+        """Find all addresses of the name: a headless Service has one for each of its pods.
+
+        Raises Unreachable if there are none, or not all.
+        """
         addresses = await resolve(self._url)
         if not addresses or (self._replicas is not None and len(addresses) != self._replicas):
             expected = f" of {self._replicas}" if self._replicas is not None else ""
@@ -50,15 +52,14 @@ class Role:
         self.servers = tuple(pinned(self._url, address) for address in addresses)
 
     def next_server(self) -> str:
-        """Whose turn it is. Raises Unreachable: the name was not found yet."""
+        """Return the URL of the server whose turn it is; raise Unreachable if none is known."""
         if not self.servers:
             raise Unreachable(self.name, f"{self._host} has no address yet")
         return self.servers[next(self._turns) % len(self.servers)]
 
 
 class Places:
-    """Places for requests on their way; the others wait in the order of their arrival, and not
-    without bound."""
+    """Places for requests in flight; other requests wait in order of arrival, up to a bound."""
 
     def __init__(self, *, most: int, most_queued: int) -> None:
         self._free = asyncio.Semaphore(most)
@@ -67,8 +68,10 @@ class Places:
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
-        """Hold a place; waits for one. Raises asyncio.QueueFull: at once, where as many wait as
-        may."""
+        """Wait for a place and hold it.
+
+        Raises asyncio.QueueFull at once if as many requests wait as may.
+        """
         if self._free.locked() and self.queued >= self._most_queued:
             raise asyncio.QueueFull
         self.queued += 1
@@ -98,8 +101,10 @@ _OF_ONE_CONNECTION = frozenset(
 
 
 class Broken(Exception):
-    """The server's answer broke off in the middle. The client has seen its connection end, and no
-    end of the answer."""
+    """The server's answer broke off in the middle.
+
+    The client has seen its connection end, and no end of the answer.
+    """
 
     def __init__(self, response: web.StreamResponse) -> None:
         super().__init__("the answer broke off")
@@ -108,7 +113,7 @@ class Broken(Exception):
 
 @dataclass(slots=True)
 class Sent:
-    """When the last byte of a request was handed to its socket; `time.perf_counter`."""
+    """The instant at which a request's last byte was handed to its socket (`time.perf_counter`)."""
 
     at: float = 0.0
 
@@ -124,7 +129,10 @@ class WholeAnswer:
 
 
 def forwarding_session() -> aiohttp.ClientSession:
-    """For requests of clients: nothing is added, unpacked, limited or remembered."""
+    """Open the session for requests of clients.
+
+    It adds, unpacks, limits and remembers nothing.
+    """
 
     async def stamp(_: object, context: SimpleNamespace, __: object) -> None:
         context.trace_request_ctx.at = time.perf_counter()
@@ -149,8 +157,10 @@ async def post(
     body: bytes,
     headers: Mapping[str, str],
 ) -> WholeAnswer:
-    """Post, and read the answer to its end. Raises Unreachable: there was no answer, or none to its
-    end."""
+    """Send a POST request and read the answer to its end.
+
+    Raises Unreachable if there is no answer, or not the whole of it.
+    """
     async with open_answer(session, role, url, body=body, headers=headers) as (response, sent):
         try:
             answer = await read_bounded(response, MAX_ANSWER_BYTES)
@@ -169,8 +179,10 @@ async def open_answer(
     headers: Mapping[str, str],
     method: str = "POST",
 ) -> AsyncIterator[tuple[aiohttp.ClientResponse, Sent]]:
-    """Send a request; yields with the answer's head. Leaving early ends the server's work. Raises
-    Unreachable: no head came."""
+    """Send a request, and yield once the head of the answer has come.
+
+    Leaving early ends the server's work. Raises Unreachable if no head came.
+    """
     sent = Sent()
     try:
         response = await session.request(
@@ -187,7 +199,7 @@ def _unreachable(role: RoleName, url: str, error: Exception) -> Unreachable:
 
 
 def passed_on(headers: Mapping[str, str], *, with_length: bool = False) -> CIMultiDict[str]:
-    """The headers that mean something beyond one connection."""
+    """Return the headers that mean something beyond one connection."""
     dropped = _OF_ONE_CONNECTION if with_length else _OF_ONE_CONNECTION | {"content-length"}
     return CIMultiDict(
         (name, value) for name, value in headers.items() if name.lower() not in dropped
@@ -200,8 +212,11 @@ async def relay(
     *,
     on_first: Callable[[float], None] = lambda _: None,
 ) -> web.StreamResponse:
-    """Pass an answer on, piece by piece, as fast as the client reads it. Raises Broken: it broke
-    off. `on_first` gets the seconds from the first piece's arrival to its having been written."""
+    """Pass an answer on, piece by piece, as fast as the client reads it.
+
+    `on_first` gets the seconds from the arrival of the first piece until it was written. Raises
+    Broken if the answer breaks off.
+    """
     headers = passed_on(upstream.headers, with_length=True)
     response = web.StreamResponse(status=upstream.status, reason=upstream.reason, headers=headers)
     await response.prepare(request)
@@ -226,7 +241,7 @@ async def relay(
 
 
 def refusal(status: HTTPStatus, text: str) -> web.Response:
-    """The proxy's own refusal, in the form of vLLM's."""
+    """Return the proxy's own refusal, in the form of vLLM's."""
     kind = status.phrase.replace(" ", "")
     error = {"message": f"proxy: {text}", "type": kind, "param": None, "code": int(status)}
     return web.json_response({"error": error}, status=status)

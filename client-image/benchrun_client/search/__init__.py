@@ -1,1 +1,1 @@
-"""The highest load that meets the objectives, found on one loaded server."""
+"""The search for the highest load that meets the objectives, on one loaded server."""

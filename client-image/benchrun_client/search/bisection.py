@@ -1,11 +1,12 @@
-"""How a search proceeds: whether a load meets the objectives, and which load to measure next. Pure.
+"""How a search proceeds: whether a load meets the objectives, and which load comes next. Pure.
 
 From the lowest load on it doubles until a load does not meet the objectives, then halves the
-bracket, in ratios: a server never gets more than twice the load that it has borne. An Inconclusive
-load is measured again, up to a bound, and then counts as missed. These looks only steer: of many
-loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
-measure the load found once more; only they count, and the error is shared out over all looks at
-them."""
+bracket, in ratios: a server never gets more than twice the load that it has borne. Each load is
+measured once. That only steers, so where nothing is certain its percentiles decide as measured; of
+many loads the highest that met is likely one that was lucky. New stages, with prompts of their own,
+measure the load found once more, as often as it takes up to a bound. Only they count, and the error
+is divided among the loads that are confirmed.
+"""
 
 import math
 from collections import Counter
@@ -27,7 +28,7 @@ from benchrun_client.stage_record import (
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """One stage, as far as its outcome depends on it."""
+    """The part of one stage's result that its outcome depends on."""
 
     requests: int
     failed: int  # Of these.
@@ -40,7 +41,7 @@ class LoadResult:
 
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
-    """Return a stage as far as its outcome depends on it."""
+    """Return the part of a raw stage that its outcome depends on."""
     needs_gaps = any(limit.metric == "ITL" for limit in search.objectives)
     return result_of(search, here, request_columns(raw), sliced_gaps(raw) if needs_gaps else [])
 
@@ -51,7 +52,7 @@ def result_of(
     columns: contract.RequestColumns,
     slices: Sequence[Counter[int]] = (),
 ) -> LoadResult:
-    """Return the same of a stage's requests and its gaps between tokens by slices of time."""
+    """Build the load result from a stage's requests and its token gaps by slices of time."""
     users = int(here.value) if search.axis == "concurrency" else None
     begins = (
         columns.start_us
@@ -85,7 +86,10 @@ def result_of(
 def _in_flight(
     search: contract.Search, users: int | None, columns: contract.RequestColumns
 ) -> float | None:
-    """Return how many requests users keep in flight on average: less than all, if they think."""
+    """Return how many requests users keep in flight on average: fewer than users, if they think.
+
+    None if the load is a rate.
+    """
     if users is None or search.think is None:
         return users
     answers = list(compress(columns.e2el_us, columns.ok))
@@ -106,25 +110,35 @@ def _values(metric: str, columns: contract.RequestColumns) -> list[float | None]
 def outcome_of(
     search: contract.Search, here: "Position", results: Sequence[LoadResult]
 ) -> contract.Outcome:
-    """Of all stages of a load together. Met: every objective for certain. Missed: one of them for
-    certain, or more requests failed than a valid number may have."""
+    """Return the outcome of all stages of a load together.
+
+    Met: every objective is met for certain. Missed: one of them is missed for certain, or more
+    requests failed than a valid number may have. A look is never Inconclusive where there is
+    anything to see: what its percentiles say steers the search.
+    """
     requests = sum(each.requests for each in results)
     failed = sum(each.failed for each in results)
     if 100 * failed > float(search.max_failed_percent) * requests:
         return "Missed"
-    error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
-    outcomes = set[contract.Outcome]()
-    for limit in search.objectives:
-        sample, percent = _sample(limit.metric, results), float(limit.percentile)
-        limit_us = 1000.0 * limit.max_milliseconds
-        found = (
-            contract.decided(sample, percent, limit_us, error=error, one_stretch=False).outcome
-            if sample.count
-            else "Inconclusive"
-        )
-        outcomes.add(found)
+    outcomes = {_of_limit(here, limit, results) for limit in search.objectives}
     worst: tuple[contract.Outcome, ...] = ("Missed", "Inconclusive")
     return next((each for each in worst if each in outcomes), "Met")
+
+
+def _of_limit(
+    here: "Position", limit: contract.Limit, results: Sequence[LoadResult]
+) -> contract.Outcome:
+    """Return the outcome of one objective."""
+    sample = _sample(limit.metric, results)
+    if not sample.count:
+        return "Inconclusive"
+    percent = float(limit.percentile)
+    limit_us = 1000.0 * limit.max_milliseconds
+    error = contract.CONFIRMATION_ERROR if here.confirmation else contract.ERROR
+    found = contract.decided(sample, percent, limit_us, error=error, one_stretch=False)
+    if found.outcome == "Inconclusive" and not here.confirmation:
+        return "Met" if found.value <= limit_us else "Missed"
+    return found.outcome
 
 
 def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySample:
@@ -142,10 +156,11 @@ SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """One measurement of a search, and the bracket that it is to narrow or to confirm."""
+    """One measurement of a search, and the bracket that it narrows or confirms."""
 
-    number: int  # Of the probe: each is another load, counted from 1.
-    repeat: int
+    number: int
+    """Of the load: looks are counted from 1, confirmations from the most looks on."""
+    repeat: int  # Counted from 1; only confirmations are repeated.
     value: Decimal
     met: Decimal | None = None  # Highest load that met the objectives so far.
     not_met: Decimal | None = None  # Lowest one that did not.
@@ -153,44 +168,52 @@ class Position:
 
 
 def first(search: contract.Search) -> Position:
-    """Where a search begins: at its lowest load."""
+    """Return where a search begins: at its lowest load."""
     return Position(number=1, repeat=1, value=Decimal(search.lowest))
 
 
 def after(search: contract.Search, here: Position, outcome: contract.Outcome) -> Position | None:
-    """The next measurement; None: the search has ended. `outcome` is that of all repeats at this
-    load together."""
-    if outcome == "Inconclusive" and here.repeat < search.max_repeats:
-        return replace(here, repeat=here.repeat + 1)
+    """Return the next measurement; None where the search has ended.
+
+    `outcome` is that of all repeats at this load together.
+    """
     if here.confirmation:
-        return None if outcome == "Met" else _confirmation(here, _below(search, here))
+        if outcome == "Inconclusive" and here.repeat < search.max_repeats:
+            return replace(here, repeat=here.repeat + 1)
+        return None if outcome == "Met" else _confirmation(search, here, _below(search, here))
     met = here.value if outcome == "Met" else here.met
     not_met = here.not_met if outcome == "Met" else here.value
     value = None if here.number == search.max_probes else _next_value(search, met, not_met)
     if value is not None:
         return Position(here.number + 1, 1, value, met, not_met)
-    return _confirmation(replace(here, met=met, not_met=not_met), met)
+    return _confirmation(search, replace(here, met=met, not_met=not_met), met)
 
 
-def _confirmation(here: Position, value: Decimal | None) -> Position | None:
-    """The first stage of the next confirmation; None: there is no load to confirm, or it was tried
-    often enough."""
+def _confirmation(
+    search: contract.Search, here: Position, value: Decimal | None
+) -> Position | None:
+    """Return the first stage of the next confirmation.
+
+    None where there is no load to confirm, or it was tried often enough.
+    """
     if value is None or here.confirmation == contract.CONFIRMATIONS:
         return None
-    return replace(
-        here, number=here.number + 1, repeat=1, value=value, confirmation=here.confirmation + 1
-    )
+    confirmation = here.confirmation + 1
+    number = search.max_probes + confirmation
+    return replace(here, number=number, repeat=1, value=value, confirmation=confirmation)
 
 
 def may_follow(search: contract.Search, here: Position) -> tuple[Position, ...]:
-    """Every measurement that may be the next, each once: what can be prepared before the outcome is
-    known."""
+    """Return every measurement that may be the next, each once.
+
+    These can be prepared before the outcome is known.
+    """
     following = (after(search, here, outcome) for outcome in ("Met", "Missed", "Inconclusive"))
     return tuple(dict.fromkeys(each for each in following if each is not None))
 
 
 def spelled(value: Decimal) -> str:
-    """The one spelling of a load: 4 for 4.0, 100 for 1E+2."""
+    """Return the one spelling of a load: 4 for 4.0, 100 for 1E+2."""
     return format(value.normalize(), "f")
 
 
@@ -209,8 +232,10 @@ def _next_value(
 
 
 def _below(search: contract.Search, here: Position) -> Decimal | None:
-    """The load to confirm where this one was not: lower by the tolerance, after that by four times
-    as much, never below the lowest."""
+    """Return the load to confirm when this one was not; None at the lowest load.
+
+    It is lower by the tolerance, the second time by four times as much, never below the lowest.
+    """
     lowest = Decimal(search.lowest)
     if here.value <= lowest:
         return None
@@ -228,15 +253,16 @@ def _rounded(search: contract.Search, value: Decimal, rounding: str) -> Decimal:
 
 
 def every_stage(search: contract.Search) -> tuple[contract.Stage, ...]:
-    """Every possible stage, with as many requests as it may have: the first at the lowest load,
-    others at the highest."""
+    """Return every possible stage, with the most requests it may have.
+
+    The first is at the lowest load, the others at the highest.
+    """
     return tuple(
         stage_at(
             search,
             Position(number, repeat, Decimal(search.lowest if number == 1 else search.highest)),
         )
-        for number in range(1, search.most_probes + 1)
-        for repeat in range(1, search.max_repeats + 1)
+        for number, repeat in search.places
     )
 
 
@@ -252,6 +278,6 @@ def stage_at(search: contract.Search, here: Position) -> contract.Stage:
         repeat=here.repeat,
         load=contract.LoadPoint(**load),
         requests=search.requests_at(here.value),
-        seed=search.seeds[(here.number - 1) * search.max_repeats + here.repeat - 1],
+        seed=search.seeds[search.places.index((here.number, here.repeat))],
         ignore_eos=search.ignore_eos,
     )

@@ -1,8 +1,8 @@
-"""The prompts of the probes to come: written in a process of its own, while the current one is
-measured.
+"""The prompts of a search's next probes, written in another process while a stage is measured.
 
-Most of the work is the tokenizer's and holds the interpreter lock: a thread would stand in the way
-of the first tokens."""
+Most of the work is the tokenizer's and holds the interpreter lock: a thread would delay the first
+tokens.
+"""
 
 import asyncio
 import os
@@ -26,29 +26,38 @@ requests."""
 
 
 class PromptWriter(ChildProcess):
-    """Our end of the pipe. Every method raises `RunFailure` where the other process died."""
+    """The client's end of the pipe; every method raises RunFailure if the other process died."""
 
-    module, name = "benchrun_client.search.prompt_writer", "prompt writer"
+    module = "benchrun_client.search.prompt_writer"
+    name = "prompt writer"
 
     async def read_tokenizer(self, target: Target) -> None:
-        """Load the tokenizer, which takes seconds: the first question. Raises `RunFailure` where it
-        can't be loaded."""
+        """Load the tokenizer, which takes seconds; this is the first question.
+
+        Raises RunFailure if it cannot be loaded.
+        """
         opened(await self.ask(pickle.dumps(target)))
 
     async def prepare(self, words: tuple[str, ...], starts: Collection[Start]) -> None:
-        """Hand over what is needed: the second question. `starts`: first words of all prompts; no
-        other may begin so."""
+        """Hand over the vocabulary; this is the second question.
+
+        `starts` holds the first words of all prompts; no other prompt may begin with them.
+        """
         opened(await self.ask(pickle.dumps((words, tuple(starts)))))
 
     async def write(self, stage: Stage, lengths: Sequence[int]) -> bytes:
-        """Prompts of a stage, packed. `lengths`: how many of them may be sent, the greatest number
-        last."""
+        """Write the prompts of a stage and return them packed.
+
+        `lengths` holds the numbers of prompts that may be sent, the greatest last.
+        """
         return await self.ask(pickle.dumps((stage, tuple(lengths))))
 
 
 def opened(answer: bytes) -> Written | None:
-    """An answer of the other process; None: there was nothing to write. Raises RunFailure: it
-    failed, and why."""
+    """Unpack an answer of the other process; None means that there was nothing to write.
+
+    Raises RunFailure with the reason if the process failed.
+    """
     # Our own process wrote these bytes.
     written, failure = pickle.loads(answer)
     if failure is not None:
@@ -57,13 +66,13 @@ def opened(answer: bytes) -> Written | None:
 
 
 class WriterProcess:
-    """The other end: answers the questions of `PromptWriter`, in its order."""
+    """The other end of the pipe: it answers the questions of `PromptWriter`, in their order."""
 
     _counter: TokenCounter
     _prompts: WordWriter
 
     def answer(self, question: bytes) -> bytes:
-        """Packed, as the question is: what was written, or the reason and message of a failure."""
+        """Return the packed answer: what was written, or a failure with reason and message."""
         try:
             return pickle.dumps((self._answer(pickle.loads(question)), None))
         except RunFailure as failure:
@@ -90,23 +99,28 @@ Write = Callable[[Stage, Sequence[int]], Future[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class StagePrompts:
-    """What a stage sends, and the digest of it."""
+    """The prompts that a stage sends, and their digest."""
 
     samples: Sequence[Sample]
     digest: str
 
 
 class SearchPrompts:
-    """The prompts of searches. Rows of a file and the first stage are given; others are written
-    while measuring."""
+    """The prompts of searches.
+
+    Rows of a file and the prompts of the first stage are given; others are written while measuring.
+    """
 
     def __init__(self, drawn: Mapping[str, Sequence[Sample]], write: Write | None) -> None:
-        self._drawn, self._write = drawn, write
+        self._drawn = drawn
+        self._write = write
         self._writing: dict[str, Future[bytes]] = {}
 
     def write_ahead(self, search: Search, here: Position) -> None:
-        """Have the prompts written of everything that may follow. Those that can't any more are let
-        go: they may be large."""
+        """Begin to write the prompts of every measurement that may follow.
+
+        Prompts that cannot be needed any more are dropped: they may be large.
+        """
         following: dict[str, list[Stage]] = {}
         for position in may_follow(search, here):
             stage = stage_at(search, position)
@@ -125,7 +139,7 @@ class SearchPrompts:
                 self._writing[stage_id] = self._write(stages[0], lengths)
 
     async def take(self, stage: Stage) -> StagePrompts:
-        """What the stage sends. Raises RunFailure: it could not be written."""
+        """Return the prompts of a stage; raise RunFailure if they could not be written."""
         if stage.id not in self._writing:
             samples = self._drawn[stage.id][: stage.requests]
             return StagePrompts(samples, prompts_digest(samples))

@@ -1,2 +1,1 @@
-"""The servers to measure: waiting for them, proving the path, and reading what they report of
-themselves."""
+"""The servers to measure: waiting for them, proving the path, and reading what they report."""

@@ -27,10 +27,13 @@ class _Attempt:
 
 
 async def reset_caches(session: aiohttp.ClientSession, urls: Sequence[str]) -> CacheReset:
-    """Have every server empty its prefix cache; retried, for at most `RESET_SECONDS`, on those that
-    did not."""
+    """Make every server empty its prefix cache, and return the result.
+
+    Servers that did not are asked again, for at most `RESET_SECONDS`.
+    """
     end = time.monotonic() + RESET_SECONDS
-    left, count = list(urls), 0
+    left = list(urls)
+    count = 0
     while True:
         count += 1
         attempts = await asyncio.gather(*(_reset(session, url) for url in left))

@@ -1,8 +1,9 @@
 """What a server reports of itself: its counters at one instant, and version, settings and models.
 
-Counters are taken between stages, when the server is idle: what one stage leaves is what the next
-one finds, so one snapshot serves both. Metrics that are missing, endless or garbage give None,
-never an error: the measurement does not depend on them."""
+Counters are taken between stages, when the server is idle: the end of one stage is the beginning of
+the next, so one snapshot serves both. Metrics that are missing, endless or garbage give None, never
+an error: the measurement does not depend on them.
+"""
 
 import asyncio
 import hashlib
@@ -52,8 +53,10 @@ Snapshots = Sequence[Snapshot | None]  # One of each server; None: its metrics c
 
 
 def parse_metrics(text: str) -> Snapshot | None:
-    """The wanted series of a metrics endpoint; None when none of the engine's, or the proxy's, is
-    there."""
+    """Parse the wanted series of a metrics text.
+
+    None if it has no series of the engine and none of the proxy.
+    """
     sums: dict[str, float] = {}
     labelled: dict[str, float] = {}
     for line in text.splitlines():
@@ -86,7 +89,10 @@ def parse_metrics(text: str) -> Snapshot | None:
 
 
 def _sample(line: str) -> tuple[str, float | None]:
-    """Name and value of one exposition line; label values may hold spaces and braces."""
+    """Parse name and value of one exposition line; label values may hold spaces and braces.
+
+    An unreadable line gives an empty name and None.
+    """
     name, brace, rest = line.partition("{")
     fields = rest.rpartition("}")[2].split() if brace else line.split()[1:]
     try:
@@ -97,13 +103,13 @@ def _sample(line: str) -> tuple[str, float | None]:
 
 
 async def take(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
-    """One snapshot of every server, at the same time."""
+    """Take one snapshot of every server, all at the same time."""
     texts = await asyncio.gather(*(read_metrics(session, url) for url in urls))
     return [None if text is None else parse_metrics(text) for text in texts]
 
 
 async def read_metrics(session: aiohttp.ClientSession, url: str) -> str | None:
-    """A metrics endpoint's text, within bounds of size and time; None when it could not be read."""
+    """Read a metrics endpoint's text within bounds of size and time; None if that fails."""
     try:
         async with session.get(
             url, timeout=aiohttp.ClientTimeout(total=METRICS_SECONDS)
@@ -126,12 +132,14 @@ async def take_settled(
     completed: int,
     answering: Sequence[bool],
 ) -> Snapshots:
-    """Snapshots once the servers have counted `completed` more requests and run none. `answering`:
-    which of them count answers.
+    """Take snapshots once the servers have counted `completed` more requests and run none.
+
+    `answering` says of each server whether it counts answers.
 
     Counters lag the last byte by an engine step, 10 to 30 ms. After `SETTLE_SECONDS` they are taken
-    as they are, and after `GONE_SECONDS` without those that are missing: requests that failed are
-    not counted as successes, and the judge sees what is missing."""
+    whatever they are, and after `GONE_SECONDS` without the servers that are missing: requests that
+    failed are not counted as successes, and the judge sees what is missing.
+    """
     start = time.monotonic()
     while True:
         now = await take(session, urls)
@@ -143,7 +151,7 @@ async def take_settled(
 
 
 async def take_idle(session: aiohttp.ClientSession, urls: Sequence[str]) -> Snapshots:
-    """Snapshots once no server runs a request; after `SETTLE_SECONDS` as they are."""
+    """Take snapshots once no server runs a request, or after `SETTLE_SECONDS` at the latest."""
     end = time.monotonic() + SETTLE_SECONDS
     while True:
         now = await take(session, urls)
@@ -177,8 +185,10 @@ MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
 async def identify(
     session: aiohttp.ClientSession, metrics_url: str, *, role: str, model: str
 ) -> contract.ServerEdge:
-    """What a server reports of itself, without its counters. Never an error. `model`: the name in
-    the requests."""
+    """Read what a server reports of itself, without its counters; never raises a network error.
+
+    `model` is the name in the requests.
+    """
     metrics = await read_metrics(session, metrics_url)
     base = metrics_url.removesuffix(ENGINE.metrics_path)
     version = await _json(session, base + ENGINE.version_path)
@@ -208,7 +218,10 @@ async def _json(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 def _text(value: Any) -> str | None:
-    """Text that can be written down: JSON may hold halves of characters."""
+    """Return a text with what cannot be encoded replaced: JSON may hold halves of characters.
+
+    None if the value is not a text.
+    """
     return value.encode(errors="replace").decode() if isinstance(value, str) else None
 
 
@@ -220,8 +233,10 @@ def _models(answer: Any) -> list[dict[str, Any]]:
 
 
 def served_model(answer: Any, name: str) -> contract.ServedModel | None:
-    """The entry of that name, else the first; None: there is none. An adapter has the root of its
-    parent, the model."""
+    """Return the entry of /v1/models with that name, else the first; None if there is none.
+
+    An adapter gets the root of its parent, the model.
+    """
     models = [model for model in _models(answer) if isinstance(model.get("id"), str)]
     if not models:
         return None
@@ -236,8 +251,10 @@ def served_model(answer: Any, name: str) -> contract.ServedModel | None:
 
 
 def models_text(answer: Any) -> str | None:
-    """Name, root, parent and max_model_len of each model; a list that is too long ends in a digest.
-    None: no models."""
+    """Return name, root, parent and max_model_len of each model; None without models.
+
+    A list that is too long ends in a digest.
+    """
     models = [
         " ".join(f"{name}={model[name]}" for name in _OF_A_MODEL if model.get(name))
         for model in _models(answer)
@@ -249,8 +266,11 @@ def models_text(answer: Any) -> str | None:
 
 
 def settings_digest(metrics: str) -> str | None:
-    """SHA-256 of the labels that hold a server's settings, the same for equally configured servers;
-    None if there are none."""
+    """Return a digest of the labels that hold a server's settings; None if there are none.
+
+    It is the first 32 hexadecimal digits of a SHA-256. Equally configured servers have the same
+    digest.
+    """
     configurations = {
         tuple(
             sorted(

@@ -1,9 +1,10 @@
-"""One small request (the canary) that proves the path before anything is measured: the body that the
-load sends, read by the parser that measures.
+"""The canary: one small request that proves the path before anything is measured.
 
-A server can be healthy and still answer no request: wrong model name, missing key, a gateway's web
-page, an engine that dies on its first forward pass. Reported here, in the server's own words, it
-costs one request and not a run of failures."""
+It has the body that the load sends, and its answer is read by the parser that measures. A server
+can be healthy and still answer no request: wrong model name, missing key, a gateway's web page, an
+engine that dies on its first forward pass. Reported here, in the server's own words, it costs one
+request and not a run of failures.
+"""
 
 import json
 import re
@@ -26,8 +27,10 @@ PATHS: dict[Api, str] = {"Completions": "/v1/completions", "Chat": "/v1/chat/com
 
 
 async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, int | None]:
-    """Each model that the server lists, with its longest context if known; none on trouble, which
-    the canary reports better."""
+    """Return the longest context (None: unknown) of each model that the server lists, by name.
+
+    Empty if the server cannot be read: the canary reports that better.
+    """
     try:
         async with session.get(url + ENGINE.models_path) as response:
             answer = await answer_of(response)
@@ -44,7 +47,7 @@ async def served_models(session: aiohttp.ClientSession, url: str) -> dict[str, i
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What a server answered to a request like those of the load."""
+    """A server's answer to a request like the load's."""
 
     answer: Answer | None = None
     """An answer that is not streamed: an error, a page; None: it is a stream."""
@@ -80,13 +83,13 @@ def request_body(
         }
     streamed = {"stream": True, "stream_options": {"include_usage": True}}
     to_the_end = {"ignore_eos": True} if ignore_eos else {}
-    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body()}
+    return {"model": model, **asked, **streamed, **to_the_end, **sampling.body(chat=api == "Chat")}
 
 
 async def complete(
     session: aiohttp.ClientSession, url: str, *, api: Api, body: Mapping[str, Any]
 ) -> Completion:
-    """Send one request and read its answer as those of the load are read."""
+    """Send one request and read its answer as the load reads its answers."""
     async with session.post(url + PATHS[api], json=body) as response:
         if response.status != OK or "html" in response.content_type:
             return Completion(await answer_of(response))
@@ -94,7 +97,9 @@ async def complete(
 
 
 async def _streamed(response: aiohttp.ClientResponse) -> Completion:
-    stream, tokens, left = CompletionStream(StreamNotes()), 0, MAX_ANSWER_BYTES
+    stream = CompletionStream(StreamNotes())
+    tokens = 0
+    left = MAX_ANSWER_BYTES
     try:
         async for chunk in response.content.iter_any():
             tokens += sum(map(_is_token, stream.feed(chunk)))
@@ -123,8 +128,7 @@ async def send_canary(
     served: Sequence[str],
     ignore_eos: bool = False,
 ) -> None:
-    """Prove that a completion is streamed. Raises RunFailure: with the reason that
-    `canary_failure` finds."""
+    """Prove that a completion is streamed; raise the RunFailure of `canary_failure` otherwise."""
     body = request_body(
         api,
         model=model,
@@ -146,7 +150,7 @@ async def send_canary(
 def canary_failure(
     completion: Completion, *, where: str, model: str, served: Sequence[str]
 ) -> RunFailure | None:
-    """What is wrong with the canary's answer; None when it is a stream of tokens."""
+    """Return what is wrong with the canary's answer; None if it is a stream of tokens."""
     if completion.answer is not None:
         return _refusal(completion.answer, where=where, model=model, served=served)
     if completion.problem is not None:
@@ -160,7 +164,8 @@ def canary_failure(
 
 
 def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -> RunFailure:
-    words, status = words_of(answer), answer.status
+    words = words_of(answer)
+    status = answer.status
     if answer.is_html:
         page = f"{where} answered {status} with an HTML page{_title(answer.body)}"
         return RunFailure("EndpointNotFound", f"{page}: no server of this API is there")
@@ -180,8 +185,7 @@ def _refusal(answer: Answer, *, where: str, model: str, served: Sequence[str]) -
 
 
 def words_of(answer: Answer) -> str:
-    """The server's own words: its error message where there is one, else the start of the body;
-    never HTML."""
+    """Return the server's own words: its error message, else the start of the body; never HTML."""
     if answer.is_html:
         return f"an HTML page{_title(answer.body)}"
     body = answer.json()
@@ -190,7 +194,10 @@ def words_of(answer: Answer) -> str:
 
 
 def _message_in(body: object) -> str:
-    """vLLM writes error.message (object, message in older versions), FastAPI detail."""
+    """Find the error message in a body.
+
+    vLLM writes error.message (object, message in older versions), FastAPI detail.
+    """
     if isinstance(body, dict):
         for key in ("error", "message", "detail"):
             if body.get(key):

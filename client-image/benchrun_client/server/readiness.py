@@ -1,8 +1,9 @@
-"""Waiting for the servers to measure: from "nothing there" to "a completion came back", while the
-main thread prepares.
+"""Waiting for the servers to measure: from "nothing there" to "a completion came back".
 
-A headless Service is resolved until it has all its addresses, once; from then on they are pinned,
-so that no name is looked up within a measurement and every figure belongs to a known server."""
+Meanwhile the main thread prepares. A headless Service is resolved once, until it has all its
+addresses; from then on they are pinned, so that no name is resolved within a measurement and every
+figure belongs to a known server.
+"""
 
 import asyncio
 import contextlib
@@ -53,14 +54,18 @@ class Servers:
 
     @property
     def answering(self) -> tuple[bool, ...]:
-        """Of each metrics endpoint, whether its server counts the client's answers: one that
-        prefills and a proxy do not."""
+        """Return, for each metrics endpoint, whether its server counts the client's answers.
+
+        A server that prefills and a proxy do not.
+        """
         return tuple(role in ANSWERING for role in self.metrics_roles)
 
     @property
     def own_urls(self) -> tuple[str, ...]:
-        """Base URLs that lead to each server alone, past any gateway; where no metrics endpoints
-        are known, those for requests."""
+        """Return the base URLs that lead to each server alone, past any gateway.
+
+        If no metrics endpoints are known, these are the URLs for requests.
+        """
         known = zip(self.metrics_urls, self.metrics_roles, strict=True)
         return (
             tuple(url.removesuffix(ENGINE.metrics_path) for url, role in known if role != PROXY)
@@ -69,14 +74,14 @@ class Servers:
 
 
 class Deadline:
-    """The end of waiting for the server; 0 seconds: somebody else ends the wait."""
+    """The end of the wait for the server; with 0 seconds the operator ends the wait."""
 
     def __init__(self, seconds: int) -> None:
         self._seconds = seconds
         self._end = time.monotonic() + seconds
 
     def check(self, problem: str) -> None:
-        """Raise `EndpointNotReady` with the last problem seen, once the time is over."""
+        """Raise RunFailure `EndpointNotReady` with the last problem seen, once the time is over."""
         if self._seconds and time.monotonic() > self._end:
             raise RunFailure("EndpointNotReady", f"not ready within {self._seconds} s: {problem}")
 
@@ -94,7 +99,9 @@ async def wait_for_servers(
     plan: Plan, material: Material, state: RunState, *, tls: ssl.SSLContext | None
 ) -> Found:
     """Find the servers, wait until they are healthy, check lengths against theirs, prove the path.
-    Raises RunFailure."""
+
+    Raises RunFailure.
+    """
     deadline = Deadline(plan.health_deadline_seconds)
     model = plan.target.served_model
     state.enter("Waiting")
@@ -131,8 +138,11 @@ async def wait_for_servers(
 async def find_healthy(
     session: aiohttp.ClientSession, target: Target, deadline: Deadline
 ) -> Servers:
-    """The servers once all of them are healthy. As long as one is not, their addresses are looked
-    up again: a pod that was deleted while it loaded comes back with another. Raises RunFailure."""
+    """Return the servers once all of them are healthy.
+
+    Until then their addresses are resolved again and again: a pod that was deleted while it loaded
+    comes back with another address. Raises RunFailure.
+    """
     while True:
         servers = await find_servers(target, deadline)
         with contextlib.suppress(TimeoutError):
@@ -142,8 +152,10 @@ async def find_healthy(
 
 
 async def find_servers(target: Target, deadline: Deadline) -> Servers:
-    """Resolve the target; waits until all its servers have an address. Raises RunFailure:
-    `EndpointNotReady`."""
+    """Resolve the target; wait until all its servers have an address.
+
+    Raises RunFailure `EndpointNotReady`.
+    """
     base = target.base_url.rstrip("/")
     if target.servers == 0 or urlsplit(base).scheme == "https":
         # A certificate names a host: behind TLS an address can't take its place.
@@ -175,8 +187,10 @@ async def _pinned_urls(base: str, *, count: int, deadline: Deadline) -> tuple[st
 
 
 async def resolve(url: str) -> list[str]:
-    """Every address of the URL's host, sorted. A pod with an address in both families is one
-    server: IPv4 where there is any."""
+    """Return every address of the URL's host, sorted; empty if the name is not known.
+
+    A pod with an address in both families is one server: IPv4 where there is any.
+    """
     parts = urlsplit(url)
     loop = asyncio.get_running_loop()
     try:
@@ -189,7 +203,7 @@ async def resolve(url: str) -> list[str]:
 
 
 def pinned(url: str, address: str) -> str:
-    """The URL with an address in place of its host name."""
+    """Return the URL with an address in place of its host name."""
     parts = urlsplit(url)
     host = f"[{address}]" if ":" in address else address
     netloc = f"{host}:{parts.port}" if parts.port else host
@@ -200,7 +214,9 @@ async def wait_healthy(
     session: aiohttp.ClientSession, servers: Servers, deadline: Deadline
 ) -> None:
     """Wait until every server answers 200 on /health.
-    Raises RunFailure: `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal."""
+
+    Raises RunFailure `EndpointNotReady`, or `CertificateInvalid`, which waiting does not heal.
+    """
     for url in servers.urls:
         while (problem := await _health_problem(session, url)) is not None:
             deadline.check(f"{url}: {problem}")

@@ -1,8 +1,8 @@
-"""How long a small request takes to the servers and back while they idle: that much of every TTFT
-is the path's.
+"""The round-trip time of a small request to idle servers: that much of every TTFT is the path's.
 
-One request at a time on a connection that is open already, so neither a queue nor the set-up of a
-connection is in it; the few hundred microseconds in which a server answers its health check are.
+One request at a time is sent on an open connection, so the time includes neither a queue nor the
+set-up of a connection. It includes the few hundred microseconds in which a server answers its
+health check.
 """
 
 import asyncio
@@ -20,29 +20,28 @@ from benchrun_client.engines import ENGINE
 from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
-ROUND_TRIPS, PAUSE_SECONDS = (
-    20,
-    0.05,
-)  # Together longer than a core is slow, or a process waits for one.
-MAX_SECONDS, MAX_SERVERS = (
-    3.0,
-    4,
-)  # The servers idle meanwhile; a path that takes longer shows after a few.
+ROUND_TRIPS = 20
+PAUSE_SECONDS = 0.05  # Together longer than a core is slow, or a process waits for one.
+MAX_SECONDS = 3.0
+MAX_SERVERS = 4  # The servers idle meanwhile; a path that takes longer shows after a few.
 
 
 async def measure_round_trips(
     session: aiohttp.ClientSession, urls: Sequence[str], *, seconds: float = MAX_SECONDS
 ) -> RoundTrips | None:
-    """The round trips to these servers; None where none was answered in time. Any status is an
-    answer."""
+    """Measure the round trips to these servers; None if none answered 200 in time.
+
+    After a first 200 an answer with any status counts.
+    """
     servers = urls[:MAX_SERVERS]
     took: dict[str, list[float]] = {url: [] for url in servers}
     with contextlib.suppress(*NETWORK_ERRORS):
         async with asyncio.timeout(seconds):
-            paths = {url: await _open_connection(session, url) for url in servers}
-            for url in islice(cycle(servers), ROUND_TRIPS):
+            found = [(url, await _open_connection(session, url)) for url in servers]
+            paths = [(url, path) for url, path in found if path is not None]
+            for url, path in islice(cycle(paths), ROUND_TRIPS if paths else 0):
                 start = time.perf_counter()
-                await _status(session, paths[url])
+                await _status(session, path)
                 took[url].append(time.perf_counter() - start)
                 await asyncio.sleep(PAUSE_SECONDS)
     every = sorted(seconds for of_server in took.values() for seconds in of_server)
@@ -55,13 +54,16 @@ async def measure_round_trips(
     )
 
 
-async def _open_connection(session: aiohttp.ClientSession, url: str) -> str:
-    """A URL that this server answers: a gateway may have no health check, and refuse without asking
-    a server."""
+async def _open_connection(session: aiohttp.ClientSession, url: str) -> str | None:
+    """Return the server's health check or model list, whichever first answers 200; else None.
+
+    A gateway may have no health check, and refuse it without asking a server: the way to a refusal
+    says nothing of the way to the server.
+    """
     for path in (ENGINE.health_path, ENGINE.models_path):
         if await _status(session, url + path) == 200:
-            break
-    return url + path
+            return url + path
+    return None
 
 
 async def _status(session: aiohttp.ClientSession, url: str) -> int:

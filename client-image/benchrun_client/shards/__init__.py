@@ -1,2 +1,1 @@
-"""One load, sent by several processes of the client as one process would send it, with one
-record."""
+"""One load with one record, sent by several processes of the client as one would send it."""

@@ -24,8 +24,11 @@ IN_THE_POD = f"{LOOPBACK}:{GATE_PORT}"
 
 @dataclass(frozen=True, slots=True)
 class ShardSetup:
-    """`processes`: shards of one pod, as long as there are enough. `gate`: host:port by which the
-    others find shard 0."""
+    """The place of a process among the shards.
+
+    `processes` is the number of shards of one pod, as long as there are enough. `gate` is the
+    host:port by which the others find shard 0.
+    """
 
     shard: Shard
     processes: int = 1
@@ -33,13 +36,16 @@ class ShardSetup:
 
     @property
     def siblings(self) -> tuple[int, ...]:
-        """Shards that this process is to start."""
+        """Return the numbers of the shards that this process starts."""
         first = self.shard.number
         return tuple(range(first + 1, min(first + self.processes, self.shard.count)))
 
     @property
     def gate_address(self) -> str:
-        """Where shard 0 opens the gate: to other pods only where there are any."""
+        """Return the address at which shard 0 opens the gate.
+
+        It is open to other pods only if there are any.
+        """
         return LOOPBACK if self.gate.startswith(f"{LOOPBACK}:") else "0.0.0.0"
 
     @property
@@ -55,7 +61,7 @@ def shard_setup(
     gate: str,
     environment: Mapping[str, str] = os.environ,
 ) -> ShardSetup:
-    """From arguments and, for the first process of a pod, its index."""
+    """Build the setup from arguments and, for the first process of a pod, from the pod's index."""
     if shard is None:
         shard = int(environment.get(INDEX_VARIABLE, "0")) * processes
     else:
@@ -64,8 +70,10 @@ def shard_setup(
 
 
 async def run_sibling(setup: ShardSetup, shard: int, *, plan: Path) -> int:
-    """Run another shard in a process of its own, without a termination message or a known port; its
-    exit code."""
+    """Run another shard in a process of its own, and return its exit code.
+
+    It has no termination message and no known port.
+    """
     gate = f"{LOOPBACK}:{setup.gate_port}" if setup.shard.is_first else setup.gate
     process = await asyncio.create_subprocess_exec(
         *(
@@ -85,7 +93,8 @@ class FirstShard:
     """The measuring thread's side of the gate."""
 
     def __init__(self, gate: GateServer, background: BackgroundLoop, *, shards: int) -> None:
-        self._gate, self._background = gate, background
+        self._gate = gate
+        self._background = background
         self._shard = Shard(0, shards)
         self._late = 0.0
         self._sharded: dict[int, ShardedStage] = {}
@@ -94,8 +103,10 @@ class FirstShard:
     def divided(
         self, sequence: int, stage: Stage, *, user_gap_seconds: float | None = None
     ) -> Divided:
-        """Our part of a stage, which begins when all shards are ready, users of a closed loop by
-        this gap over all shards."""
+        """Return shard 0's part of a stage, which begins when all shards are ready.
+
+        Users of a closed loop begin `user_gap_seconds` apart, counted over all shards.
+        """
 
         async def begin() -> Begun:
             self._opened = await self._background.call(
@@ -111,8 +122,11 @@ class FirstShard:
         )
 
     async def others_result(self, sequence: int, stage: Stage) -> tuple[int, float]:
-        """Wait for the others: how many requests succeeded, and when the last was answered by our
-        clock (0: none had one)."""
+        """Wait until the other shards have ended a stage.
+
+        Returns how many of their requests succeeded, and when the last was answered by this
+        process's clock (0 if none had a request).
+        """
         ended = (await self._background.call(self._gate.all_ended(sequence))).values()
         late = [self._late, *(each.began_late_seconds for each in ended)]
         self._sharded[sequence] = ShardedStage(
@@ -132,6 +146,8 @@ class FirstShard:
         return sum(each.succeeded for each in ended), max(answered, default=0.0)
 
     async def parts(self, sequence: int) -> tuple[tuple[bytes, ...], ShardedStage]:
-        """The others' packed parts of a stage, once all are in, and how it went. In the
-        background's event loop."""
+        """Wait for the other shards' packed parts of a stage; return them, and how it was sent.
+
+        Runs in the background's event loop.
+        """
         return await self._gate.parts(sequence), self._sharded.pop(sequence)

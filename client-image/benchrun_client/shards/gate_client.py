@@ -1,5 +1,7 @@
-"""A shard's connection to the gate of shard 0. Everything but construction happens in one event
-loop, not the measuring one."""
+"""A shard's connection to the gate of shard 0.
+
+Everything but construction happens in one event loop, which is not the measuring one.
+"""
 
 import asyncio
 import contextlib
@@ -19,12 +21,18 @@ QUESTIONS = 8  # Of the time at the gate, before each stage: the quickest counts
 
 
 class GateClient:
-    """One shard's end. `answered`: how many requests of the stage have been answered so far."""
+    """One shard's end of the gate.
+
+    `answered` returns how many requests of the stage have been answered so far.
+    """
 
     def __init__(
         self, plan: Plan, *, shard: int, address: str, answered: Callable[[], int]
     ) -> None:
-        self._plan, self._shard, self._address, self._answered = plan, shard, address, answered
+        self._plan = plan
+        self._shard = shard
+        self._address = address
+        self._answered = answered
         self._session: aiohttp.ClientSession | None = None
         self._gate: aiohttp.ClientWebSocketResponse | None = None
         self._instants: asyncio.Queue[messages.Go] = asyncio.Queue()
@@ -32,8 +40,10 @@ class GateClient:
         self._begun = False
 
     async def join(self) -> None:
-        """Connect, retrying until the gate is there: shard 0 may come later. Raises RunFailure: it
-        is another run's gate."""
+        """Connect, retrying until the gate is there: shard 0 may come later.
+
+        Raises RunFailure `ClientError` if it is the gate of another run.
+        """
         self._target: asyncio.Future[messages.Target] = asyncio.get_running_loop().create_future()
         # Never by a proxy: the gate is one of our own pods.
         self._session = aiohttp.ClientSession(trust_env=False)
@@ -57,8 +67,10 @@ class GateClient:
             await asyncio.sleep(CONNECT_AGAIN_SECONDS)
 
     async def listen(self) -> None:
-        """Take the gate's messages until all is over. Raises RunFailure: `ShardLost`, when there
-        are no more."""
+        """Receive the gate's messages until the run is over.
+
+        Raises RunFailure `ShardLost` if the connection ends before that.
+        """
         assert self._gate is not None
         beating = asyncio.create_task(self._beat())
         try:
@@ -72,12 +84,14 @@ class GateClient:
             beating.cancel()
 
     async def target(self) -> Servers:
-        """The servers, once shard 0 has found them. Their metrics are its business."""
+        """Wait until shard 0 has found the servers, and return them without metrics endpoints."""
         return Servers((await asyncio.shield(self._target)).urls, ())
 
     async def offset(self) -> messages.Offset:
-        """What to add to `time.perf_counter` for Unix time by the gate's clock, by new
-        questions."""
+        """Ask the gate for its time, and return the offset of its Unix time to `time.perf_counter`.
+
+        The quickest of several answers counts.
+        """
         offsets = []
         for _ in range(QUESTIONS):
             await self.send(messages.Question(left=time.perf_counter()))
@@ -85,7 +99,10 @@ class GateClient:
         return min(offsets, key=lambda offset: offset.error)
 
     async def ready(self, sequence: int, *, error_seconds: float) -> messages.Go:
-        """Wait for a stage to begin; when, and how."""
+        """Wait for a stage to begin, and return when and how it begins.
+
+        Raises RunFailure if another stage begins.
+        """
         await self.send(messages.Ready(sequence=sequence, error_seconds=error_seconds))
         go = await self._instants.get()
         if go.sequence != sequence:
@@ -96,7 +113,7 @@ class GateClient:
         return go
 
     async def report(self, failure: RunFailure) -> None:
-        """Why we can't go on; nobody may be there to receive it."""
+        """Tell the gate why this shard cannot continue; the gate may be gone already."""
         if self._gate is not None:
             with contextlib.suppress(RunFailure):
                 await self.send(messages.Trouble(failure=failure.to_message()))
@@ -118,7 +135,7 @@ class GateClient:
                 self._offsets.put_nowait(messages.offset_of(message, came=time.perf_counter()))
 
     async def send(self, message: messages.GateMessage) -> None:
-        """Send a message. Raises RunFailure: `ShardLost`."""
+        """Send a message; raise RunFailure `ShardLost` if the connection is closed."""
         assert self._gate is not None
         try:
             await self._gate.send_str(message.model_dump_json())

@@ -1,6 +1,6 @@
-"""The gate: where shard 0 waits for the others before every stage, and takes their parts after it.
+"""The gate: shard 0 waits there for the others before every stage, and takes their parts after it.
 
-Everything but construction happens in one event loop, not the measuring one.
+Everything but construction happens in one event loop, which is not the measuring one.
 """
 
 import asyncio
@@ -28,19 +28,24 @@ shard."""
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """When a stage begins, Unix seconds by the gate's clock, and how far off another shard's
-    estimate of that clock may be."""
+    """The instant at which a stage begins, in Unix seconds by the gate's clock.
+
+    `error_seconds` is how far off another shard's estimate of that clock may be.
+    """
 
     at: float
     error_seconds: float
 
 
 class GateServer:
-    """The gate of one run. `on_answers` gets how many requests of the stage the other shards have
-    seen answered."""
+    """The gate of one run.
+
+    `on_answers` is called with how many requests of the stage the other shards have seen answered.
+    """
 
     def __init__(self, plan: Plan, *, shards: int, on_answers: Callable[[int], None]) -> None:
-        self._plan, self._digest = plan, plan.digest()
+        self._plan = plan
+        self._digest = plan.digest()
         self._others = range(1, shards)
         self._on_answers = on_answers
         # One offset for the whole run: a wall clock that is set in between would tear a stage
@@ -66,8 +71,10 @@ class GateServer:
         return bound
 
     async def watch(self) -> NoReturn:
-        """Wait until a shard is lost or in trouble. Raises RunFailure: `ShardLost`, or the shard's
-        own failure."""
+        """Wait until a shard is lost or in trouble.
+
+        Raises RunFailure `ShardLost`, or the shard's own failure.
+        """
         raise await asyncio.shield(self._lost)
 
     async def send_target(self, servers: Servers) -> None:
@@ -77,8 +84,10 @@ class GateServer:
     async def open(
         self, sequence: int, stage: str, *, user_gap_seconds: float | None = None
     ) -> Opened:
-        """Wait until all are ready for the stage, and let them go, users of a closed loop by this
-        gap. Return when it begins."""
+        """Wait until all shards are ready for the stage, start them, and return when it begins.
+
+        Users of a closed loop begin `user_gap_seconds` apart.
+        """
         self._measuring = stage
         self._answered.clear()
         ready = await self._from_all(messages.Ready, sequence)
@@ -91,17 +100,17 @@ class GateServer:
         return Opened(at=at, error_seconds=error)
 
     async def all_ended(self, sequence: int) -> Mapping[int, messages.Ended]:
-        """Wait until the last request of every other shard has ended; their messages, by shard."""
+        """Wait until every other shard's last request has ended; return their messages by shard."""
         return await self._from_all(messages.Ended, sequence)
 
     async def parts(self, sequence: int) -> tuple[bytes, ...]:
-        """Wait for every other shard's part of a stage; those that there are, and forget them."""
+        """Wait for every other shard's part of a stage; return those there are, and forget them."""
         parts = await self._from_all(messages.Part, sequence)
         del self._received[sequence]
         return tuple(part.packed for _, part in sorted(parts.items()) if part.packed is not None)
 
     async def close(self) -> None:
-        """Everything has been measured and taken: let the others end."""
+        """Let the other shards end: everything has been measured and taken."""
         self._over = True
         await self._send_all(messages.Over())
         self._beating.cancel()
@@ -160,7 +169,7 @@ class GateServer:
         return int(number)
 
     async def _note(self, shard: int, message: messages.GateMessage) -> None:
-        """Raises ConnectionError: it was the last message."""
+        """Act on a message; raise ConnectionError if it was the shard's last one."""
         match message:
             case messages.Question(left=left):
                 now = time.perf_counter() + self.unix_minus_perf
@@ -185,7 +194,7 @@ class GateServer:
     async def _send_all(self, message: messages.GateMessage) -> None:
         text = message.model_dump_json()
         for connection in tuple(self._connections.values()):
-            # Whoever listens to one that is closing finds out that it is lost.
+            # The listener of a closing connection finds out that it is lost.
             with contextlib.suppress(ConnectionError):
                 await connection.send_str(text)
 

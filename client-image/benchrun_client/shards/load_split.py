@@ -1,8 +1,9 @@
-"""Which requests of a stage are whose, and when each is due. Pure.
+"""How the requests of a stage are divided among shards, and when each is due. Pure.
 
 A request belongs to a user of a closed loop, to a slot under a cap, or to a user of its own. Users
 take turns over the shards, so requests, users and rates are divided exactly, and every shard works
-from the first request to the last."""
+from the first request to the last.
+"""
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
@@ -13,14 +14,14 @@ from benchrun_client.contract import LoadPoint
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Which process this is of those that send the load."""
+    """The number of this process among those that send the load."""
 
     number: int
     count: int
 
     @property
     def is_first(self) -> bool:
-        """The one that waits for the servers, hosts the gate and gives the records."""
+        """Return whether this shard waits for the servers, hosts the gate and gives the records."""
         return self.number == 0
 
 
@@ -40,7 +41,7 @@ class Share:
 
 
 def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
-    """What of a stage of so many requests a shard sends."""
+    """Return the part of a stage of `requests` requests that a shard sends."""
     users = min(point.max_concurrency or requests, requests)
     own = range(shard.number, users, shard.count)
     sent = tuple(i for i in range(requests) if i % users % shard.count == shard.number)
@@ -49,8 +50,10 @@ def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:
 
 
 class _SimulatedTime:
-    """Stands in for the modules `time` and `asyncio` in the generator's own module: sleeping moves
-    the clock on."""
+    """A replacement for the modules `time` and `asyncio` in the generator's own module.
+
+    Sleeping moves its clock on at once.
+    """
 
     def __init__(self, asyncio: Any) -> None:
         self._asyncio = asyncio
@@ -75,10 +78,13 @@ async def arrivals_of(
     requests: int,
     **kwargs: Any,
 ) -> tuple[Sequence[float], Sequence[Any]]:
-    """When each request is due, in seconds from the start, and the rate that vLLM's generator gives
-    with it. `args` and `kwargs` are those after the requests; `serve`: the generator's module. The
-    generator runs through in simulated time, so that all instants are known before the shards begin
-    together, drawn from the same random state as those of one process."""
+    """Return when each request is due, in seconds from the start, and the rate beside each.
+
+    The rate is the one that vLLM's generator gives with a request. `serve` is the generator's
+    module; `args` and `kwargs` are the generator's arguments after the requests. The generator runs
+    through in simulated time, so that all instants are known before the shards begin together,
+    drawn from the same random state as in one process.
+    """
     instants: list[float] = []
     rates: list[Any] = []
     modules = serve.time, serve.asyncio

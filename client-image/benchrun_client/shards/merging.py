@@ -1,8 +1,9 @@
 """Merging the shards' parts of a stage into its record. Pure, and exact.
 
-Requests are put side by side, gaps are counted together, and every figure is recomputed from those;
-nothing is averaged. Names and definitions are those of vLLM's `calculate_metrics`. Figures that a
-record can't give are left out."""
+Requests are put side by side, gaps are counted together, and every figure is computed anew from
+those; nothing is averaged. Names and definitions are those of vLLM's `calculate_metrics`. Figures
+that a record cannot give are left out.
+"""
 
 import re
 from collections import Counter
@@ -27,8 +28,10 @@ def figures_of(
     max_concurrency: int | None,
     wanted: Mapping[str, float | int | None],
 ) -> Scalars:
-    """The figures of a whole stage. `wanted`: those of one shard, of which only names and settings
-    count."""
+    """Compute the figures of a whole stage.
+
+    `wanted` holds the figures of one shard, of which only names and settings count.
+    """
     ok = [i for i, succeeded in enumerate(columns.ok) if succeeded]
     tokens_in, tokens_out = (
         sum(column[i] for i in ok) for column in (columns.input_tokens, columns.output_tokens)
@@ -56,13 +59,11 @@ def figures_of(
 def _samples(
     columns: contract.RequestColumns, gaps: contract.GapCounts, ok: Sequence[int]
 ) -> dict[str, contract.Distribution]:
-    """By latency, in milliseconds."""
-    ttft, e2el, queue, out = (
-        columns.ttft_us,
-        columns.e2el_us,
-        columns.queue_us,
-        columns.output_tokens,
-    )
+    """Return the values of each latency in milliseconds, by its name."""
+    ttft = columns.ttft_us
+    e2el = columns.e2el_us
+    queue = columns.queue_us
+    out = columns.output_tokens
     micros: dict[str, Iterable[float]] = {
         "ttft": (ttft[i] for i in ok),
         "tpot": ((e2el[i] - ttft[i]) / (out[i] - 1) for i in ok if out[i] > 1),
@@ -83,7 +84,10 @@ def _samples(
 
 
 def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | None:
-    """None of what is not a latency; 0 of a latency without values, as in vLLM."""
+    """Compute a latency figure by its name; None if the name is not that of a latency.
+
+    A latency without values gives 0, as in vLLM.
+    """
     if (found := _LATENCY.match(name)) is None or found["of"] not in samples:
         return None
     sample = samples[found["of"]]
@@ -95,8 +99,7 @@ def _figure(name: str, samples: Mapping[str, contract.Distribution]) -> float | 
 
 
 def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
-    """The most requests that were under way in any second since the first that succeeded was
-    sent."""
+    """Return the most requests in flight in any second since the first successful send."""
     if not ok:
         return 0
     first = min(columns.start_us[i] for i in ok)
@@ -123,8 +126,11 @@ class ShardedStage:
 
 
 def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
-    """One record. The first part is shard 0's, which alone saw the servers. Raises ValueError:
-    parts of different stages."""
+    """Merge the parts of a stage into one record.
+
+    The first part is shard 0's, which alone saw the servers. Raises ValueError for parts of
+    different stages.
+    """
     first = parts[0]
     for name in SAME:
         if any(getattr(part, name) != getattr(first, name) for part in parts):
@@ -136,7 +142,8 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
     ended = max(part.last_receive_unix_us for part in parts)
     places = _in_order(parts)
     columns = _columns(places, began)
-    counts, errors = Counter[int](), Counter[str]()
+    counts = Counter[int]()
+    errors = Counter[str]()
     for part in parts:
         counts.update(dict(zip(part.gaps.us, part.gaps.count, strict=True)))
         errors.update(part.errors)
@@ -170,8 +177,11 @@ def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> cont
 
 
 def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
-    """Of gaps on one server: edges of all parts are nearly the same, so those of the first stand
-    for all."""
+    """Sum the gaps of all parts by slice.
+
+    The gaps are of one server: edges of all parts are nearly the same, so those of the first stand
+    for all.
+    """
     gaps, above = (
         tuple(map(sum, zip(*each, strict=True)))
         for each in ([p.gaps for p in parts], [p.above for p in parts])
@@ -230,7 +240,7 @@ def _first_chunk_us(part: contract.StageRecord, position: int) -> int:
 
 
 def _connections(each: Sequence[contract.Connections | None]) -> contract.Connections | None:
-    """Those of all processes; None where one did not note them."""
+    """Sum the connections of all processes; None if one process did not note them."""
     known = [connections for connections in each if connections is not None]
     if len(known) < len(each):
         return None
@@ -242,8 +252,11 @@ def _connections(each: Sequence[contract.Connections | None]) -> contract.Connec
 
 
 def _client(each: Sequence[contract.ClientFigures]) -> contract.ClientFigures:
-    """CPU of all processes; of what holds a client back, the worst of any, and the node from which
-    most was stolen."""
+    """Combine the client figures of all processes.
+
+    CPU time is summed; of what holds a client back the worst value of any process counts, and of
+    the nodes the one from which most CPU time was stolen.
+    """
     node = max(each, key=lambda figures: figures.stolen_seconds or 0.0)
     worst: dict[str, int | None] = {}
     # Counters, too: processes of one pod read the same ones.

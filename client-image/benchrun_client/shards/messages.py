@@ -1,8 +1,8 @@
-"""Messages between the shards and the gate, as JSON over one WebSocket a shard, and the offset
-between their clocks.
+"""Messages between the shards and the gate, and the offset between their clocks.
 
-A connection shows the plan's token digest, which can't be guessed, and its run, plan and shard; any
-other is refused unread."""
+They are JSON over one WebSocket a shard. A connection shows the plan's token digest, which cannot
+be guessed, and its run, plan and shard; any other is refused unread.
+"""
 
 from typing import Annotated, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ PREPARING_SILENT_SECONDS = 90.0  # Before that importing vLLM may hold the inter
 
 
 class Question(Message):
-    """What time is it at the gate?"""
+    """A shard asks for the time at the gate."""
 
     kind: Literal["Question"] = "Question"
     left: Finite
@@ -35,7 +35,7 @@ class Answer(Message):
 
 
 class Beat(Message):
-    """I am here, and so many requests of the stage have been answered."""
+    """A shard's sign of life, with how many requests of the stage it has seen answered."""
 
     kind: Literal["Beat"] = "Beat"
     answered: Count = 0
@@ -47,7 +47,7 @@ class Target(Message):
 
 
 class Ready(Message):
-    """I am ready for the first request of a stage."""
+    """A shard is ready for the first request of a stage."""
 
     kind: Literal["Ready"] = "Ready"
     sequence: Count
@@ -66,7 +66,7 @@ class Go(Message):
 
 
 class Ended(Message):
-    """All my requests of the stage have ended."""
+    """All requests of a shard in the stage have ended."""
 
     kind: Literal["Ended"] = "Ended"
     sequence: Count
@@ -79,7 +79,7 @@ class Ended(Message):
 
 
 class Part(Message):
-    """My part of a stage as a packed record; none where I had no request."""
+    """A shard's part of a stage as a packed record; None if it had no request."""
 
     model_config = ConfigDict(ser_json_bytes="base64", val_json_bytes="base64")
 
@@ -109,8 +109,10 @@ _MESSAGE: TypeAdapter[GateMessage] = TypeAdapter(GateMessage)
 async def receive(
     connection: ClientWebSocketResponse | web.WebSocketResponse, *, begun: bool
 ) -> GateMessage:
-    """The next message. Raises ConnectionError: there will be none; ValueError: it is not valid.
-    `begun`: stages are measured."""
+    """Wait for the next message; `begun` says whether stages are measured already.
+
+    Raises ConnectionError if there will be none, ValueError if it is not valid.
+    """
     seconds = SILENT_SECONDS if begun else PREPARING_SILENT_SECONDS
     try:
         received = await connection.receive(timeout=seconds)
@@ -122,13 +124,15 @@ async def receive(
 
 
 class Offset(NamedTuple):
-    """Added to our clock it gives the gate's; off by at most `error`. Seconds."""
+    """The offset from this process's clock to the gate's, off by at most `error`; in seconds."""
 
     seconds: float
     error: float
 
 
 def offset_of(answer: Answer, *, came: float) -> Offset:
-    """By an answer that came at this instant of our clock: in error by half of what it took, at
-    most."""
+    """Compute the offset from an answer that came at instant `came` of this process's clock.
+
+    Its error is at most half of the time that the answer took.
+    """
     return Offset(answer.gate_time - (answer.left + came) / 2, (came - answer.left) / 2)

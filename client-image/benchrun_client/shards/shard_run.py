@@ -2,7 +2,7 @@
 
 read plan -> connect to the gate -> load tokenizer -> find data -> ready
 import the load engine, write all prompts
-at the gate before every stage -> our share of it -> our part to the gate
+at the gate before every stage -> this shard's share of it -> its part to the gate
 """
 
 import asyncio
@@ -29,8 +29,10 @@ log = logging.getLogger(__name__)
 
 
 class ShardRun(BaseRun):
-    """One run from plan to exit. Of its state only the progress is of use: records are shard
-    0's."""
+    """One run from plan to exit, by a shard other than shard 0.
+
+    Only the progress of its state is of use: records are shard 0's.
+    """
 
     _gate: GateClient | None = None
     _offset = Offset(0.0, 0.0)
@@ -93,10 +95,14 @@ class ShardRun(BaseRun):
         stage: Stage,
         prompts: StagePrompts,
     ) -> RawStage | None:
-        """Our requests, None where there are none; shard 0 adds what concerns servers and the
-        run."""
+        """Send this shard's requests of a stage and return them; None if there are none.
+
+        Shard 0 adds what concerns servers and the run.
+        """
         share = share_of(stage.load, requests=len(prompts.samples), shard=self._setup.shard)
-        raw, succeeded, answered_at = None, 0, None
+        raw = None
+        succeeded = 0
+        answered_at = None
         if share.requests:
             divided = Divided(self._setup.shard, share, begin=lambda: self._begin(gate, sequence))
             raw = await sender.send(sequence, stage, prompts, divided=divided)
@@ -116,7 +122,10 @@ class ShardRun(BaseRun):
         return raw
 
     async def _begin(self, gate: GateClient, sequence: int) -> Begun:
-        """Wait before a stage until all shards are ready; when it begins, by our clock, and how."""
+        """Wait until all shards are ready for a stage; return when and how it begins.
+
+        The instant is by the clock of this process.
+        """
         self._offset = await self._background.call(gate.offset())
         go = await self._background.call(gate.ready(sequence, error_seconds=self._offset.error))
         start = go.at - self._offset.seconds

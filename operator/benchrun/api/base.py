@@ -1,5 +1,8 @@
-"""Building blocks of the API models: casing, closedness, rules between fields, decimals as strings,
-text that is safe to show."""
+"""Building blocks of the API models.
+
+Names in camelCase, closed models, rules between fields, decimals as strings, and text that is safe
+to show.
+"""
 
 import ast
 import inspect
@@ -40,7 +43,10 @@ _ACRONYMS = {
 
 
 def json_name(name: str) -> str:
-    """`max_concurrency` is `maxConcurrency`; acronyms stay whole."""
+    """Return the name of a field in JSON: `maxConcurrency` for `max_concurrency`.
+
+    Acronyms stay whole.
+    """
     return _ACRONYMS.get(name) or to_camel(name)
 
 
@@ -50,11 +56,12 @@ VALIDATIONS = "x-kubernetes-validations"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One rule about a value that a type alone can't express: in a model's `rules`, or in a field's
-    `Annotated` type.
+    """One rule about a value that a type alone can't express.
 
-    It is written once, in CEL; `make crds` makes a Python function of it. The operator checks it
-    too, because an object may be older than the rule."""
+    It stands in a model's `rules`, or in a field's `Annotated` type. It is written once, in CEL;
+    `make crds` makes a Python function of it. The operator checks it too, because an object may be
+    older than the rule.
+    """
 
     cel: str  # True where the rule is kept; `self` is the value.
     message: str
@@ -64,7 +71,10 @@ class Rule:
     path: str | None = None  # Field below the value that the API server shall name.
 
     def check(self, value: T) -> T:
-        """The value, if it keeps the rule. Raises PydanticCustomError with the message if not."""
+        """Return the value if it keeps the rule.
+
+        Raise PydanticCustomError with the rule's message if not.
+        """
         if RULE_FUNCTIONS[crc32(self.cel.encode())](value):
             return value
         text = (
@@ -75,7 +85,7 @@ class Rule:
         raise PydanticCustomError("rule", "{text}", {"text": text, "path": self.path or ""})
 
     def entry(self) -> dict[str, str]:
-        """The rule as one entry of `x-kubernetes-validations`."""
+        """Return the rule as one entry of `x-kubernetes-validations`."""
         full = {
             "rule": self.cel,
             "message": self.message,
@@ -98,7 +108,7 @@ class Rule:
 
 
 def exactly_one(*names: str) -> Rule:
-    """A union of named members, of which exactly one is set. Takes Python names."""
+    """Build the rule that exactly one of these fields, given by their Python names, is set."""
     members = [json_name(name) for name in names]
     if len(members) == 2:
         cel = f"has(self.{members[0]}) != has(self.{members[1]})"
@@ -111,13 +121,15 @@ def exactly_one(*names: str) -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class Unique:
-    """A list without duplicates: of equal entries, or of entries with the same value of the field
-    `key`."""
+    """A list without duplicates.
+
+    Duplicates are equal entries, or entries with the same value of the field `key`.
+    """
 
     key: str | None = None
 
     def check(self, entries: list[T]) -> list[T]:
-        """The list, if nothing is in it twice. Raises PydanticCustomError if something is."""
+        """Return the list if nothing is in it twice; else raise PydanticCustomError."""
         values = entries if self.key is None else [getattr(entry, self.key) for entry in entries]
         if len(set(values)) < len(values):
             twice = next(value for value in values if values.count(value) > 1)
@@ -143,13 +155,18 @@ SET: dict[str, Any] = {"x-kubernetes-list-type": "set"}
 
 
 def list_map(key: str) -> dict[str, Any]:
-    """A list whose entries differ in one of their fields, and may have different owners."""
+    """Build the schema keys of a list whose entries differ in one of their fields.
+
+    The entries may have different owners.
+    """
     return {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": [json_name(key)]}
 
 
 def entries(most: int, description: str | None = None, *, key: str | None = None) -> Any:
-    """A list of at most so many entries, empty by default: with a key one that is a map by it, else
-    one that is applied as a whole."""
+    """Build the field of a list of at most `most` entries, empty by default.
+
+    With a key it is a map by that key, else it is applied as a whole.
+    """
     kind = ATOMIC if key is None else list_map(key)
     return Field(
         default_factory=list, max_length=most, description=description, json_schema_extra=kind
@@ -158,7 +175,7 @@ def entries(most: int, description: str | None = None, *, key: str | None = None
 
 @cache
 def _notes(module: str) -> dict[tuple[str, str], str]:
-    """By class and field of a module: the string that stands below the field."""
+    """Return the string that stands below each field of a module, by class and field name."""
     found = {}
     classes = (
         each
@@ -176,9 +193,12 @@ def _notes(module: str) -> dict[tuple[str, str], str]:
 
 
 class _Model(BaseModel):
-    """camelCase on the wire, immutable. A field is described by its `description`, or by the string
+    """Base of the models of spec and status: camelCase on the wire, immutable.
+
+    A field is described by its `description`, or by the string
     below it, which is read where a schema is made (pydantic's `use_attribute_docstrings` would read
-    it at every start)."""
+    it at every start).
+    """
 
     model_config = ConfigDict(alias_generator=json_name, populate_by_name=True, frozen=True)
     rules: ClassVar[tuple[Rule, ...]] = ()  # What must hold between the fields.
@@ -253,11 +273,11 @@ Text = Annotated[str, Field(min_length=1, max_length=1024)]
 
 
 class _Shallow:
-    """A value of which nothing lies deeper than `MAX_DEPTH` lists and objects."""
+    """A value in which nothing lies deeper than `MAX_DEPTH` lists and objects."""
 
     @staticmethod
     def check(value: T) -> T:
-        """The value, if it is one. Raises PydanticCustomError if not."""
+        """Return the value if it is shallow enough; else raise PydanticCustomError."""
         level: list[Any] = [value]
         for _ in range(MAX_DEPTH):
             level = [inner for outer in level for inner in _inside(outer)]
@@ -306,20 +326,23 @@ _OBEYED = re.compile(
 
 
 def plain_text(text: str) -> str:
-    """Without control characters (but tab and line feed), escape sequences and marks that turn the
-    direction of writing."""
+    """Remove what a terminal would obey from a text.
+
+    These are control characters (but tab and line feed), escape sequences and marks that turn the
+    direction of writing.
+    """
     return _OBEYED.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
 
 
 def sentence(text: str) -> str:
-    """The beginning of a text, plain, in at most 1,000 bytes."""
+    """Return the beginning of a text, as plain text of at most 1,000 bytes."""
     data = plain_text(text).encode()
     kept = data if len(data) <= MESSAGE_BYTES else data[: MESSAGE_BYTES - 3]
     return kept.decode(errors="ignore") + ("" if kept is data else "…")
 
 
 def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -> list[T]:
-    """The first of them, up to the first that has no room any more."""
+    """Return the first items, up to the first that no longer has room."""
     each = list(given)
     return [
         item
@@ -329,13 +352,15 @@ def as_many_as_fit(given: Iterable[T], size_of: Callable[[T], int], room: int) -
 
 
 def is_gpu(resource: str) -> bool:
-    """Whole devices and their slices, whatever the vendor: `nvidia.com/gpu`,
-    `nvidia.com/mig-1g.10gb`, `gpu.intel.com/i915`."""
+    """Return whether the resource is a GPU, a whole device or a slice, of any vendor.
+
+    Examples are `nvidia.com/gpu`, `nvidia.com/mig-1g.10gb` and `gpu.intel.com/i915`.
+    """
     return resource.endswith(("/gpu", ".gpu")) or "/mig-" in resource or resource.startswith("gpu.")
 
 
 def first_problem(error: ValidationError, *, root: str = "spec") -> str:
-    """The first problem with its path below `root`, and how many more there are."""
+    """Return the first problem with its path below `root`, and how many more there are."""
     problem = error.errors(include_url=False, include_input=False)[0]
     parts = without_branch(problem["loc"])
     # A rule is about a field below the object that has it.
@@ -347,6 +372,9 @@ def first_problem(error: ValidationError, *, root: str = "spec") -> str:
 
 
 def without_branch(location: Sequence[int | str]) -> Sequence[int | str]:
-    """Without pydantic's name of the member of a union of plain types, which is not a field."""
+    """Return the location without pydantic's name of the member of a union of plain types.
+
+    That name is not a field.
+    """
     members = ("int", "str", "constrained-int", "constrained-str")
     return location[:-1] if location and location[-1] in members else location

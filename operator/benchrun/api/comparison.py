@@ -1,5 +1,7 @@
-"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`; the keys of the metrics
-that are compared and priced."""
+"""`spec.baseline` and `spec.cost`, `status.comparison` and `status.cost`.
+
+Also the keys of the metrics that are compared and priced.
+"""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
@@ -51,7 +53,8 @@ KEYS: Mapping[ComparedMetric, str] = {
 }
 """vLLM's own names, under which results hold them."""
 THROUGHPUTS: tuple[str, ...] = ("request_throughput", "output_throughput", "total_token_throughput")
-OUTPUT_COST, TOTAL_COST = "cost_per_million_output_tokens", "cost_per_million_total_tokens"
+OUTPUT_COST = "cost_per_million_output_tokens"
+TOTAL_COST = "cost_per_million_total_tokens"
 COSTS: tuple[str, ...] = (OUTPUT_COST, TOTAL_COST)
 """There only where the spec names a price; in its currency."""
 TOKENS_PER_JOULE = "output_tokens_per_joule"  # There only where the power of GPUs is known.
@@ -68,7 +71,7 @@ SWEPT_PERCENTILES: tuple[ComparedMetric, ...] = ("P99TTFT", "P99TPOT")
 
 
 def swept_metrics(runs: int) -> tuple[ComparedMetric, ...]:
-    """What a sweep with so many runs a side compares."""
+    """Return the metrics that a sweep with so many runs a side compares."""
     return DEFAULT_METRICS + (SWEPT_PERCENTILES if runs >= MIN_SERVERS_OF_PERCENTILES else ())
 
 
@@ -99,8 +102,7 @@ ReasonText = Annotated[str, Field(max_length=300)]
 
 
 class Baseline(SpecModel):
-    """It is compared when all is measured; a figure that got too much worse makes NotRegressed
-    False."""
+    """Compared when all is measured; a figure that got too much worse fails NotRegressed."""
 
     name: Annotated[DnsLabel, Field(max_length=MAX_RUN_NAME)]
     """Another BenchmarkRun of the namespace. It must have finished when this run does."""
@@ -171,8 +173,11 @@ class ComparedCell(StatusModel):
 
 
 class Comparison(StatusModel):
-    """For equal servers, at most 5 % have a wrong word. With scope WithinOneServer, a restart alone
-    may make a difference."""
+    """For equal servers, at most 5 % have a wrong word.
+
+    With scope WithinOneServer, a restart alone
+    may make a difference.
+    """
 
     baseline: ComparedRun = Field(description="The other run.")
     scope: Scope | None = None

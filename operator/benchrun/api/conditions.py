@@ -48,7 +48,7 @@ Conditions = Annotated[
 
 
 class Reason:
-    """Why a run is where it is."""
+    """The reasons of a run's conditions, which say why it is in its phase."""
 
     # while it goes on
     SUSPENDED = "Suspended"
@@ -121,17 +121,20 @@ class Reason:
 
 
 def timestamp(now: datetime) -> str:
-    """RFC 3339 with seconds, as Kubernetes writes instants."""
+    """Format an instant in RFC 3339 with whole seconds, as Kubernetes writes it.
+
+    The instant must be in UTC.
+    """
     return now.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def find_condition(conditions: tuple[Condition, ...], type_: ConditionType) -> Condition | None:
-    """The condition of that type, if there is one."""
+    """Return the condition of that type; None: there is none."""
     return next((c for c in conditions if c.type == type_), None)
 
 
 def is_true(conditions: tuple[Condition, ...], type_: ConditionType) -> bool:
-    """Whether the condition of that type is True."""
+    """Return whether the condition of that type is True."""
     found = find_condition(conditions, type_)
     return found is not None and found.status == "True"
 
@@ -141,8 +144,10 @@ _UNDECIDED = "Undecided"
 
 
 def answer_of(conditions: tuple[Condition, ...]) -> str | None:
-    """Return what a measured run answers, for a column: `Met`, or `Missed, Regressed`. None: it has
-    not been measured to its end, or has neither objectives nor a baseline."""
+    """Return what a measured run answers, for a column: `Met`, or `Missed, Regressed`.
+
+    None: it has not been measured to its end, or has neither objectives nor a baseline.
+    """
     if not is_true(conditions, "Complete"):
         return None
     words = []
@@ -154,15 +159,17 @@ def answer_of(conditions: tuple[Condition, ...]) -> str | None:
 
 
 def has_ended(conditions: tuple[Condition, ...]) -> bool:
-    """Whether the run has ended, whichever way. Decided by conditions, never by the phase."""
+    """Return whether the run has ended, in any way. Conditions decide, never the phase."""
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
 
 
 def with_condition(
     conditions: tuple[Condition, ...], new: Condition, *, now: datetime
 ) -> tuple[Condition, ...]:
-    """Replace or append by type. The transition time moves only when the status does; messages are
-    cut to fit."""
+    """Replace the condition of the same type, or append the new one.
+
+    The transition time moves only when the status does; messages are cut to fit.
+    """
     old = next((c for c in conditions if c.type == new.type), None)
     since = (
         old.last_transition_time if old is not None and old.status == new.status else timestamp(now)

@@ -1,9 +1,9 @@
-"""The CustomResourceDefinitions, made from the models: what pydantic checks in the operator, the
-API server checks before it.
+"""The CustomResourceDefinitions, made from the models.
 
-pydantic's JSON Schema shares definitions by `$ref`, spells "optional" as a union with null, and
-leaves out defaults made by a factory. A structural schema is a plain tree, and what has no place in
-it is an error here."""
+What pydantic checks in the operator, the API server checks before it. pydantic's JSON Schema shares
+definitions by `$ref`, spells "optional" as a union with null, and leaves out defaults made by a
+factory. A structural schema is a plain tree, and what has no place in it is an error here.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -48,18 +48,19 @@ _HANDLED = {
 
 
 def structural_schema(model: type[BaseModel], *, defaults: bool) -> Schema:
-    """The structural schema of a model, with the defaults the API server shall fill in, or with
-    none.
+    """Return the structural schema of a model, with defaults for the API server or without.
 
-    Raises ValueError, naming the field, for anything a structural schema cannot say.
+    Raise ValueError, naming the field, for anything that a structural schema cannot say.
     """
     raw = model.model_json_schema(by_alias=True, schema_generator=_WithFactoryDefaults)
     return _Translation(raw.pop("$defs", {}), defaults).node(raw, path=model.__name__)
 
 
 class _WithFactoryDefaults(GenerateJsonSchema):
-    """Writes down defaults made by a factory too, as short as a user would write them: inner
-    defaults fill the rest."""
+    """A JSON Schema generator that also writes down defaults made by a factory.
+
+    They are as short as a user would write them: inner defaults fill the rest.
+    """
 
     def get_default_value(self, schema: core_schema.WithDefaultSchema) -> Any:
         if "default_factory" in schema and not schema.get("default_factory_takes_data"):
@@ -137,8 +138,11 @@ def _integer_or_string(members: list[Schema], *, path: str) -> Schema:
 
 
 def _merged(inner: Schema, outer: Schema) -> Schema:
-    """Outer keys win; the description of a field is followed by that of its type, and rules add
-    up."""
+    """Merge the schema of a type with that of its field.
+
+    The field's keys win; the description of the field is followed by that of its type, and rules
+    add up.
+    """
     merged = inner | outer
     if (
         "description" in inner
@@ -153,8 +157,10 @@ def _merged(inner: Schema, outer: Schema) -> Schema:
 
 
 def _is_meaningful(default: Any, node: Schema) -> bool:
-    """Whether this default matters to a reader or a rule: `[]`, and `{}` with no defaults or rules
-    within, do not."""
+    """Return whether this default matters to a reader or a rule.
+
+    `[]` does not, nor does `{}` with no defaults or rules within.
+    """
     if default == []:
         return False
     return (
@@ -170,7 +176,7 @@ _DNS_LABEL = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """The definition of one of our kinds."""
+    """The definition of one of the API's kinds."""
 
     kind: str
     plural: str
@@ -183,16 +189,18 @@ class Definition:
     status: type[StatusModel]
     changes: Sequence[dict[str, str]] = ()  # Rules about change that need the status as well.
     columns: Sequence[tuple[str, str, str]]  # Of `kubectl get`: heading, path and description.
-    wide_columns: Sequence[tuple[str, str, str]]  # Those that come with `-o wide` only.
+    wide_columns: Sequence[tuple[str, str, str]]  # Columns shown only with `-o wide`.
 
     @property
     def name(self) -> str:
-        """Of the CustomResourceDefinition."""
+        """Return the name of the CustomResourceDefinition."""
         return f"{self.plural}.{GROUP}"
 
     def manifest(self) -> dict[str, Any]:
-        """The whole manifest, ready to be written as YAML. Keys come in the order a reader expects
-        them."""
+        """Return the whole manifest, ready to be written as YAML.
+
+        Keys come in the order that a reader expects.
+        """
         return {
             "apiVersion": "apiextensions.k8s.io/v1",
             "kind": "CustomResourceDefinition",
@@ -222,7 +230,7 @@ class Definition:
         }
 
     def root_schema(self) -> Schema:
-        """Schema of the object as a whole."""
+        """Return the schema of the object as a whole."""
         name = {"type": "string", "maxLength": self.max_name, "pattern": _DNS_LABEL}
         return {
             "description": self.description,
@@ -241,8 +249,10 @@ class Definition:
         } | ({VALIDATIONS: [*self.changes]} if self.changes else {})
 
     def spec_schema(self) -> Schema:
-        """Schema of `spec`, with a rule for every field that may not change, and the one-way switch
-        `cancel`."""
+        """Return the schema of `spec`.
+
+        It has a rule for every field that may not change, and one for the one-way switch `cancel`.
+        """
         schema = structural_schema(self.spec, defaults=True)
         schema[VALIDATIONS] += [
             _immutable(name, required=name in schema["required"], noun=self.noun)
@@ -256,13 +266,16 @@ class Definition:
         return schema
 
     def status_schema(self) -> Schema:
-        """Schema of `status`. The one default marks an object that no operator has seen yet."""
+        """Return the schema of `status`.
+
+        Its one default marks an object that no operator has seen yet.
+        """
         return structural_schema(self.status, defaults=False) | {
             "default": {"observedGeneration": -1}
         }
 
     def printer_columns(self) -> list[dict[str, Any]]:
-        """Columns of `kubectl get`; those of priority 1 come with `-o wide`."""
+        """Return the columns of `kubectl get`; columns of priority 1 come with `-o wide`."""
         columns, wide_columns = (
             [
                 {"name": name, "type": "string", "jsonPath": path, "description": text}
@@ -285,13 +298,16 @@ def _immutable(name: str, *, required: bool, noun: str) -> dict[str, str]:
 
 
 def _transition(cel: str, message: str, *, path: str) -> dict[str, str]:
-    """A rule with oldSelf: it has no counterpart in Python, where there is only the new object."""
+    """Build a rule with oldSelf, which has no counterpart in Python: there is one object only."""
     return {"rule": cel, "message": message, "fieldPath": path}
 
 
 def _only_lowered(name: str) -> dict[str, str]:
-    """The limits by which servers are released where no operator runs are written at their
-    creation: a deadline that is raised later would not be kept."""
+    """Build the rule that an accepted run's deadline is only lowered.
+
+    The limits by which servers are released where no operator runs are written at their creation: a
+    deadline that is raised later would not be kept.
+    """
     is_free = "!has(oldSelf.status) || !has(oldSelf.status.acceptedTime)"
     is_over = "has(oldSelf.status.completionTime)"
     old, new = f"oldSelf.spec.{name}", f"self.spec.{name}"

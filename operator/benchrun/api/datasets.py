@@ -1,5 +1,7 @@
-"""`spec.workloads[].dataset`: where prompts come from. Most datasets are derived from the
-contract's models."""
+"""`spec.workloads[].dataset`: where prompts come from.
+
+Most datasets are derived from the contract's models.
+"""
 
 from types import new_class
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
@@ -86,9 +88,11 @@ class DynamicPrefix(SpecModel):
 
 
 class AgentDataset(SpecModel):
-    """One long conversation, as one prompt up to an answer, with time and date in front of the
-    first user turn. Both come from the seed; the time is each stage's own. Hits on what requests
-    share do not count as contamination. Exactly one of `staticPrefix` and `dynamicPrefix`."""
+    """One long conversation, as one prompt up to an answer.
+
+    Time and date stand in front of the first user turn. Both come from the seed; the time is each stage's own. Hits on what requests
+    share do not count as contamination. Exactly one of `staticPrefix` and `dynamicPrefix`.
+    """
 
     rules = (
         exactly_one("static_prefix", "dynamic_prefix"),
@@ -112,7 +116,7 @@ class AgentDataset(SpecModel):
     )
 
     def plan_fields(self) -> dict[str, Any]:
-        """The fields in the client's plan, but for the file."""
+        """Return the fields in the client's plan, except the file."""
         variants = self.dynamic_prefix.variants if self.dynamic_prefix is not None else 1
         own = ("output_tokens", "input_output_ratio", "turns")
         return {
@@ -137,8 +141,10 @@ class MixPart(SpecModel):
 
 
 def _in_spec(data: type[DatasetFields]) -> type[SpecModel]:
-    """A dataset of the contract as a spec has it: camelCase, without `kind`, its file wherever a
-    spec can name one."""
+    """Derive the spec's model of a dataset from the contract's.
+
+    It is in camelCase, without `kind`, and its file may come from wherever a spec can name one.
+    """
     annotations: dict[str, object] = {"kind": ClassVar[str]}
     members = {
         "__doc__": data.__doc__,
@@ -185,19 +191,24 @@ class Dataset(_Members):
 
     @property
     def single(self) -> DatasetFields | AgentDataset | None:
-        """The dataset that is set; None: a mix. Its file, if it reads one, is that of `file`."""
+        """Return the dataset that is set; None: a mix.
+
+        The file that it reads, if any, is in the property `file`.
+        """
         return next((each for name in _MODELS if (each := getattr(self, name)) is not None), None)
 
     @property
     def file(self) -> DatasetFile | None:
-        """The file it reads; None: it reads none."""
+        """Return the file that the dataset reads; None: it reads none."""
         return getattr(
             self.single, "conversation" if isinstance(self.single, AgentDataset) else "file", None
         )
 
     def plan_fields(self) -> dict[str, Any]:
-        """The fields in the client's plan, but for the file. Not of a mix, whose parts are other
-        workloads."""
+        """Return the fields in the client's plan, except the file.
+
+        It must not be called for a mix, whose parts are other workloads.
+        """
         assert self.single is not None
         if isinstance(self.single, AgentDataset):
             return self.single.plan_fields()

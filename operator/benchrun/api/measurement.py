@@ -56,8 +56,10 @@ AT_MOST_100 = Rule(
 
 
 class AutoWarmup(SpecModel):
-    """Sends as many requests at once as the workload's highest load point may have in flight (at
-    most 1,024 where nothing bounds them), and up to 32 more after those."""
+    """Sends as many requests at once as the workload's highest load point may have in flight.
+
+    At most 1,024 where nothing bounds them, and up to 32 more after those.
+    """
 
     max_seconds: Annotated[int, Field(ge=1, le=3600)] = Field(
         60, description="Longest warm-up of a workload."

@@ -1,5 +1,8 @@
-"""`spec.model` and where its files come from; `spec.server`, `spec.offline` and `spec.endpoint`:
-the vLLM to start, or that runs; and what a container of a run gets and how its pod is placed."""
+"""`spec.model`, `spec.server`, `spec.offline` and `spec.endpoint`.
+
+Where the model's files come from, the vLLM to start or that already runs, what a container of a run
+gets and how its pod is placed.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -74,8 +77,10 @@ class Resources(base.SpecModel):
 
 
 def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Raises ValueError for a volume with a ServiceAccount token. A rule in the API server can't
-    see into volumes."""
+    """Return the volumes; raise ValueError for one with a ServiceAccount token.
+
+    A rule in the API server can't see into volumes.
+    """
     for position, volume in enumerate(volumes):
         projected = volume.get("projected")
         sources = projected.get("sources") if isinstance(projected, dict) else None
@@ -89,8 +94,11 @@ def _without_token(volumes: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 class PodOverrides(base.SpecModel):
-    """How the pod is placed and what it mounts. Whoever may set this may do what a creator of pods
-    may."""
+    """How the pod is placed and what it mounts.
+
+    Whoever may set this may do what a creator of pods
+    may.
+    """
 
     node_selector: StringMap | None = Field(None, description="Labels a node must have.")
     tolerations: ObjectList | None = Field(None, description="Kubernetes tolerations.")
@@ -212,8 +220,10 @@ class ChatTemplate(base.SpecModel):
 
 
 def _refusing(problem_of: Callable[[list[base.T]], tuple[int, str] | None]) -> AfterValidator:
-    """A check of a list that CEL can't make, word by word of every variant: `problem_of` gives the
-    place of an entry and why not."""
+    """Build a validator of a list, for a check that CEL can't make.
+
+    `problem_of` returns the index of an entry and what is wrong with it; None: the list is valid.
+    """
 
     def check(given: list[base.T]) -> list[base.T]:
         if (problem := problem_of(given)) is not None:
@@ -238,7 +248,10 @@ def _refused_variable(env: list[EnvVar]) -> tuple[int, str] | None:
 
 
 def is_script(command: Sequence[str]) -> bool:
-    """Whether a word of a command is a line of a shell: what it starts is not known."""
+    """Return whether a word of a command is a line of a shell.
+
+    What such a command starts is not known.
+    """
     return any(
         any(c.isspace() for c in word.strip()) for word in command if word[:1] not in ("-", "{")
     )
@@ -274,8 +287,11 @@ class Proxy(base.SpecModel):
 
 
 class KVTransfer(base.SpecModel):
-    """KV cache transfer: vLLM's --kv-transfer-config for both roles. The same flag in the args of
-    each role replaces it as a whole."""
+    """KV cache transfer: vLLM's --kv-transfer-config for both roles.
+
+    The same flag in the args of
+    each role replaces it as a whole.
+    """
 
     connector: Annotated[
         str, Field(min_length=1, max_length=80, pattern=r"^[A-Za-z][A-Za-z0-9_]*$")
@@ -290,8 +306,11 @@ class KVTransfer(base.SpecModel):
 
 
 class Disaggregated(base.SpecModel):
-    """Servers that prefill and servers that decode, behind a proxy. Image, args, env, pod and
-    sharedMemory of the server hold for both."""
+    """Servers that prefill and servers that decode, behind a proxy.
+
+    Image, args, env, pod and
+    sharedMemory of the server hold for both.
+    """
 
     prefill: RoleServers = Field(
         default_factory=RoleServers, description="Servers that compute prompts' KV cache."
@@ -303,7 +322,7 @@ class Disaggregated(base.SpecModel):
     kv_transfer: KVTransfer
 
     def of_role(self, role: str) -> RoleServers:
-        """Its servers that prefill, or that decode."""
+        """Return the servers that prefill, or those that decode."""
         return {ROLE_PREFILL: self.prefill, ROLE_DECODE: self.decode}[role]
 
 
@@ -325,13 +344,15 @@ class Started(base.SpecModel):
     """Size of /dev/shm; tensor parallelism needs several GiB. Counts against the memory limit."""
 
     def args_of(self, role: str) -> list[str]:
-        """Flags that the spec gives to vLLM in this role."""
+        """Return the flags that the spec gives to vLLM in this role."""
         del role
         return self.args
 
     def words_of(self, role: str) -> list[str] | None:
-        """All words that the spec gives to vLLM in this role; None: a script is among them, and
-        what it gives is not known."""
+        """Return all words that the spec gives to vLLM in this role.
+
+        None: a script is among them, and what it gives is not known.
+        """
         return self.args_of(role)
 
 
@@ -379,20 +400,22 @@ class Server(Started):
     disaggregated: Disaggregated | None = None
 
     def args_of(self, role: str) -> list[str]:
-        """Those of the server, then those of the role."""
+        """Return the server's flags, then the role's."""
         return [
             *self.args,
             *(self.disaggregated.of_role(role).args if self.disaggregated is not None else ()),
         ]
 
     def words_of(self, role: str) -> list[str] | None:
-        """Those of the command come first."""
+        """Return the words of the command, then the flags; None: the command is a script."""
         return None if is_script(self.command) else [*self.command, *self.args_of(role)]
 
 
 class Offline(Started):
-    """vLLM's engine without its API server: each load is one call, as in `vllm bench throughput`
-    and `vllm bench latency`."""
+    """vLLM's engine without its API server.
+
+    Each load is one call, as in `vllm bench throughput` and `vllm bench latency`.
+    """
 
     image: base.Text = Field(
         description="Image with vLLM, whose Python runs the engine and the client's code."

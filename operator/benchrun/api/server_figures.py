@@ -1,9 +1,9 @@
-"""The catalogue of server figures: what one sample holds, and what a status and its tables say of a
-load point.
+"""The catalogue of server figures: what a sample holds, and what is shown of a load point.
 
 A figure is declared here alone: a field of `RoleFigures` with what it is computed from, its column
 and the tables that export it, and, where no sample has its source yet, a field of `Sample`. An
-engine's names of the series are in `benchrun_client.engines`."""
+engine's names of the series are in `benchrun_client.engines`.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
@@ -46,10 +46,12 @@ def _sampled(by: By = "sum", *, scale: float = 1.0, decimals: int | None = None)
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Figures of one server at one instant; None where the metrics endpoint does not have them,
-    never 0."""
+    """Figures of one server at one instant.
 
-    at: float  # Unix seconds of the operator's clock, when the text arrived.
+    A figure that the metrics endpoint does not have is None, never 0.
+    """
+
+    at: float  # Unix seconds of the operator's clock, when the text was received.
     role: str
     pod: str
     running: float | None = _sampled()
@@ -126,8 +128,10 @@ Table = Literal["stages", "servers", "replicas"]  # Of exported runs.
 
 
 class Figure(NamedTuple):
-    """How a figure of a load point is computed, from a sample's figure or from counters, and where
-    it is shown."""
+    """How a figure of a load point is computed, and where it is shown.
+
+    It is computed from a sample's figure or from counters.
+    """
 
     sample: str = ""
     by: Literal["mean", "max"] = (
@@ -258,7 +262,7 @@ SHOWN_FIGURES: Mapping[str, Figure] = {
 
 
 def exported_figures(table: Table) -> list[str]:
-    """Names of the figures that are columns of an exported table."""
+    """Return the names of the figures that are columns of an exported table."""
     return [name for name, figure in ROLE_FIGURES.items() if table in figure.tables]
 
 
@@ -273,7 +277,7 @@ R = TypeVar("R", bound=HasRole)
 
 
 def answering(of: Iterable[R]) -> R | None:
-    """That of the servers which write answers, else the first; None: there is none."""
+    """Return the first entry of a role that writes answers, else the first; None: there is none."""
     listed = list(of)
     return next(
         (each for each in listed if each.role in ANSWERING_ROLES), listed[0] if listed else None

@@ -24,18 +24,18 @@ MUTABLE_FIELDS = (
 
 Deadline = Annotated[int, Field(ge=0, le=604_800)]
 
-_RATES, _USERS, _SEARCH = "w.load.requestRates", "w.load.concurrencies", "w.load.search"
-_SPEEDS, _BATCHES = "w.load.traceSpeeds", "w.load.batchSizes"
+_RATES = "w.load.requestRates"
+_USERS = "w.load.concurrencies"
+_SEARCH = "w.load.search"
+_SPEEDS = "w.load.traceSpeeds"
+_BATCHES = "w.load.batchSizes"
 _POINTS = (
     f"(has({_RATES}) ? size({_RATES}) : has({_USERS}) ? size({_USERS}) : "
     f"has({_SEARCH}) ? {workloads.MOST_PROBES} : has({_SPEEDS}) ? size({_SPEEDS}) : "
     f"has({_BATCHES}) ? size({_BATCHES}) : 0)"
 )
 _CELLS = f"self.workloads.map(w, {_POINTS}).sum()"
-_STAGES = (
-    f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_PROBES} * {_SEARCH}.maxRepeats : "
-    f"{_POINTS}).sum()"
-)
+_STAGES = f"self.workloads.map(w, has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS}).sum()"
 
 MAX_RUN_REQUESTS = 1_000_000
 """All are kept until the run is judged: some 70 MB of records in the cluster, and some ten seconds
@@ -51,12 +51,19 @@ _CELL_REQUESTS = (
     f"(self.workloads.map(w, (has(w.requests) ? double(w.requests) : {_BY_DURATION} * "
     f"(has({_RATES}) ? ({_EACH_RATE} + [0.0]).max() : {_HIGHEST})) * {_REPEATS}) + [0.0]).max()"
 )
+_ALL_STAGES = f"double(has({_SEARCH}) ? {workloads.MOST_STAGES} : {_POINTS} * self.repeats)"
 _RUN_REQUESTS = (
-    f"self.workloads.map(w, (has(w.requests) ? double(w.requests) * double({_POINTS}) : "
-    f"{_BY_DURATION} * "
-    f"(has({_RATES}) ? {_EACH_RATE}.sum() : {_HIGHEST} * double({_POINTS}))) * {_REPEATS}).sum()"
+    f"self.workloads.map(w, has(w.requests) ? double(w.requests) * {_ALL_STAGES} : "
+    f"{_BY_DURATION} * (has({_RATES}) ? {_EACH_RATE}.sum() * double(self.repeats) : "
+    f"{_HIGHEST} * {_ALL_STAGES})).sum()"
 )
 
+_SENT_ONCE = (
+    "(!has(w.dataset.random) || !has(w.dataset.random.seed)) && "
+    "(!has(w.dataset.shareGPT) || !has(w.dataset.shareGPT.seed)) && "
+    "(!has(w.dataset.texts) || !has(w.dataset.texts.order) || w.dataset.texts.order != 'File')"
+)
+"""CEL: no dataset sends the same in every stage (`sends_again` of their models)."""
 _NO_RESET = "self.measurement.cachePolicy != 'Reset'"
 
 
@@ -83,7 +90,7 @@ class BenchmarkRunSpec(SpecModel):
         ),
         Rule(
             cel=f"!self.workloads.exists(w, has({_SEARCH})) || {_STAGES} <= {MAX_STAGES}",
-            message="too many stages: a search may need (maxProbes + 3 confirmations) x maxRepeats; "
+            message="too many stages: a search may need maxProbes + 3 confirmations x maxRepeats; "
             f"the limit is {MAX_STAGES} over all workloads",
             path=".workloads",
         ),
@@ -122,17 +129,19 @@ class BenchmarkRunSpec(SpecModel):
             path=".workloads",
         ),
         Rule(
-            cel="self.measurement.cachePolicy != 'Isolate' || "
-            "self.workloads.all(w, !has(w.dataset.random) || !has(w.dataset.random.seed))",
-            message="dataset.random.seed sends prompts again: set cachePolicy Share or Reset",
+            cel=f"self.measurement.cachePolicy != 'Isolate' || self.workloads.all(w, {_SENT_ONCE})",
+            message=(
+                "dataset.random.seed, shareGPT.seed and texts.order File send prompts again: set "
+                "cachePolicy Share or Reset"
+            ),
             path=".measurement.cachePolicy",
         ),
         Rule(
             cel=f"self.workloads.all(w, !has({_SEARCH}) || (self.measurement.cachePolicy != 'Share' && "
-            "!(has(w.dataset.random) && has(w.dataset.random.seed))))",
+            f"{_SENT_ONCE}))",
             message=(
                 "load.search confirms a load with new prompts: set cachePolicy Isolate or Reset, "
-                "and no random.seed"
+                "and no random.seed, shareGPT.seed or texts.order File"
             ),
             path=".measurement.cachePolicy",
         ),
@@ -216,10 +225,13 @@ class BenchmarkRunSpec(SpecModel):
 
     @property
     def started(self) -> Started | None:
-        """What this run starts, measures and removes; None against an endpoint."""
+        """Return the server or engine that this run starts, measures and removes.
+
+        None against an endpoint.
+        """
         return self.server or self.offline
 
     @property
     def started_name(self) -> Literal["server", "offline"]:
-        """Which of the two it is."""
+        """Return which field describes it: "offline" where that is set, else "server"."""
         return "server" if self.offline is None else "offline"

@@ -1,6 +1,8 @@
 # Generated from the rules in operator/benchrun/api by: python -m dev.generate
-"""Every rule of the spec, and every message with figures, as a function of `self`, by the
-checksum of its CEL."""
+"""Every rule of the spec, and every message with figures, as a function of `self`.
+
+By the checksum of its CEL.
+"""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,11 +11,11 @@ from typing import Any
 
 # fmt: off
 def _run_requests(it: Any) -> Any:
-    return (sum([(float(w.requests) * float(_points(w.load)) if w.requests is not None else
-        float(w.duration_seconds if w.duration_seconds is not None else 0) *
-        (sum(_each_rate(w.load.request_rates)) if w.load.request_rates is not None else
-        _highest(w.load.search) * float(_points(w.load)))) * float(w.load.search.max_repeats if
-        w.load.search is not None else it.repeats) for w in it.workloads]))
+    return (sum([float(w.requests) * _all_stages(w.load, it.repeats) if w.requests is not None
+        else float(w.duration_seconds if w.duration_seconds is not None else 0) *
+        (sum(_each_rate(w.load.request_rates)) * float(it.repeats) if w.load.request_rates is not
+        None else _highest(w.load.search) * _all_stages(w.load, it.repeats)) for w in
+        it.workloads]))
 def _runs(it: Any) -> Any:
     return (_variants(it.matrix) * it.replications)
 def _cell_requests(it: Any) -> Any:
@@ -25,6 +27,9 @@ def _cell_requests(it: Any) -> Any:
 def _variants(it: Any) -> Any:
     return (len(it.variants) if it.variants is not None else (len(it.zip[0].values) if len(it.zip)
         > 0 else 0) if it.zip is not None else _grid(it.grid) if it.grid is not None else 0)
+def _all_stages(it: Any, of: Any) -> Any:
+    return (float(it.search.max_probes + 3 * it.search.max_repeats if it.search is not None else
+        _points(it) * of))
 def _cells(it: Any) -> Any:
     return (sum([_points(w.load) for w in it]))
 def _points(it: Any) -> Any:
@@ -56,14 +61,14 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0x900a23ab: lambda self: _cells(self.workloads) * self.repeats <= 256,
     0x44e07465: lambda self:
         f'{_cells(self.workloads)} load points x {self.repeats} repeats = {_cells(self.workloads) * self.repeats} stages; the limit is 256',
-    0x49490121: lambda self: not any(w.load.search is not None for w in self.workloads) or
-        sum([(w.load.search.max_probes + 3) * w.load.search.max_repeats if w.load.search is not
-        None else _points(w.load) for w in self.workloads]) <= 256,
+    0x35ecc428: lambda self: not any(w.load.search is not None for w in self.workloads) or
+        sum([w.load.search.max_probes + 3 * w.load.search.max_repeats if w.load.search is not None
+        else _points(w.load) for w in self.workloads]) <= 256,
     0x068b3d8e: lambda self: _cell_requests(self) <= 200000.0,
     0xf7b3ec41: lambda self:
         f'a load point takes up to {int(_cell_requests(self))} requests (requests x repeats); the limit is 200000',
-    0x2af6d9c1: lambda self: _run_requests(self) <= 1000000.0,
-    0x2954f419: lambda self:
+    0x0bb880e3: lambda self: _run_requests(self) <= 1000000.0,
+    0xa18e2157: lambda self:
         f'the run takes up to {int(_run_requests(self))} requests in all (stages x requests); the limit is 1000000',
     0x8c45f802: lambda self: not any(w.load.search is not None for w in self.workloads) or
         (self.objectives is not None and len(self.objectives) > 0),
@@ -95,11 +100,15 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
         (w.load.request_rates is not None and all(r == 'inf' for r in w.load.request_rates) and
         (w.load.max_concurrency is None) and (w.load.burstiness is None)) for w in
         self.workloads),
-    0xb66b7492: lambda self: self.measurement.cache_policy != 'Isolate' or all(w.dataset.random is
-        None or w.dataset.random.seed is None for w in self.workloads),
-    0x7a0bb98a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
-        'Share' and (not (w.dataset.random is not None and w.dataset.random.seed is not None)))
-        for w in self.workloads),
+    0x2c0cf39b: lambda self: self.measurement.cache_policy != 'Isolate' or all((w.dataset.random
+        is None or w.dataset.random.seed is None) and (w.dataset.share_gpt is None or
+        w.dataset.share_gpt.seed is None) and (w.dataset.texts is None or w.dataset.texts.order is
+        None or w.dataset.texts.order != 'File') for w in self.workloads),
+    0x47c60b7a: lambda self: all(w.load.search is None or (self.measurement.cache_policy !=
+        'Share' and (w.dataset.random is None or w.dataset.random.seed is None) and
+        (w.dataset.share_gpt is None or w.dataset.share_gpt.seed is None) and (w.dataset.texts is
+        None or w.dataset.texts.order is None or w.dataset.texts.order != 'File')) for w in
+        self.workloads),
     0x37af77fb: lambda self: self.offline is None or all(not w.test_request for w in
         self.workloads),
     0x24c4b3fa: lambda self: self.measurement.cache_policy != 'Reset' or self.offline is None,
@@ -180,8 +189,8 @@ RULE_FUNCTIONS: Mapping[int, Callable[[Any], Any]] = {
     0xce92eb5f: lambda self: not (_number(self.from_) and _number(self.to)) or float(self.from_) <
         float(self.to),
     0x73be9877: lambda self: not _number(self) or (float(self) >= 1.0 and float(self) <= 100.0),
-    0x136f3f3b: lambda self: not (self.top_p is not None or self.top_k is not None) or
-        re.search('[1-9]', self.temperature),
+    0x63bfce98: lambda self: not (self.top_p is not None or self.top_k is not None or self.min_p
+        is not None) or re.search('[1-9]', self.temperature),
     0xb385d345: lambda self: (self.auto is not None) != (self.none is not None),
     0x76f2c8c5: lambda self: not _number(self) or float(self) <= 100.0,
     0xeb2fc1d5: lambda self: 3 - [self.per_gpu_hour, self.per_hour,

@@ -1,5 +1,7 @@
-"""`BenchmarkRun.status`: what the operator found, and the judgement that is a part of it. Always
-under 100 kB; lists say when they were cut."""
+"""`BenchmarkRun.status`: what the operator found, with the judgement that is a part of it.
+
+It is always under 100 kB; lists say when they were cut.
+"""
 
 from typing import Annotated, Literal
 
@@ -177,9 +179,11 @@ class Live(StatusModel):
 
 
 class Headline(StatusModel):
-    """The figures of the printer columns: the best Valid load point of the first workload, else the
-    best Suspect one, marked with question marks. Best: the highest output throughput; of those
-    within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first."""
+    """The figures of the printer columns: those of the first workload's best load point.
+
+    The best Valid one, else the best Suspect one, marked with question marks. Best: the highest output throughput; of those
+    within 3 % of it the lowest p99 TTFT. Load points that meet every objective go first.
+    """
 
     cell: str = Field(max_length=160, description="Which cell it is.")
     throughput: str = Field(max_length=40)
@@ -209,12 +213,24 @@ class Bottleneck(StatusModel):
 class Explanation(StatusModel):
     """The answer to a question that people ask of a load point."""
 
-    question: Literal["TrueRun", "AnswerLength", "MaxModelLen"]
-    """Which repeat to use; why answers are short; whether max-model-len holds requests back."""
+    question: Literal["TrueRun", "Beginnings", "AnswerLength", "MaxModelLen", "StepTokens"]
+    """Which repeat to use; which prompts were sent before; why answers are short; whether
+    max-model-len holds requests back; whether max-num-batched-tokens split a prompt."""
     answer: Literal[
-        "PrefixCache", "Compilation", "Noise", "StopToken", "TokenLimit", "OneRequest", "Unknown"
+        "PrefixCache",
+        "Compilation",
+        "Noise",
+        "SentBefore",
+        "TestRequest",
+        "NewPrompts",
+        "StopToken",
+        "TokenLimit",
+        "OneRequest",
+        "NoneSplit",
+        "Unknown",
     ]
-    """Noise: not more than chance is shown. OneRequest: it limits a request, not their sum."""
+    """Noise: not more than chance is shown. TestRequest: prompt 1 alone was sent before. OneRequest:
+    it limits a request, not their sum. NoneSplit: no prompt is longer than a step."""
     sentence: StatusText = Field(description="The answer with its numbers.")
     evidence: Numbers = Field(default_factory=dict, description="Its numbers.")
 
@@ -310,11 +326,14 @@ class Result(StatusModel):
 
     @property
     def has_plateau(self) -> bool:
-        """Whether its throughput is that of the plateau."""
+        """Return whether the throughput is that of the steady part."""
         return self.throughput_of in ("Plateau", "Arrivals") and THROUGHPUTS[0] in self.steady
 
     def figure(self, key: str) -> float | None:
-        """Return a figure by its key in `metrics`: of the steady part, where there is one."""
+        """Return a figure by its key in `metrics`, of the steady part where that has it.
+
+        None: there is no such figure.
+        """
         if self.has_plateau and key in self.steady:
             return self.steady[key]
         return self.metrics.get(key)
@@ -342,8 +361,11 @@ class DatasetStatus(StatusModel):
 
 
 class SearchResult(StatusModel):
-    """What came of one search. Its bounds rest on the judged load points, not on what the client
-    made of them."""
+    """What came of one search.
+
+    Its bounds rest on the judged load points, not on what the client
+    made of them.
+    """
 
     workload: str = Field(max_length=40, description="Name of the workload.")
     axis: str = Field(max_length=20, description="What was varied: rate or concurrency.")

@@ -1,5 +1,7 @@
-"""A stored status: read leniently, since another version of the operator may have written it, and
-changed by a JSON merge patch."""
+"""Read a stored status leniently, and change it by a JSON merge patch.
+
+Another version of the operator may have written it.
+"""
 
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar, get_args
@@ -21,11 +23,11 @@ _STATUSES = get_args(ConditionStatus)
 
 
 def read_leniently(model: type[M], stored: object) -> M:
-    """A status, as far as this version can read it: a value it can't read is as if it were not
-    there. Never raises.
+    """Return a status as far as this version can read it. Never raises.
 
-    The model's fields all have defaults. A condition counts where its type and status can be read,
-    whatever else it holds."""
+    A value that it can't read counts as absent. The model's fields all have defaults. A condition
+    counts where its type and status can be read, whatever else it holds.
+    """
     if not isinstance(stored, Mapping):
         return model()
     try:
@@ -35,11 +37,12 @@ def read_leniently(model: type[M], stored: object) -> M:
 
 
 def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
-    """A copy that lacks what the paths name; a path that leads further than there is anything names
-    the last thing on it."""
+    """Return a copy that lacks what the paths name.
+
+    A path that leads beyond what exists names the last existing thing on it.
+    """
     found = dict(stored)
-    # From the last entry of a list to the first, so that the places of those before stay what they
-    # are.
+    # From the last entry of a list to the first, so that the indices of earlier entries stay.
     existing = {_existing(stored, path) for path in paths} - {()}
     for *way, last in sorted(
         existing,
@@ -48,7 +51,7 @@ def without(stored: Mapping[str, Any], paths: Iterable[Path]) -> dict[str, Any]:
     ):
         part: Any = found
         for step in way:
-            # Containers on the way are copied, since they are those of the original.
+            # Containers on the way are copied, since they belong to the original.
             part[step] = part[step].copy()
             part = part[step]
         del part[last]
@@ -85,8 +88,10 @@ def _is_readable(model: type[M], name: str, value: object) -> bool:
 
 
 def _existing(stored: object, path: Path) -> Path:
-    """The part of a path that is there: pydantic's also name kinds of values, and fields that
-    lack."""
+    """Return the part of a path that exists.
+
+    pydantic's paths also name kinds of values, and fields that are missing.
+    """
     there: Any = stored
     for depth, step in enumerate(path):
         is_key = isinstance(there, Mapping) and step in there
@@ -99,7 +104,7 @@ def _existing(stored: object, path: Path) -> Path:
 
 
 def _condition(stored: Any) -> Json | None:
-    """As much of it as can be read; None: its type or status can't be."""
+    """Return as much of a condition as can be read; None: its type or status can't be."""
     match stored:
         case {"type": str(type_), "status": status} if status in _STATUSES and 0 < len(type_) <= 64:
             bounds = {"reason": 128, "message": 4096, "lastTransitionTime": 32}
@@ -115,13 +120,13 @@ def _condition(stored: Any) -> Json | None:
 
 
 def status_changes(observed: Json, wanted: BaseModel) -> Json:
-    """The merge patch from the status in the cluster to the wanted one; empty when nothing is to be
-    written.
+    """Return the merge patch from the status in the cluster to the wanted one; empty: no change.
 
     What this version could read of the old status is compared with the new one, both in one form:
     what is None or an empty list or object is left out, and a null removes what was there. So a
-    part that we do not hold in memory (`results` of a run that ended) is never touched, and neither
-    is what an operator of another version wrote and this one can't read."""
+    part that memory does not hold (`results` of a run that ended) is never touched, and neither is
+    what an operator of another version wrote and this one can't read.
+    """
     read = as_json(read_leniently(type(wanted), observed))
     patch = _difference(
         {name: value for name, value in read.items() if name in observed}, as_json(wanted)
@@ -141,7 +146,7 @@ def status_changes(observed: Json, wanted: BaseModel) -> Json:
 
 
 def has_only_progress(observed: Json, patch: Json) -> bool:
-    """Whether a patch holds nothing but progress and figures: nobody waits for it."""
+    """Return whether a patch holds only progress and figures, so that its write can be delayed."""
     if not patch.keys() <= {"live", "progress", "servers", "message", "conditions"}:
         return False
     return "conditions" not in patch or _states(observed.get("conditions")) == _states(
@@ -155,7 +160,7 @@ def _states(conditions: object) -> set[tuple[str, str]]:
 
 
 def as_json(value: Any) -> Any:
-    """A model as it is stored, or a value in it."""
+    """Convert a model, or a value in it, to the form in which it is stored."""
     if isinstance(value, BaseModel):
         stored = {
             f.alias or name: as_json(getattr(value, name))
@@ -170,8 +175,10 @@ def as_json(value: Any) -> Any:
 
 
 def _others(observed: object, ours: list[Json]) -> list[Json]:
-    """Conditions of types that are not among ours: a list is written whole, and these are another
-    version's."""
+    """Return the observed conditions of types that are not among those to be written.
+
+    A list is written whole, and these are another version's. `MAX_CONDITIONS` bounds both together.
+    """
     types = {condition["type"] for condition in ours}
     listed = observed if isinstance(observed, list) else []
     named = [
@@ -198,7 +205,10 @@ def _difference(old: Json, new: Json) -> Json:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The API server may drop nulls within lists."""
+    """Return the value without nulls in objects, at any depth.
+
+    The API server may drop nulls within lists.
+    """
     if isinstance(value, dict):
         return {key: _without_nulls(item) for key, item in value.items() if item is not None}
     if isinstance(value, list):

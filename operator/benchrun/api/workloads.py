@@ -1,18 +1,20 @@
-"""`spec.workloads`: what is sent, how fast, how often; and `load.search`, which looks for the
-highest load that meets the objectives."""
+"""`spec.workloads`: what is sent, how fast, how often.
+
+Also `load.search`, which looks for the highest load that meets the objectives.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from benchrun_client.contract import CONFIRMATIONS
+from benchrun_client.contract import CONFIRMATIONS, most_search_stages
 from pydantic import Field
 
 from benchrun.api import base
 from benchrun.api.datasets import Dataset
 
 MAX_PROBES = 32
-MAX_REPEATS = 8
+MAX_REPEATS = 10
 MAX_USERS = 100_000
 LEAST_BEYOND = 369
 """Requests x (100 - percentile), at least: of fewer hardly any lies beyond the percentile."""
@@ -28,8 +30,11 @@ _ARE_NUMBERS = f"self.from.matches({base.NUMBER}) && self.to.matches({base.NUMBE
 
 
 class Search(base.SpecModel):
-    """From the lowest load on it doubles until the objectives are not met, then halves the bracket,
-    in ratios; then new stages confirm the load found."""
+    """Looks for the highest load that meets the objectives.
+
+    From the lowest load on it doubles until they are not met, then halves the bracket, in ratios;
+    then new stages confirm the load found.
+    """
 
     rules = (
         base.Rule(
@@ -67,14 +72,15 @@ class Search(base.SpecModel):
             f"Most load points; up to {CONFIRMATIONS} are then measured to confirm the load found."
         ),
     )
-    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 3
-    """Most stages of a load point, repeated while its requests can't tell with 95 % certainty
-    whether the objectives are met; after that they count as not met."""
+    max_repeats: Annotated[int, Field(ge=1, le=MAX_REPEATS)] = 6
+    """Most stages that confirm a load, repeated while their requests can't tell with 95 % certainty
+    whether the objectives are met; after that they count as not met. To find it, each load is
+    measured once."""
 
     @property
     def most_stages(self) -> int:
-        """How many it can take, confirmations included."""
-        return (self.max_probes + CONFIRMATIONS) * self.max_repeats
+        """Return how many stages it can take, confirmations included."""
+        return most_search_stages(self.max_probes, self.max_repeats)
 
 
 _LOADS = (
@@ -85,6 +91,8 @@ _LOADS = (
 _SEARCH = "has(w.load.search)"
 MOST_PROBES = f"(w.load.search.maxProbes + {CONFIRMATIONS})"
 """CEL for the load points of a search, confirmations included."""
+MOST_STAGES = f"(w.load.search.maxProbes + {CONFIRMATIONS} * w.load.search.maxRepeats)"
+"""CEL for the most stages of a search."""
 _REQUESTS = (
     "(has(w.requests) ? double(w.requests) : "
     f"has(w.durationSeconds) && w.load.search.from.matches({base.NUMBER}) ? "
@@ -186,9 +194,11 @@ _SET_USERS = (
 
 
 class Load(base.SpecModel):
-    """Load points, exactly one of: request rates (open loop), concurrencies (closed loop), a search
-    for the highest load, the speeds at which a trace is replayed, or batch sizes (with
-    `offline`)."""
+    """Load points of one kind.
+
+    Exactly one of: request rates (open loop), concurrencies (closed loop), a search for the highest
+    load, the speeds at which a trace is replayed, or batch sizes (with `offline`).
+    """
 
     rules = (
         base.Rule(
@@ -249,8 +259,9 @@ class Sampling(base.SpecModel):
 
     rules = (
         base.Rule(
-            cel="!(has(self.topP) || has(self.topK)) || self.temperature.matches('[1-9]')",
-            message="topP and topK need temperature above 0",
+            cel="!(has(self.topP) || has(self.topK) || has(self.minP)) || "
+            "self.temperature.matches('[1-9]')",
+            message="topP, topK and minP need temperature above 0",
         ),
     )
     temperature: Annotated[str, Field(max_length=8, pattern=rf"^(0(\.[0-9]+)?|{_UP_TO_2}")] = "0"
@@ -258,6 +269,12 @@ class Sampling(base.SpecModel):
     top_p: _Share | None = Field(None, description="Above 0, up to 1.")
     top_k: Annotated[int, Field(ge=1, le=1_000_000)] | None = Field(
         None, description="Likeliest tokens drawn from."
+    )
+    min_p: _Share | None = Field(
+        None, description="Least probability of a token, as a share of the likeliest one's."
+    )
+    logprobs: Annotated[int, Field(ge=1, le=20)] | None = Field(
+        None, description="Asks for the log probabilities of so many likeliest tokens each."
     )
     repetition_penalty: (
         Annotated[str, Field(max_length=8, pattern=rf"^(0\.0*[1-9][0-9]*|{_UP_TO_2}")] | None
@@ -274,8 +291,7 @@ class Sampling(base.SpecModel):
 
 
 class Workload(base.SpecModel):
-    """One kind of traffic, measured at every load point; without a load it is only part of a
-    mix."""
+    """One kind of traffic, measured at every load point; without a load only part of a mix."""
 
     rules = (
         base.Rule(
@@ -350,13 +366,13 @@ class Workload(base.SpecModel):
 
     @property
     def mean_think_seconds(self) -> float:
-        """How long users wait after an answer on average; 0 where they do not."""
+        """Return how long users wait after an answer on average; 0 where they do not."""
         think = self.load.think_seconds
         return 0.0 if think is None else float(think.mean)
 
     @property
     def is_measured(self) -> bool:
-        """Whether it has a load; without one it is only part of a mix."""
+        """Return whether the workload has a load; without one it is only part of a mix."""
         load = self.load
         each = (
             load.request_rates,
@@ -369,8 +385,10 @@ class Workload(base.SpecModel):
 
 
 def datasets_of(workload: Workload, workloads: Sequence[Workload]) -> tuple[Dataset, ...]:
-    """The datasets of a mix, each that of the workload it names among `workloads`; of every other
-    one its own."""
+    """Return the datasets of a mix; of any other workload its own dataset.
+
+    A mix names other workloads, found among `workloads`, and sends their datasets.
+    """
     if workload.dataset.mix is None:
         return (workload.dataset,)
     named = {each.name: each.dataset for each in workloads}

@@ -1,2 +1,4 @@
-"""The user's command, `benchrun` or `kubectl benchrun`: it reads runs through kubectl and shows
-them."""
+"""The user's command, `benchrun` or `kubectl benchrun`.
+
+It reads runs through kubectl and shows them.
+"""

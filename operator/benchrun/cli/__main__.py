@@ -27,16 +27,17 @@ TABLE_WIDTH = 120  # A narrower terminal wraps the lines; folded cells could not
 
 
 class _Output(console_tables.Terminal):
-    """Standard output; `main` handles that its reader has gone, which Rich would end the process
-    for."""
+    """Standard output that raises BrokenPipeError when its reader has gone.
+
+    `main` handles that; Rich itself would end the process.
+    """
 
     def on_broken_pipe(self) -> None:
         raise BrokenPipeError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command. Returns its exit code: that of the run's verdict, or 1 where the command
-    failed."""
+    """Run the command and return its exit code: that of the run's verdict, or 1 where it failed."""
     parser = argparse.ArgumentParser(
         prog="benchrun", description="Benchmark experiments on LLM servers, as Kubernetes objects."
     )
@@ -53,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
         command_parser.set_defaults(run=command.run)
     options = parser.parse_args(arguments)
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")  # a terminal that has no bars gets question marks
+        sys.stdout.reconfigure(errors="replace")  # "?" on a terminal that can't show bars
     console = _Output()
     console.width = max(console.width, TABLE_WIDTH)
     try:
@@ -61,7 +62,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except BrokenPipeError:
-        _drop_output()  # whoever reads, `head` or a pager, has seen enough
+        _drop_output()  # The reader, such as `head` or a pager, has seen enough.
         return 0
     except errors.CommandError as error:
         _complain(str(error))
@@ -81,7 +82,10 @@ def _complain(text: str) -> None:
 
 
 def _drop_output() -> None:
-    """The rest can't be written; the interpreter must not complain about that at its end."""
+    """Redirect standard output to nowhere, as the rest can't be written.
+
+    Otherwise the interpreter would complain at its end.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

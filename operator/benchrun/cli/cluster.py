@@ -1,5 +1,7 @@
-"""The cluster as kubectl reaches it. kubectl knows every way to log in; the command needs none of
-its own."""
+"""The cluster as kubectl reaches it.
+
+kubectl knows every way to log in, so the command needs none of its own.
+"""
 
 import argparse
 import asyncio
@@ -21,7 +23,7 @@ RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
 """By kind, those that can be followed to their ends; others are only applied."""
-END_SECONDS = 5.0  # How long a kubectl that was sent SIGTERM is waited for.
+END_SECONDS = 5.0  # Time that a kubectl has to end after SIGTERM.
 CHUNK_BYTES = 65_536
 Body = dict[str, Any]
 
@@ -34,38 +36,44 @@ class Kubectl:
     context: str | None = None
 
     def within(self, namespace: str | None) -> Self:
-        """The same cluster, another namespace."""
+        """Return a kubectl for the same cluster and another namespace; None: the same namespace."""
         return replace(self, namespace=namespace or self.namespace)
 
     def get(self, name: str, resource: str = RUN) -> Body:
-        """One run or sweep, as it is now. Where there is none of that name, the error names those
-        that there are."""
+        """Return the current object of a run or sweep.
+
+        Where there is none of that name, the error names those that exist.
+        """
         try:
             return self._json("get", resource, name)
         except KubectlError as error:
             raise (self.missing(name, resource) if error.trouble == "NotFound" else error) from None
 
     def find(self, name: str, *, resource: str = RUN) -> Body | None:
-        """One run or sweep, or None where there is none of that name."""
+        """Return a run or sweep, or None where there is none of that name."""
         found = self._output("get", resource, name, "--ignore-not-found", "--output=json")
         return json_object(found) if found.strip() else None
 
     def missing(self, name: str, *resources: str) -> KubectlError:
-        """The error where there is nothing of that name among runs, sweeps or both; it names those
-        that there are."""
+        """Build the error that no object of these resources has this name.
+
+        It names the objects that exist.
+        """
         others: list[str] = []
         for resource in resources:
-            with suppress(KubectlError):  # who may read one may not list all
+            with suppress(KubectlError):  # A user who may read one may not be allowed to list all.
                 others += [body["metadata"]["name"] for body in self.all(resource)]
         kinds = " or ".join(kind for kind, resource in RESOURCES.items() if resource in resources)
         return no_such(kinds, name, self.namespace, list(dict.fromkeys(others)))
 
     def sweep_instead(self, name: str, error: KubectlError) -> Body:
-        """The sweep of that name, where looking for a run raised `error`. Raises it, or that there
-        is neither."""
+        """Return the sweep of a name for which looking for a run raised `error`.
+
+        Raises that error, or that neither a run nor a sweep has the name.
+        """
         if error.trouble != "NotFound":
             raise error
-        with suppress(KubectlError):  # who may read runs may perhaps not read sweeps
+        with suppress(KubectlError):  # A user who may read runs may not be allowed to read sweeps.
             if (found := self.find(name, resource=SWEEP)) is not None:
                 return found
         raise self.missing(name, RUN, SWEEP)
@@ -73,7 +81,10 @@ class Kubectl:
     def all(
         self, resource: str, *, all_namespaces: bool = False, selector: str | None = None
     ) -> list[Body]:
-        """All objects of a resource, of the namespace or of the cluster."""
+        """Return all objects of a resource in the namespace, or in the cluster.
+
+        With a `selector`, only those that have these labels.
+        """
         scope = replace(self, namespace=None) if all_namespaces else self
         options = [
             *(["--all-namespaces"] if all_namespaces else []),
@@ -83,23 +94,25 @@ class Kubectl:
         return found
 
     def stored(self, run_uid: str) -> list[Body]:
-        """ConfigMaps that keep what was measured for a run; not its plan, which nobody else has to
-        know."""
+        """Return the ConfigMaps that keep what was measured for a run, without its plan."""
         roles = f"{names.LABEL_ROLE} in ({names.ROLE_STAGE},{names.ROLE_TIMELINE})"
         return self.all("configmaps", selector=f"{names.LABEL_RUN_UID}={run_uid},{roles}")
 
     def apply(self, manifest: str, *, named: bool = True, dry_run: bool = False) -> Body:
-        """The object, created or updated; `dry_run`: as it would be. Not `named`: new, by
-        generateName."""
+        """Create or update an object and return it.
+
+        With `dry_run` nothing is changed: the returned object is as it would be. Where it is not
+        `named`, a new object is created from generateName.
+        """
         options = ["--dry-run=server"] if dry_run else []
         return self._json("apply" if named else "create", "--filename=-", *options, given=manifest)
 
     def cancel(self, name: str, *, resource: str = RUN) -> None:
-        """End a run, or a sweep with its runs. It frees its GPUs and keeps what was measured."""
+        """Cancel a run, or a sweep with its runs: it frees its GPUs and keeps what was measured."""
         self._output("patch", resource, name, "--type=merge", '--patch={"spec":{"cancel":true}}')
 
     async def lines(self, *what: str) -> AsyncGenerator[str, None]:
-        """The lines of kubectl's output as they come; kubectl is ended where the iteration is."""
+        """Yield the lines of kubectl's output as they come. kubectl is ended with the iteration."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
             *self._command(*what), stdout=pipe, stderr=pipe
@@ -110,7 +123,8 @@ class Kubectl:
             decoder = io.IncrementalNewlineDecoder(
                 codecs.getincrementaldecoder("utf-8")("replace"), translate=True
             )
-            rest, data = "", b"more"
+            rest = ""
+            data = b"more"
             while data:
                 data = await process.stdout.read(CHUNK_BYTES)
                 *lines, rest = (rest + decoder.decode(data, final=not data)).split("\n")
@@ -153,7 +167,10 @@ class Kubectl:
 
 
 def json_object(text: str) -> Body:
-    """What kubectl wrote; a wrapper in its place may write anything. Raises KubectlError."""
+    """Parse the JSON object that kubectl wrote.
+
+    Raises KubectlError where it is none: a wrapper in kubectl's place may write anything.
+    """
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):

@@ -13,7 +13,7 @@ from rich.text import Text
 from benchrun.api import BenchmarkRunStatus, Bottleneck, Comparison, plain_text
 from benchrun.api.sweep import BenchmarkSweepStatus
 from benchrun.judge.comparison import compare
-from benchrun.report import comparison_rows, run_list, sweep_rows, tables
+from benchrun.report import comparison_rows, run_list, serving_result, sweep_rows, tables
 
 COLOURS = {"Valid": "green", "Suspect": "yellow", "Invalid": "red", "Note": "cyan", "Failed": "red"}
 OUTCOME_COLOURS = {
@@ -26,14 +26,10 @@ OUTCOME_COLOURS = {
     "RegressedHere": "red",
 }
 COMPARISON_WIDTH = 100
-LEGEND = (
-    "throughput and latencies (ms) are of the steady part, where there is one; "
-    "running and waiting are means over the stages, of all servers"
-)
 WIDEST_CELL = 26
 """A longer one folds: it is a sentence, and would leave no room for figures."""
-GUTTER = 2  # between columns
-UNBOUNDED = 10_000  # Columns; no table is as wide.
+GUTTER = 2  # Between columns.
+UNBOUNDED = 10_000  # In columns; no table is as wide.
 
 
 def show_result(
@@ -44,9 +40,12 @@ def show_result(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """Verdict or end, load points with their bottlenecks, findings; `wide` adds the total of tokens
-    and intervals."""
-    verdict, word = status.verdict or "Unknown", run_list.outcome_word(status)
+    """Print a run's verdict or phase, its load points with their bottlenecks, and its findings.
+
+    `wide` adds the total of tokens, intervals, and vLLM's block of every load point.
+    """
+    verdict = status.verdict or "Unknown"
+    word = run_list.outcome_word(status)
     console.print(title(name, word, status.message), width=prose_width(console))
     if status.results:
         if word != verdict:
@@ -69,7 +68,7 @@ def show_result(
 
 
 def title(name: str, word: str, sentence: str | None) -> Text:
-    """The line above a result: `word` is its verdict or phase."""
+    """Build the line above a result; `word` is its verdict or phase."""
     return Text.assemble(
         (f"{name}: ", "bold"), (word, COLOURS.get(word, "bold")), f" - {sentence or ''}"
     )
@@ -80,13 +79,16 @@ def _show_load_points(
 ) -> None:
     points = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=wide)
     show_figures(console, points, names=("load point",), wide=wide)
-    console.print(Text(LEGEND, style="dim"), width=prose_width(console))
+    console.print(Text(tables.LEGEND, style="dim"), width=prose_width(console))
     if tables.has_uncertain(points):
         console.print(Text(tables.UNCERTAIN_NOTE, style="dim"))
     _print_rows(console, tables.explanation_rows(status, wide=wide), width=prose_width(console))
     for rows in (tables.repeat_rows, tables.kernel_rows, tables.interval_rows):
         if wide or rows is tables.kernel_rows:
             _print_rows(console, rows(status))
+    for block in serving_result.blocks(status) if wide else ():
+        console.print(Text(f"\n{block.name}", style="bold"))
+        console.print(Text(block.text))
 
 
 def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = None) -> None:
@@ -95,8 +97,10 @@ def _print_rows(console: Console, cells: tables.Rows, *, width: int | None = Non
 
 
 def prose_width(console: Console) -> int:
-    """Sentences fold at the edge of the terminal. Figures do not: for them the console may be wider
-    than the terminal."""
+    """Return the width at which sentences fold: the edge of the terminal.
+
+    Figures do not fold: for them the console may be wider than the terminal.
+    """
     return (
         min(console.width, Console(file=console.file).width)
         if console.is_terminal
@@ -111,10 +115,14 @@ def _full_width(console: Console, table: Table) -> int:
 def show_figures(
     console: Console, cells: tables.Rows, *, names: Collection[str], wide: bool
 ) -> None:
-    """A table whose figures stay in one piece. Where it is too narrow for all of them, several come
-    below each other, each with the `names`; a wide table is never cut."""
+    """Print a table without breaking its figures.
+
+    Where the console is too narrow for all columns, the table is printed in parts below each other,
+    each with the columns of `names`. A `wide` table is never cut.
+    """
     table = as_table(cells, folded=())
-    before, whole = console.width, _full_width(console, table)
+    before = console.width
+    whole = _full_width(console, table)
     if wide or whole <= before:
         console.width = max(before, whole)
         console.print(table)
@@ -129,8 +137,10 @@ def show_figures(
 def parts_that_fit(
     cells: tables.Rows, width: int, *, names: Collection[str]
 ) -> Iterable[tables.Rows]:
-    """Yield the table as parts of whole columns that are at most `width` wide, each with the columns
-    of `names`; a single column may be wider."""
+    """Yield the table as parts of whole columns that are at most `width` columns wide.
+
+    Each part has the columns of `names`; a single column may be wider.
+    """
     widths = _widths(cells, width, names=names)
     named = [place for place, header in enumerate(cells.headers) if header in names]
     room = width - sum(widths[place] + GUTTER for place in named)
@@ -141,7 +151,8 @@ def parts_that_fit(
             continue
         if chosen and widths[place] > left:
             yield _columns(cells, sorted((*named, *chosen)))
-            chosen, left = [], room
+            chosen = []
+            left = room
         chosen.append(place)
         left -= widths[place] + GUTTER
     yield _columns(cells, sorted((*named, *chosen)))
@@ -153,7 +164,7 @@ def _columns(cells: tables.Rows, places: Collection[int]) -> tables.Rows:
 
 
 def _widths(cells: tables.Rows, width: int, *, names: Collection[str]) -> list[int]:
-    """Return the width of each column: of its longest cell, but for what folds."""
+    """Return the width of each column: that of its longest cell, or less where cells fold."""
     columns = zip(cells.headers, *cells.rows, strict=True)
     longest = [max(map(cell_len, column)) for column in columns]
     most = [max(WIDEST_CELL, width // 3) if h in names else WIDEST_CELL for h in cells.headers]
@@ -171,11 +182,15 @@ def _fitted(cells: tables.Rows, width: int, *, names: Collection[str]) -> Table:
 def empty_table(
     *headers: str, folded: Collection[str] | None = None, numbers: Collection[str] = ()
 ) -> Table:
-    """`folded`: headers of the columns that may take several lines; None: all may. Those of
-    `numbers` end on the right."""
+    """Build a table without rows.
+
+    `folded` are the headers of the columns that may take several lines; None: all may. The columns
+    `numbers` are aligned on the right.
+    """
     table = Table(box=None, pad_edge=False, header_style="bold", show_header=any(headers))
     for header in headers:
-        right, whole = header in numbers, folded is not None and header not in folded
+        right = header in numbers
+        whole = folded is not None and header not in folded
         table.add_column(
             header, justify="right" if right else "left", overflow="fold", no_wrap=whole
         )
@@ -189,7 +204,7 @@ def as_table(
     numbers: Collection[str] = (),
     colours: Mapping[str, str] = COLOURS,
 ) -> Table:
-    """Rows laid out; `colours`: of the cells with these words."""
+    """Build a table of these rows. `colours` gives the colour of a cell by its word."""
     table = empty_table(*cells.headers, folded=folded, numbers=numbers)
     for row in cells.rows:
         styled = (
@@ -207,8 +222,10 @@ def show_comparison(
     after: str,
     limited: Mapping[str, Bottleneck] | None = None,
 ) -> None:
-    """The outcome, the figures, the bottleneck by load point, what could not be compared, and the
-    gate."""
+    """Print the outcome of a comparison, its figures and bottlenecks by load point, and its gate.
+
+    What could not be compared is printed, too.
+    """
     say = partial(console.print, width=COMPARISON_WIDTH)
     colour = OUTCOME_COLOURS.get(found.outcome, "bold")
     say(Text.assemble((f"{before} -> {after}: ", "bold"), (found.outcome, colour)))
@@ -231,7 +248,7 @@ def show_comparison(
         )
 
 
-NAMES = ("variant", "load point")  # Columns that may take several lines.
+NAMES = ("variant", "load point")  # Columns whose text may take several lines.
 
 
 def show_sweep(
@@ -242,7 +259,7 @@ def show_sweep(
     texts_per_prompt: Mapping[str, int] = tables.NO_TEXTS,
     wide: bool = False,
 ) -> None:
-    """State, tables, remarks, and what was cut."""
+    """Print a sweep's state, tables and remarks, and what was cut."""
     width = prose_width(console)
     console.print(title(name, run_list.outcome_word(status), status.message), width=width)
     if status.results:
@@ -273,8 +290,10 @@ def show_sweep(
 
 
 class Terminal(Console):
-    """Rich's console without highlighting. Names, messages and logs of a cluster can't steer the
-    terminal."""
+    """Rich's console without highlighting.
+
+    Names, messages and logs from a cluster can't steer the terminal.
+    """
 
     def __init__(self, *, stderr: bool = False) -> None:
         super().__init__(stderr=stderr, highlight=False)
@@ -282,6 +301,9 @@ class Terminal(Console):
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Styles and the cursor are Rich's own and come beside the text."""
+        """Yield the segments with control characters removed from their text.
+
+        Styles and the cursor are Rich's own: they are kept beside the text.
+        """
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=plain_text(segment.text))

@@ -16,14 +16,16 @@ R = TypeVar("R")
 
 
 class CommandError(RuntimeError):
-    """Ends a command; the text says why."""
+    """An error that ends a command; the text says why."""
 
     code = 1  # The command's exit code.
 
 
 def readable(read: Callable[[B], R], body: B, name: str) -> R:
-    """What `read` makes of an object of that name, or of a part of it. Raises CommandError where it
-    is another version's."""
+    """Return what `read` makes of the object `name` or of a part of it.
+
+    Raises CommandError where it was written by another version of benchrun.
+    """
     try:
         return read(body)
     except ValueError as error:
@@ -31,7 +33,10 @@ def readable(read: Callable[[B], R], body: B, name: str) -> R:
 
 
 def another_version(name: str, error: ValueError) -> str:
-    """The object has that name; the error is from reading it."""
+    """Return the message for the object `name`, which another version of benchrun wrote.
+
+    `error` is from reading it.
+    """
     root = "status" if getattr(error, "title", "").endswith("Status") else "spec"
     why = first_problem(error, root=root) if isinstance(error, ValidationError) else error
     return (
@@ -41,7 +46,7 @@ def another_version(name: str, error: ValueError) -> str:
 
 
 def unknown(what: str, name: str, known: Sequence[str]) -> CommandError:
-    """A name that does not exist, with the nearest ones that do, then all."""
+    """Build the error for a name that does not exist, with the nearest that do, then all."""
     by_lower = {each.lower(): each for each in known}
     near = [by_lower[match] for match in get_close_matches(name.lower(), by_lower, n=3)]
     guess = f"; did you mean {' or '.join(near)}?" if near else "."
@@ -63,7 +68,7 @@ OF_THE_CLUSTER: frozenset[Trouble] = frozenset(
     {"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"}
 )
 """Every call of kubectl fails with these."""
-MAX_NAMES = 10  # Names of other runs in an error.
+MAX_NAMES = 10  # Most names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
 
 
@@ -76,12 +81,14 @@ class KubectlError(CommandError):
 
 
 def explained(stderr: str) -> KubectlError:
-    """From what kubectl wrote to stderr, without its libraries' log lines; an unknown message is
-    passed on as it is."""
+    """Build the error that explains what kubectl wrote to stderr, without its libraries' log lines.
+
+    An unknown message is passed on unchanged.
+    """
     lines = [
         line.strip() for line in stderr.splitlines() if line.strip() and not _NOISE.match(line)
     ]
-    # One line; but several problems of an object stay under one another.
+    # All on one line, except that several problems of an object keep a line each.
     text = " ".join(f"\n  {line}" if line.startswith("* ") else line for line in lines).replace(
         " \n", "\n"
     )
@@ -143,7 +150,8 @@ def _forbidden(found: re.Match[str]) -> str:
 
 
 def _unknown_kind(found: re.Match[str]) -> str:
-    kind, version = found["kind"], found["version"]
+    kind = found["kind"]
+    version = found["version"]
     if version.startswith(f"{GROUP}/"):
         return _NOT_INSTALLED.format(kind)
     return f"this cluster does not know the kind {kind} of {version}"

@@ -1,9 +1,12 @@
-"""Finished runs and sweeps: read from the cluster or from files, and shown on the terminal, as
-Markdown, or as one HTML file."""
+"""Finished runs and sweeps, read from the cluster or from files.
+
+They are shown on the terminal, as Markdown, or as one HTML file.
+"""
 
 import argparse
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -43,8 +46,10 @@ def add_run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def finished_run(options: argparse.Namespace) -> Reported:
-    """The run that the options name, with its records. Raises CommandError where there are none, or
-    it goes on."""
+    """Return the run that the options name, with its records.
+
+    Raises CommandError where it has no records or has not ended.
+    """
     if (options.file is None) != (options.records is None):
         raise errors.CommandError(
             "-f FILE and --records PATH go together: the run, and what it stored"
@@ -59,11 +64,11 @@ def finished_run(options: argparse.Namespace) -> Reported:
 
 
 def named_run(options: argparse.Namespace) -> views.Run:
-    """The run that the options name, ended or not. Raises CommandError."""
+    """Return the run that the options name, ended or not. Raises CommandError."""
     if options.file is None:
         if options.name is None or options.records is not None:
             raise errors.CommandError("which run? Give its name, or -f FILE --records PATH")
-        return view_builders.run_of(cluster.kubectl_of(options).get(options.name))
+        return _labelled(cluster.kubectl_of(options).get(options.name))
     runs = {run.name: run for run in manifests.runs_in(options.file)}
     name = options.name or (next(iter(runs)) if len(runs) == 1 else "")
     if name not in runs:
@@ -71,9 +76,16 @@ def named_run(options: argparse.Namespace) -> views.Run:
     return runs[name]
 
 
+def _labelled(body: raw.Object) -> views.Run:
+    """Return the run with the user's labels, which the operator does not keep."""
+    return replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
+
+
 def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
-    """A run that was read, and its measurement (perhaps nothing) from where the options say. Raises
-    CommandError."""
+    """Return an ended run with its measurement, which is read from where the options say.
+
+    The measurement may be empty. Raises CommandError, also where the run has not ended.
+    """
     spec = errors.readable(BenchmarkRunSpec.model_validate, run.spec, run.name)
     status = errors.readable(BenchmarkRunStatus.model_validate, run.status, run.name)
     if exit_codes.exit_code(status) is None:
@@ -83,7 +95,7 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
         config_maps = cluster.kubectl_of(options).stored(run.uid)
     elif (
         options.records is not None
-    ):  # of a file only where they were named: the cluster may be another one
+    ):  # For a file only where they were named: the cluster may be another one.
         config_maps = manifests.config_maps_in(options.records)
     return Reported(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
 
@@ -91,8 +103,10 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
 def _measurement(
     bodies: Iterable[raw.Object], *, run_uid: str
 ) -> tuple[tuple[StageRecord, ...], tuple[metrics_page.Sample, ...], tuple[str, ...]]:
-    """Records, samples, and ConfigMaps that can't be read. Those of other owners are skipped: a
-    label proves nothing."""
+    """Return the records, the samples, and a note for each ConfigMap that can't be read.
+
+    ConfigMaps of other owners are skipped: a label proves nothing.
+    """
     records: dict[int, StageRecord] = {}
     samples: list[metrics_page.Sample] = []
     unreadable: list[str] = []
@@ -105,7 +119,7 @@ def _measurement(
             own = timeline.decode(packed) if packed is not None else ()
             if child.role == names.ROLE_STAGE:
                 record = stored_record(body, run_uid=run_uid, sequence=child.sequence)
-                if record.profile is None:  # what it says is in the status
+                if record.profile is None:  # A profile's content is in the status.
                     records[record.sequence] = record
             samples += own
         except ValueError as error:
@@ -120,7 +134,7 @@ def _measurement(
 def runs_of(
     sweep: views.Sweep, kubectl: cluster.Kubectl, file: Path | None = None
 ) -> list[views.Run]:
-    """Its runs, from a file or the cluster; none where they may not be read."""
+    """Return a sweep's runs from a file or the cluster; none where they may not be read."""
     bodies: Sequence[raw.Object] = ()
     if file is not None:
         bodies = [body for body in manifests.objects_in(file) if body.get("kind") == names.KIND]
@@ -135,13 +149,15 @@ def runs_of(
 def whole_table(
     sweep: views.Sweep, status: BenchmarkSweepStatus, runs: Sequence[views.Run]
 ) -> BenchmarkSweepStatus:
-    """The status with all rows and figures; as it is where it was not cut, or where runs or figures
-    are not available."""
+    """Return the sweep's status with all rows and figures.
+
+    The status is returned unchanged where it was not cut, or where runs or figures are missing.
+    """
     if not status.truncated:
         return status
     measured = {}
     for run in runs:
-        with suppress(ValidationError):  # written by another version of the API
+        with suppress(ValidationError):  # Written by another version of the API.
             measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
     collected = sweep_state.SweepCollected(measured=measured)
     facts = sweep_state.SweepFacts(
@@ -168,7 +184,7 @@ def _reported(
     runs: Sequence[views.Run],
     options: argparse.Namespace,
 ) -> ReportedSweep:
-    """With the samples of the first run of each variant that kept any."""
+    """Return the sweep with the samples of each variant's first run that kept any."""
     series = {}
     by_name = {run.name: run for run in runs}
     for number, variant in enumerate(status.variants, start=1):
@@ -185,8 +201,10 @@ def _reported(
 def named_sweep(
     options: argparse.Namespace, no_run: errors.CommandError | None = None
 ) -> views.Sweep:
-    """The sweep that the options name, or the only one of the file. `no_run`: why there is no such
-    run. Raises CommandError."""
+    """Return the sweep that the options name, or the only one of the file. Raises CommandError.
+
+    `no_run` says why there is no run of that name.
+    """
     if options.file is not None:
         sweeps = [body for body in manifests.objects_in(options.file) if body.get("kind") == KIND]
         found = [
@@ -208,20 +226,21 @@ def named_sweep(
 
 
 def status_of(sweep: views.Sweep) -> BenchmarkSweepStatus:
-    """Raises CommandError where its status is another version's."""
+    """Parse the status of a sweep. Raises CommandError where another version wrote it."""
     return errors.readable(BenchmarkSweepStatus.model_validate, sweep.status, sweep.name)
 
 
 def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console) -> int:
-    """Show it whole. Returns the code of its verdict, 0 before it has ended. Raises
-    CommandError."""
-    name, status = sweep.name, status_of(sweep)
+    """Show a sweep in full and return the exit code of its verdict; 0 before it has ended.
+
+    Raises CommandError.
+    """
+    name = sweep.name
+    status = status_of(sweep)
     needed = status.truncated or options.html is not None
     runs = runs_of(sweep, cluster.kubectl_of(options), options.file) if needed else []
-    status, texts = (
-        whole_table(sweep, status, runs),
-        tables.texts_per_prompt(run_list.template(sweep)),
-    )
+    status = whole_table(sweep, status, runs)
+    texts = tables.texts_per_prompt(run_list.template(sweep))
     code = exit_codes.sweep_exit_code(status)
     if options.html is not None:
         if code is None:
@@ -235,8 +254,10 @@ def show_found(sweep: views.Sweep, options: argparse.Namespace, console: Console
 
 
 def write_page(file: Path, found: Reported | ReportedSweep, console: Console) -> None:
-    """One HTML file. Only here is imported what draws: all else does without those packages. Raises
-    CommandError."""
+    """Write a run or sweep as one HTML file. Raises CommandError.
+
+    The packages that draw charts are imported only here: all else works without them.
+    """
     try:
         from benchrun.cli.html_page import html_page
     except ModuleNotFoundError as error:

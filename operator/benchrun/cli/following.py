@@ -1,5 +1,4 @@
-"""Runs and sweeps followed to their ends: kubectl watches them, and a reporter shows what is known
-of them."""
+"""Runs and sweeps followed to their end: kubectl watches them, a reporter shows what is known."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Coroutine, Iterable, MutableMapping
@@ -19,15 +18,15 @@ FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
 """Trouble that another try does not cure."""
-LATEST_STAGES = 8  # At most so many stages that finished before are fetched with their figures.
-MAX_TARGETS = 16  # Each has a kubectl of its own, a sweep two.
+LATEST_STAGES = 8  # Most stages that had finished before whose figures are fetched.
+MAX_TARGETS = 16  # Each has its own kubectl process, a sweep two.
 TICK_SECONDS = 0.25  # How often a reporter is called when nothing happens.
 Reporter = LogReporter | ScreenReporter
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A run or sweep to follow: of which kind it is, and the kubectl of its namespace."""
+    """A run or sweep to follow: its kind, and the kubectl of its namespace."""
 
     kubectl: cluster.Kubectl
     kind: str = names.KIND
@@ -42,7 +41,7 @@ class Target:
 
 
 def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
-    """Each under its name. Raises CommandError where two have one name."""
+    """Return the targets by name. Raises CommandError where two different ones share a name."""
     found: dict[str, Target] = {}
     for name, target in targets:
         other = found.setdefault(name, target)
@@ -54,9 +53,9 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
 
 
 class TimeIsUp(errors.CommandError):
-    """Not all has ended in the time that was given."""
+    """Not everything has ended in the time that was given."""
 
-    code = 124  # As of timeout(1).
+    code = 124  # As timeout(1).
 
 
 async def follow(
@@ -65,13 +64,17 @@ async def follow(
     *,
     timeout_seconds: float | None = None,
 ) -> "Following":
-    """All by name, until each has ended or can't be read. What is a sweep becomes one among the
-    targets. Raises TimeIsUp."""
+    """Follow all targets until each has ended or can't be read. Raises TimeIsUp.
+
+    A name that turns out to be a sweep's becomes a sweep in `targets`. Raises CommandError where
+    there are more than MAX_TARGETS.
+    """
     if len(targets) > MAX_TARGETS:
         raise errors.CommandError(
             f"{len(targets)} runs are too many to follow at once; at most {MAX_TARGETS}"
         )
-    following, time = Following(targets, reporter), asyncio.get_running_loop().time
+    following = Following(targets, reporter)
+    time = asyncio.get_running_loop().time
     deadline = None if timeout_seconds is None else time() + timeout_seconds
     tasks = [
         asyncio.create_task(following.guarded(name, following.follow(name))) for name in targets
@@ -90,30 +93,33 @@ async def follow(
 
 
 class Following:
-    """Runs and sweeps by name, what is known of each, and how those ended that have."""
+    """Runs and sweeps by name, what is known of each, and how the finished ones ended."""
 
     def __init__(self, targets: MutableMapping[str, Target], reporter: Reporter) -> None:
-        self._targets, self._reporter = targets, reporter
+        self._targets = targets
+        self._reporter = reporter
         self.known: dict[str, watch_state.Followed] = {}
         self.codes: dict[str, int] = {}
         self.errors: dict[str, errors.CommandError] = {}
-        self.fault: Exception | None = (
-            None  # What ends following altogether, such as an output that is closed.
-        )
+        # What ends following altogether, such as an output that is closed.
+        self.fault: Exception | None = None
 
     def waiting(self) -> list[str]:
-        """Names of those that have not ended and can be followed on."""
+        """Return the names of those that have not ended and can still be followed."""
         return [
             name for name in self._targets if name not in self.codes and name not in self.errors
         ]
 
     def show(self) -> None:
-        """Report those that go on, in the order in which they were first seen."""
+        """Report those that have not ended, in the order in which they were first seen."""
         waiting = self.waiting()
         self._reporter.show([followed for name, followed in self.known.items() if name in waiting])
 
     async def guarded(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Trouble with the cluster is an error of that run or sweep alone."""
+        """Await `work`; trouble with the cluster fails only the run or sweep `name`.
+
+        Any other exception is kept in `fault`.
+        """
         try:
             await work
         except errors.KubectlError as error:
@@ -130,7 +136,7 @@ class Following:
             self.show()
 
     async def follow(self, name: str) -> None:
-        """One, to its end or until it can't be read."""
+        """Follow one run or sweep until it has ended or can't be read."""
         target = self._targets[name]
         try:
             await (self._follow_sweep if target.is_sweep else self._follow_run)(name)
@@ -144,7 +150,8 @@ class Following:
             await self.follow(name)
 
     async def _follow_run(self, name: str) -> None:
-        stages, run = _FinishedStages(self._targets[name].kubectl, name), None
+        stages = _FinishedStages(self._targets[name].kubectl, name)
+        run = None
         async with aclosing(self._changes(name, cluster.RUN)) as changes:
             async for body, _ in changes:
                 run = watch_state.updated_run(run, body, await stages.since_last(body))
@@ -172,8 +179,11 @@ class Following:
             await _cancelled(runs)
 
     async def _follow_swept_runs(self, name: str) -> None:
-        """The sweep is followed to its end without them: who may read sweeps may perhaps not read
-        runs."""
+        """Follow the runs of a sweep.
+
+        Without them the sweep is still followed to its end: a user who may read sweeps may not be
+        allowed to read runs.
+        """
         with suppress(errors.KubectlError):
             async with aclosing(self._changes(name, cluster.RUN, of_sweep=True)) as changes:
                 async for body, deleted in changes:
@@ -184,7 +194,7 @@ class Following:
                         )
 
     def _changed(self, name: str, followed: watch_state.Followed, code: int | None) -> None:
-        """`code`: of one that has ended."""
+        """Take over a new state and report it; `code` is the exit code of one that has ended."""
         if name not in self.waiting():
             return
         self.known[name] = followed
@@ -197,14 +207,18 @@ class Following:
     async def _changes(
         self, name: str, resource: str, *, of_sweep: bool = False
     ) -> AsyncGenerator[tuple[cluster.Body, bool], None]:
-        """The object, or the runs of a sweep, created, changed or deleted (then True), by a watch
-        that is begun anew. Raises KubectlError for trouble that does not pass, for any before the
-        first event, and where the object is deleted."""
+        """Yield the object `name`, or a sweep's runs, on every change; True: it was deleted.
+
+        A watch that ends is started again. Raises KubectlError for trouble that another try does
+        not cure, for any trouble before the first event, and where the object itself is deleted.
+        """
         watched = f"--selector={names.LABEL_SWEEP}={name}" if of_sweep else name
-        ever_heard, pause = of_sweep, 0.0
+        ever_heard = of_sweep
+        pause = 0.0
         while True:
             await asyncio.sleep(pause)
-            heard, error = False, None
+            heard = False
+            error = None
             try:
                 events_of = self._targets[name].kubectl.lines(
                     "get", resource, watched, "--watch", "--output-watch-events", "--output=json"
@@ -212,7 +226,7 @@ class Following:
                 async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
                     async for event in events:
                         if event.get("type") == "ERROR":
-                            break  # what is watched has become too old: begin anew
+                            break  # The watched version has become too old: begin anew.
                         heard = ever_heard = True
                         deleted = event.get("type") == "DELETED"
                         if deleted and not of_sweep:
@@ -232,35 +246,42 @@ class Following:
 
 
 class _FinishedStages:
-    """Stages of one run that have finished since its last change, with the figures of their
-    records."""
+    """The stages of a run that finished since its last change, with figures of their records."""
 
     def __init__(self, kubectl: cluster.Kubectl, name: str) -> None:
-        self._kubectl, self._name = kubectl, name
-        self._known, self._under_way, self._may_read_records = -1, "", True
+        self._kubectl = kubectl
+        self._name = name
+        self._known = -1
+        self._under_way = ""
+        self._may_read_records = True
 
     async def since_last(self, body: cluster.Body) -> list[watch_state.StageLine]:
-        """Of a run that is seen for the first time the latest; of one that has ended none."""
+        """Return the stages that have finished since the last call.
+
+        For a run that is seen for the first time these are its latest stages; none if it has ended.
+        """
         status = raw.mapping(body.get("status"))
         progress = raw.mapping(status.get("progress"))
-        done, known = raw.number(progress.get("stagesDone")), self._known
+        done = raw.number(progress.get("stagesDone"))
+        known = self._known
         if known < 0:
             known = done if is_finished(status) else max(0, done - LATEST_STAGES)
-        known = max(known, done - watch_state.MAX_STAGES)  # a status may claim any number
+        known = max(known, done - watch_state.MAX_STAGES)  # A status may claim any number.
         finished = [
             await self._line(body, sequence, is_last=sequence == done - 1)
             for sequence in range(known, done)
         ]
-        self._known, self._under_way = (
-            max(known, done),
-            raw.text(progress.get("stage")) or self._under_way,
-        )
+        self._known = max(known, done)
+        self._under_way = raw.text(progress.get("stage")) or self._under_way
         return finished
 
     async def _line(
         self, body: cluster.Body, sequence: int, *, is_last: bool
     ) -> watch_state.StageLine:
-        """From the stored record; where it can't be read, the name that the status gave before."""
+        """Return a stage's line from its stored record.
+
+        Where that can't be read, the line has the name that the status gave before, if any.
+        """
         uid = raw.text(raw.mapping(body.get("metadata")).get("uid"))
         if self._may_read_records:
             what = (
@@ -277,12 +298,12 @@ class _FinishedStages:
             except errors.KubectlError as error:
                 self._may_read_records = error.trouble != "Forbidden"
             except ValueError:
-                pass  # a record of another version; the stage was measured all the same
+                pass  # The record is of another version; the stage was measured nevertheless.
         return watch_state.StageLine(sequence, (self._under_way or None) if is_last else None)
 
 
 async def objects(lines: AsyncIterator[str]) -> AsyncGenerator[cluster.Body, None]:
-    """JSON objects out of a stream of them, each on a line of its own or spread over several."""
+    """Yield the JSON objects of a stream; each may have one line or several."""
     collected = ""
     async for line in lines:
         collected += line

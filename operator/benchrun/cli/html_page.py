@@ -7,11 +7,11 @@ import vl_convert
 
 from benchrun.report.html import Reported, ReportedSweep, page, page_elements
 
-GRAMMAR = "6.1"  # Version of Vega-Lite, of those that vl-convert brings along.
+GRAMMAR = "6.1"  # Version of Vega-Lite, one of those that vl-convert contains.
 
 
 def html_page(found: Reported | ReportedSweep) -> str:
-    """The page, with its charts drawn."""
+    """Build the HTML page of a run or sweep, with its charts drawn."""
     made_by = version("benchrun-operator")
     if isinstance(found, Reported):
         return page.page(found, draw, made_by=made_by)
@@ -19,7 +19,7 @@ def html_page(found: Reported | ReportedSweep) -> str:
 
 
 def draw(spec: page_elements.ChartSpec) -> str:
-    """A chart as SVG, by Vega within this process: no browser, no network, no file."""
+    """Draw a chart as SVG with Vega in this process: no browser, no network, no file."""
     drawn: str = vl_convert.vegalite_to_svg(
         json.dumps(spec), vl_version=GRAMMAR, allowed_base_urls=[]
     )

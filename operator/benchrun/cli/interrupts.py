@@ -11,18 +11,19 @@ T = TypeVar("T")
 
 
 class Terminated(KeyboardInterrupt):
-    """SIGTERM came."""
+    """The process received SIGTERM."""
 
 
 def exit_code_of(interrupt: KeyboardInterrupt) -> int:
-    """How a command ends that was interrupted: as a shell counts it, 128 and the signal's
-    number."""
+    """Return the exit code of an interrupted command, like shells: 128 plus the signal's number."""
     return 128 + (signal.SIGTERM if isinstance(interrupt, Terminated) else signal.SIGINT)
 
 
 def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
-    """What `main` returns. SIGINT and SIGTERM cancel it, and raise KeyboardInterrupt and
-    Terminated."""
+    """Run `main` and return its result.
+
+    SIGINT and SIGTERM cancel it and raise KeyboardInterrupt and Terminated.
+    """
     before = signal.getsignal(signal.SIGTERM)
 
     async def interruptible() -> T:
@@ -33,7 +34,7 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
     outer = interruptible()
     try:
         with ExitStack() as stack:
-            with signals_deferred():  # a loop that was half made can't be closed
+            with signals_deferred():  # A loop that is only partly set up can't be closed.
                 runner = stack.enter_context(asyncio.Runner())
             return runner.run(outer)
     except asyncio.CancelledError:
@@ -46,7 +47,7 @@ def run_interruptibly(main: Coroutine[Any, Any, T]) -> T:
 
 @contextmanager
 def sigterm_interrupts() -> Iterator[None]:
-    """Within it SIGTERM raises Terminated in the main thread."""
+    """Let SIGTERM raise Terminated in the main thread while the context is open."""
 
     def terminate(_number: int, _frame: FrameType | None) -> None:
         raise Terminated
@@ -60,8 +61,10 @@ def sigterm_interrupts() -> Iterator[None]:
 
 @contextmanager
 def signals_deferred() -> Iterator[None]:
-    """SIGINT and SIGTERM within it take effect when it is left, and not in processes that are
-    started within it."""
+    """Defer SIGINT and SIGTERM until the context is left.
+
+    Processes that are started within it inherit the block, so the signals do not end them.
+    """
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
     try:
         yield

@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,18 +15,22 @@ from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import is_finished, untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
-MAX_BYTES = 8 * 1024 * 1024  # Of one manifest. The API server takes no object above 1.5 MB.
+MAX_BYTES = 8 * 1024 * 1024  # Size of a manifest. The API server takes no object above 1.5 MB.
 ENDINGS = frozenset(
     {".yaml", ".yml", ".json"}
-)  # Of files that are looked into, where a folder is named.
+)  # Endings of the files that are read where a folder is named.
 
 
 def runs_in(path: Path) -> list[views.Run]:
-    """The BenchmarkRuns of a file, in order. Raises CommandError where it can't be read or holds
-    none."""
+    """Return the BenchmarkRuns of a file in order.
+
+    Raises CommandError where it can't be read or holds none.
+    """
     if not (
         found := [
-            view_builders.run_of(body) for body in objects_in(path) if body.get("kind") == KIND
+            replace(view_builders.run_of(body), labels=view_builders.labels_of(body))
+            for body in objects_in(path)
+            if body.get("kind") == KIND
         ]
     ):
         raise errors.CommandError(f"{path} holds no {KIND}")
@@ -34,8 +38,10 @@ def runs_in(path: Path) -> list[views.Run]:
 
 
 def config_maps_in(path: Path) -> list[raw.Object]:
-    """The ConfigMaps of a file, or of all files of a folder. Raises CommandError where one can't be
-    read."""
+    """Return the ConfigMaps of a file, or of all files of a folder.
+
+    Raises CommandError where one can't be read.
+    """
     files = (
         sorted(each for each in path.iterdir() if each.suffix in ENDINGS)
         if path.is_dir()
@@ -45,7 +51,7 @@ def config_maps_in(path: Path) -> list[raw.Object]:
 
 
 def objects_in(path: Path) -> list[raw.Object]:
-    """All objects of a file, of any kind. Raises CommandError where it can't be read."""
+    """Return all objects of a file, of any kind. Raises CommandError where it can't be read."""
     try:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), Loader=LOADER))
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -60,8 +66,8 @@ def objects_in(path: Path) -> list[raw.Object]:
     ]
 
 
-# CSafeLoader, where libyaml was there when PyYAML was built, is ten times as fast, and a run's
-# records are a megabyte.
+# CSafeLoader is ten times as fast, and a run's records are a megabyte. It exists where PyYAML was
+# built with libyaml.
 _YAML: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -86,16 +92,18 @@ LOADER.yaml_implicit_resolvers = {
 class Manifest:
     """One object that is to be applied."""
 
-    source: str  # File and place in it, for errors.
-    text: str  # As it was written: kubectl reads YAML values in its own way.
+    source: str  # File and the document's number in it, for errors.
+    text: str  # The text as it was written: kubectl reads YAML values in its own way.
     kind: str
-    name: str | None  # None where the API server makes it, from generateName.
-    namespace: str | None  # None: that of the command or of the context.
+    name: str | None  # None: the API server makes it from generateName.
+    namespace: str | None  # None: the namespace of the command or of the context.
 
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
-    """All objects of the files, in order; `-` is standard input. Raises CommandError for what is
-    not an object."""
+    """Return all objects of the files in order; `-` is standard input.
+
+    Raises CommandError for what is not an object.
+    """
     if not (found := [each for path in paths for each in _manifests(path)]):
         raise errors.CommandError(
             f"{', '.join(map(_title, paths))} holds no object; examples/ has some to start from"
@@ -115,7 +123,7 @@ def _manifests(path: str) -> Iterator[Manifest]:
         raise errors.CommandError(f"{title} is not valid UTF-8 (byte {error.start})") from error
     except RecursionError as error:
         raise errors.CommandError(f"{title} is nested too deeply") from error
-    except ValueError as error:  # a value that is not of the type that its tag names
+    except ValueError as error:  # A value is not of the type that its tag names.
         raise errors.CommandError(f"{title} can't be read: {error}") from error
     for number, (text, document) in enumerate(documents, start=1):
         if document is not None:
@@ -128,7 +136,8 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
     body = raw.mapping(document)
     metadata = raw.mapping(body.get("metadata"))
     kind = raw.text(body.get("kind"))
-    name, generated = raw.text(metadata.get("name")), raw.text(metadata.get("generateName"))
+    name = raw.text(metadata.get("name"))
+    generated = raw.text(metadata.get("generateName"))
     problem = None
     if not kind or not raw.text(body.get("apiVersion")):
         problem = (
@@ -148,12 +157,12 @@ def _manifest(source: str, text: str, document: object) -> Manifest:
 
 
 def _documents(text: str) -> list[tuple[str, object]]:
-    """Each as it is written and as it reads. Raises YAMLError."""
+    """Return each YAML document as it is written and as it is parsed. Raises YAMLError."""
     if text.lstrip().startswith("{"):
         try:
             return [(text, json.loads(text))]
         except ValueError:
-            pass  # YAML may begin with a brace, too
+            pass  # YAML may begin with a brace, too.
     found: list[tuple[str, object]] = []
     begin = 0
     for event in yaml.parse(text, Loader=LOADER):
@@ -183,7 +192,8 @@ def _title(path: str) -> str:
 
 
 def _where(error: yaml.YAMLError) -> str:
-    mark, problem = getattr(error, "problem_mark", None), getattr(error, "problem", None)
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None)
     if mark is None or problem is None:
         return str(error).splitlines()[0]
     return f"line {mark.line + 1}, column {mark.column + 1}: {problem}"
@@ -191,7 +201,7 @@ def _where(error: yaml.YAMLError) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """An object as it is in the cluster now."""
+    """An object that was applied, with the name that it has in the cluster."""
 
     kind: str
     namespace: str
@@ -200,7 +210,10 @@ class Applied:
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
-    """The object. Raises CommandError, which begins with the file where the object is at fault."""
+    """Apply a manifest and return the object.
+
+    Raises CommandError, which begins with the file's name where the object is at fault.
+    """
     if kubectl.namespace and manifest.namespace not in (None, kubectl.namespace):
         both = f"metadata.namespace is {manifest.namespace}, but -n is {kubectl.namespace}"
         raise errors.CommandError(f"{manifest.source}: {both}; leave one of them out")
@@ -216,7 +229,11 @@ def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:
 
 
 def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
-    """What has ended is not measured again, so it must not look as if it were."""
+    """Apply a run or sweep that has a name.
+
+    Raises CommandError where it exists with another spec, or has ended: it would not be measured
+    again, so it must not look as if it were.
+    """
     before = kubectl.find(name, resource=cluster.RESOURCES[manifest.kind])
     status = raw.mapping(before.get("status")) if before is not None else {}
     has_ended = is_finished(status)
@@ -247,5 +264,6 @@ def _once(manifest: Manifest, name: str, kubectl: cluster.Kubectl) -> Applied:
 
 def _as_applied(body: cluster.Body, *, was_there: bool = False) -> Applied:
     metadata = raw.mapping(body.get("metadata"))
-    name, namespace = raw.text(metadata.get("name")), raw.text(metadata.get("namespace"))
+    name = raw.text(metadata.get("name"))
+    namespace = raw.text(metadata.get("namespace"))
     return Applied(raw.text(body.get("kind")), namespace, name, was_there)

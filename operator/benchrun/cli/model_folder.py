@@ -1,5 +1,7 @@
-"""A model's config.json and the size of its weights, from a folder, a file, or the local cache of
-the Hugging Face hub."""
+"""A model's config.json and the size of its weights.
+
+They are read from a folder, a file, or the local cache of the Hugging Face hub.
+"""
 
 import json
 import math
@@ -16,12 +18,14 @@ from benchrun.sizing import ModelShape, UnknownShape, model_shape
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_CONFIG_BYTES = 4 * 2**20
-MAX_INDEX_BYTES = 64 * 2**20  # Also of a header: both name every tensor of the model.
+MAX_INDEX_BYTES = 64 * 2**20  # For headers, too: both name every tensor of the model.
 
 
 def config_path(model: str) -> Path:
-    """Where the config.json of a file, folder or hub id is. Raises CommandError where there is
-    none."""
+    """Return the path of the config.json of a file, folder or hub id.
+
+    Raises CommandError where there is none.
+    """
     path = Path(model).expanduser()
     if path.is_dir():
         path = path / CONFIG
@@ -36,7 +40,7 @@ def config_path(model: str) -> Path:
 
 
 def shape_at(path: Path) -> ModelShape:
-    """The shape that a config.json describes. Raises CommandError."""
+    """Return the model shape that a config.json describes. Raises CommandError."""
     try:
         return model_shape(_json_object(path, MAX_CONFIG_BYTES))
     except UnknownShape as error:
@@ -44,9 +48,12 @@ def shape_at(path: Path) -> ModelShape:
 
 
 def weights_beside(path: Path) -> int | None:
-    """Bytes of the weights in the folder of a config.json; None where none are there. Raises
-    CommandError."""
-    index, files = path.with_name(INDEX), sorted(path.parent.glob("*.safetensors"))
+    """Return the bytes of the weights in the folder of a config.json; None: there are none.
+
+    Raises CommandError.
+    """
+    index = path.with_name(INDEX)
+    files = sorted(path.parent.glob("*.safetensors"))
     try:
         if index.is_file():
             return bytes_by_index(_json_object(index, MAX_INDEX_BYTES))
@@ -57,11 +64,11 @@ def weights_beside(path: Path) -> int | None:
 
 
 _SHARD = re.compile(r"(.*)-\d{5}-of-(\d{5})\.safetensors")
-_OTHER_FORMAT = "consolidated"  # How Mistral names the same weights, in its own format.
+_OTHER_FORMAT = "consolidated"  # Mistral's name of the same weights in its own format.
 
 
 def check_files(names: Sequence[str]) -> None:
-    """Whether files without an index are one model's weights, whole and once. Raises ValueError."""
+    """Raise ValueError unless weight files without an index are one model's, whole and once."""
     other = [name for name in names if name.startswith(_OTHER_FORMAT)]
     if other and len(other) < len(names):
         raise ValueError(
@@ -78,7 +85,7 @@ def check_files(names: Sequence[str]) -> None:
 
 
 def bytes_by_index(index: Mapping[str, Any]) -> int:
-    """From `model.safetensors.index.json`. Raises ValueError."""
+    """Return the bytes of the weights from `model.safetensors.index.json`. Raises ValueError."""
     metadata = index.get("metadata")
     total = metadata.get("total_size") if isinstance(metadata, Mapping) else None
     if isinstance(total, bool) or not isinstance(total, int | float) or not 0 < total < math.inf:
@@ -87,7 +94,10 @@ def bytes_by_index(index: Mapping[str, Any]) -> int:
 
 
 def bytes_by_header(header: Mapping[str, Any]) -> int:
-    """From the header of one safetensors file: where its tensors end. Raises ValueError."""
+    """Return the bytes of a safetensors file's tensors from its header: where the last one ends.
+
+    Raises ValueError.
+    """
     ends: list[int] = []
     for name, tensor in header.items():
         if name == "__metadata__":
@@ -131,7 +141,10 @@ def _json_object(path: Path, max_bytes: int) -> Mapping[str, Any]:
 
 
 def _header(path: Path) -> Mapping[str, Any]:
-    """Of a safetensors file: its length in 8 bytes, little-endian, then the header in JSON."""
+    """Read the header of a safetensors file. Raises CommandError.
+
+    The file begins with the header's length in 8 bytes, little-endian, then the header in JSON.
+    """
     try:
         with path.open("rb") as file:
             (length,) = struct.unpack("<Q", file.read(8))

@@ -1,5 +1,7 @@
-"""Followed runs and sweeps: as lines for a pipe, or as a display that is drawn anew on a
-terminal."""
+"""The display of followed runs and sweeps.
+
+It is printed as lines in a pipe, and drawn again and again on a terminal.
+"""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -15,35 +17,38 @@ from benchrun.cli import console_tables, errors
 from benchrun.report import live_view, run_list, tables
 from benchrun.report.watch_state import Followed, FollowedRun
 
-NARROW = 100  # Below that many columns gauges stand under one another.
+NARROW = 100  # Below so many columns gauges are stacked.
 SPARKLINE = 24
-LINES_OF_ONE = 4  # Of several runs, where there is room.
-RUN_FIXED_LINES = (
-    14  # Of a full display, whatever is shown of stages; the prompt above it is counted, too.
-)
-MAX_ENDED = 4  # Runs of a sweep that have ended, shown above those that go on.
-SWEEP_FIXED_LINES = 6  # Around them.
+LINES_OF_ONE = 4  # Lines of each of several runs, where there is room.
+# Lines of a full display besides its stages; the prompt above it is counted, too.
+RUN_FIXED_LINES = 14
+MAX_ENDED = 4  # Most ended runs of a sweep that are shown above those in progress.
+SWEEP_FIXED_LINES = 6  # Lines of a sweep's display besides its runs.
 _MARKS = {"Done": ("✓", "green"), "UnderWay": ("▸", "cyan"), "ToCome": ("·", "dim")}
 
 
 class LogReporter:
-    """A line where something changed. Where several are followed, lines begin with a name."""
+    """Prints a line for each change. Where several are followed, lines begin with a name."""
 
     def __init__(self, console: Console, *, several: bool) -> None:
-        self._console, self._several = console, several
+        self._console = console
+        self._several = several
         self._logs: defaultdict[str, live_view.Log] = defaultdict(live_view.Log)
 
     def show(self, followed: Sequence[Followed]) -> None:
-        """Those that go on, as they are now. Called after every change, and in between."""
+        """Print what has changed of those that have not ended.
+
+        This is called after every change, and in between.
+        """
         for each in followed:
             for line in self._logs[each.name].lines(each, now=datetime.now(UTC)):
                 self._print(f"{each.name}  {line}" if self._several else line)
 
     def ended(self, followed: Followed) -> None:
-        """Its last line is printed already; the tables follow when all have ended."""
+        """Print nothing: the last line is printed already, tables follow when all have ended."""
 
     def failed(self, name: str, error: errors.CommandError) -> None:
-        """One can't be followed any more."""
+        """Print why one can't be followed any more, where several are followed."""
         if self._several:
             self._print(f"{name}  {error}")
 
@@ -53,11 +58,14 @@ class LogReporter:
 
 
 class ScreenReporter:
-    """One fills the display; several have a few lines each. It is drawn within the context `live`,
-    which hides the cursor."""
+    """Draws one run or sweep over the whole display, or several with a few lines each.
+
+    It draws within the context `live`, which hides the cursor.
+    """
 
     def __init__(self, console: Console, *, several: bool) -> None:
-        self._console, self._several = console, several
+        self._console = console
+        self._several = several
         self._followed: Sequence[Followed] | None = None
         self.live = Live(
             console=console, get_renderable=self._drawn, auto_refresh=False, transient=True
@@ -70,7 +78,8 @@ class ScreenReporter:
     def ended(self, followed: Followed) -> None:
         if self._several:
             word = run_list.outcome_word(followed.status)
-            title, style = (f"{followed.name}: ", "bold"), console_tables.COLOURS.get(word, "bold")
+            title = (f"{followed.name}: ", "bold")
+            style = console_tables.COLOURS.get(word, "bold")
             self._console.print(
                 Text.assemble(title, (word, style), f" - {followed.status.message}")
             )
@@ -85,7 +94,9 @@ class ScreenReporter:
                 "waiting for the cluster's first answer ..." if self._followed is None else "",
                 style="dim",
             )
-        width, height, now = self._console.width, self._console.height, datetime.now(UTC)
+        width = self._console.width
+        height = self._console.height
+        now = datetime.now(UTC)
         views = [live_view.live_view(each, now=now) for each in self._followed]
         return (
             several(views, height=height)
@@ -95,8 +106,10 @@ class ScreenReporter:
 
 
 def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Of one run its steps, a bar, stages as they finish, gauges, and what it waits for; or
-    everything of one sweep."""
+    """Draw one run: its steps, a bar, finished stages, gauges, and what it waits for.
+
+    Of a sweep, draw everything.
+    """
     if view.unit != "stages":
         return _full_sweep(view, width=width, height=height)
     parts: list[RenderableType] = [_head(view), _steps(view), Text(), *_bar(view, width=width)]
@@ -108,8 +121,10 @@ def full(view: live_view.LiveView, *, width: int, height: int) -> RenderableType
 
 
 def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> RenderableType:
-    """Its bar, the runs that ended last, and everything of the one run that goes on, or of several
-    a line each."""
+    """Draw a sweep: its bar, the runs that ended last, and those in progress.
+
+    A single run in progress is drawn in full, several have a line each.
+    """
     ended = [_ended(run) for run in view.ended[-MAX_ENDED:]]
     parts: list[RenderableType] = [_head(view), *_bar(view, width=width), *ended]
     lines_left = height - SWEEP_FIXED_LINES - len(ended)
@@ -121,8 +136,10 @@ def _full_sweep(view: live_view.LiveView, *, width: int, height: int) -> Rendera
 
 
 def several(views: Sequence[live_view.LiveView], *, height: int) -> RenderableType:
-    """Each with a head, a bar where there is one, and what it waits for; on one line where the
-    terminal is too low."""
+    """Draw each with a head, a bar where there is one, and what it waits for.
+
+    Where the terminal is too low, each has one line only.
+    """
     if len(views) * LINES_OF_ONE < height:
         return Group(
             *(Group(_head(view), *_bar(view, width=60), *_message(view), Text()) for view in views)
@@ -138,7 +155,8 @@ def _one_line(view: live_view.LiveView) -> Text:
 
 
 def _cut(line: Text) -> Text:
-    line.no_wrap, line.overflow = True, "ellipsis"
+    line.no_wrap = True
+    line.overflow = "ellipsis"
     return line
 
 
@@ -161,8 +179,10 @@ def _steps(view: live_view.LiveView) -> Text:
 
 
 def _bar(view: live_view.LiveView, *, width: int) -> list[Table]:
-    """How much is done, of how much, and how long the rest may take; nothing while that is not
-    known."""
+    """Return a row of how much is done, of how much, and how long the rest may take.
+
+    Returns none while the total is not known.
+    """
     if not view.total:
         return []
     row = Table.grid(padding=(0, 2, 0, 0))

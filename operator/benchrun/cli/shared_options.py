@@ -20,8 +20,10 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def add_cluster_options(parser: argparse.ArgumentParser, *, wide: bool = False) -> None:
-    """`-n` and `--context`, as kubectl has them; `wide`: also `--wide`, for commands that show a
-    result."""
+    """Add `-n` and `--context` as kubectl has them, with `wide` also `--wide`.
+
+    `wide` is for commands that show a result.
+    """
     parser.add_argument("-n", "--namespace", help="namespace of the run")
     parser.add_argument("--context", help="kubeconfig context")
     if wide:
@@ -39,7 +41,7 @@ def add_sweep(parser: argparse.ArgumentParser) -> None:
 
 
 def number_from_0(text: str) -> float | None:
-    """A finite number that is not negative; None where it is none."""
+    """Parse a finite number that is not negative; None: it is none."""
     with suppress(ValueError):
         value = float(text)
         return value if 0 <= value < math.inf else None
@@ -47,7 +49,7 @@ def number_from_0(text: str) -> float | None:
 
 
 def valid(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """The type of an argument: argparse prints the ValueError that `read` raises."""
+    """Return `read` as the type of an argument: argparse prints the ValueError that it raises."""
 
     def read_argument(text: str) -> Any:
         try:

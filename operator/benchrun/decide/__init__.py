@@ -1,11 +1,100 @@
-"""(run, what is observed, now) -> what to do. One policy a file. Pure: the same input gives the
-same output."""
+"""Decide what to do about a run from its observed state and the time.
 
-from benchrun.decide.condition_table import *
-from benchrun.decide.create_and_release import *
-from benchrun.decide.decide_run import *
-from benchrun.decide.decision import *
-from benchrun.decide.early_endings import *
-from benchrun.decide.letting_go import *
-from benchrun.decide.run_state import *
-from benchrun.decide.server_status import *
+The functions are pure: the same input gives the same output. Each module holds one policy.
+"""
+
+from benchrun.decide.condition_table import Step
+from benchrun.decide.create_and_release import PLAN_BYTES, RESULT_BYTES, SERVER_KINDS, kept
+from benchrun.decide.decide_run import MAX_JUDGE_ATTEMPTS, SHORTEST_WAIT_SECONDS, decide, rests
+from benchrun.decide.decision import (
+    CANCELLED,
+    FEW_UNSTORED_SAMPLES,
+    MAX_BACKLOG_BYTES,
+    MAX_UNSTORED_SAMPLES,
+    RESULT_ROLES,
+    SAMPLE_BYTES,
+    Answer,
+    Answers,
+    Collected,
+    Compilations,
+    Context,
+    Decision,
+    Ending,
+    EndpointPods,
+    Event,
+    Exporter,
+    ExporterEndpoint,
+    ExporterKind,
+    ExporterPod,
+    Exporters,
+    Facts,
+    Judging,
+    LogTail,
+    Manifest,
+    PodRoad,
+    PodsRefused,
+    PullTarget,
+    Question,
+    Ref,
+    RefusedObject,
+    Samples,
+    ScrapeTarget,
+    ServerStart,
+    Start,
+)
+from benchrun.decide.early_endings import SERVER_SETTINGS
+from benchrun.decide.letting_go import unneeded_servers
+from benchrun.decide.run_state import RunState, Unacceptable, accept
+from benchrun.decide.server_status import SEVERAL_NODES
+
+__all__ = [
+    "CANCELLED",
+    "FEW_UNSTORED_SAMPLES",
+    "MAX_BACKLOG_BYTES",
+    "MAX_JUDGE_ATTEMPTS",
+    "MAX_UNSTORED_SAMPLES",
+    "PLAN_BYTES",
+    "RESULT_BYTES",
+    "RESULT_ROLES",
+    "SAMPLE_BYTES",
+    "SERVER_KINDS",
+    "SERVER_SETTINGS",
+    "SEVERAL_NODES",
+    "SHORTEST_WAIT_SECONDS",
+    "Answer",
+    "Answers",
+    "Collected",
+    "Compilations",
+    "Context",
+    "Decision",
+    "Ending",
+    "EndpointPods",
+    "Event",
+    "Exporter",
+    "ExporterEndpoint",
+    "ExporterKind",
+    "ExporterPod",
+    "Exporters",
+    "Facts",
+    "Judging",
+    "LogTail",
+    "Manifest",
+    "PodRoad",
+    "PodsRefused",
+    "PullTarget",
+    "Question",
+    "Ref",
+    "RefusedObject",
+    "RunState",
+    "Samples",
+    "ScrapeTarget",
+    "ServerStart",
+    "Start",
+    "Step",
+    "Unacceptable",
+    "accept",
+    "decide",
+    "kept",
+    "rests",
+    "unneeded_servers",
+]

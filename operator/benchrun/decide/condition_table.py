@@ -1,4 +1,4 @@
-"""Where a run stands: phase, reason and progress; and the conditions of runs and sweeps."""
+"""The phase, reason and progress of a run, and the conditions of runs and sweeps."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -21,8 +21,10 @@ class Step:
 
 
 def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Step:
-    """The step, from what can be seen. Diagnoses given here are those that waiting may still
-    cure."""
+    """Return the step that the run is in, from what can be observed.
+
+    `server` and `client` are diagnoses that waiting may still cure.
+    """
     if not state.client_ready:
         if client is not None:
             return Step("Preparing", client.reason, client.message)
@@ -37,7 +39,8 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
         return _waiting_for_server(state, server)
     if (heard := state.collected.client.progress) is not None and heard.phase == "WarmingUp":
         return Step("WarmingUp", api.Reason.WARMING_UP, "sending warm-up requests", True, True)
-    done, total = len(state.known), state.stages_in_words
+    done = len(state.known)
+    total = state.stages_in_words
     if state.all_known:
         message = f"all {total} stages measured; storing the records"
         return Step("Collecting", api.Reason.COLLECTING, message, True, True)
@@ -52,7 +55,8 @@ def current_step(state: RunState, *, server: Diagnosis | None, client: Diagnosis
 
 
 def progress(state: RunState) -> api.Progress:
-    known, done = state.total_stages, len(state.known)
+    known = state.total_stages
+    done = len(state.known)
     total, bound = (state.most_stages, "<=") if known is None else (known, "")
     return api.Progress(
         stages_total=total, stages_done=done, stage=_stage(state), summary=f"{done}/{bound}{total}"
@@ -61,7 +65,8 @@ def progress(state: RunState) -> api.Progress:
 
 def _stage(state: RunState) -> str | None:
     # It is shown with the record of the one before, which comes a moment later: both in one write.
-    progress, shown = state.collected.client.progress, state.status.progress
+    progress = state.collected.client.progress
+    shown = state.status.progress
     if progress is None or progress.stage is None:
         return None
     is_ahead = progress.stage in state.planned[len(state.known) + 1 :]
@@ -119,8 +124,10 @@ _OBJECTIVES_REASON: dict[api.ConditionStatus, str] = {
 def standing(
     status: _Status, rows: Iterable[Row], phase: str, message: str, *, of: Declared, now: datetime
 ) -> _Status:
-    """The status of the run or sweep with this phase and message. `rows` replace the conditions of
-    their types, or are appended."""
+    """Return the status of the run or sweep with this phase, message and conditions.
+
+    Each of `rows` replaces the condition of its type, or is appended where there is none.
+    """
     conditions = status.conditions
     for type_, value, reason, text in rows:
         new = api.Condition(
@@ -137,8 +144,12 @@ def standing(
 
 
 def going_on(step: Step, *, has_objectives: bool, gate: str | None) -> list[Row]:
-    """Of a run that has not ended. `gate`: what its comparison with a baseline can find."""
-    reason, message = step.reason, step.message
+    """Return the conditions of a run that has not ended.
+
+    `gate` says what its comparison with a baseline can detect; None: there is no baseline.
+    """
+    reason = step.reason
+    message = step.message
     rows: list[Row] = [
         _ACCEPTED,
         ("ClientReady", "True", "Ready", "")
@@ -170,13 +181,16 @@ def measured(
     objectives_message: str = "",
     not_regressed: tuple[api.ConditionStatus, str, str] | None = None,
 ) -> list[Row]:
-    """All stages were measured. Invalid cells stall the run: a pipeline must not go on with such
-    numbers."""
+    """Return the conditions of a run whose stages were all measured.
+
+    Invalid load points stall the run: a pipeline must not continue with such numbers.
+    """
     unusable: dict[str, api.ConditionStatus] = {
         api.Reason.INVALID_CELLS: "False",
         api.Reason.NOT_JUDGED: "Unknown",
     }
-    valid, good = unusable.get(valid_reason, "True"), valid_reason not in unusable
+    valid = unusable.get(valid_reason, "True")
+    good = valid_reason not in unusable
     rows: list[Row] = [
         _ACCEPTED,
         *_LEFT,
@@ -193,13 +207,19 @@ def measured(
 
 
 def sweep_going_on(reason: str, message: str, *, power: str) -> list[Row]:
-    """Of a sweep that has not ended. `power`: what its comparisons can find."""
+    """Return the conditions of a sweep that has not ended.
+
+    `power` says what its comparisons can detect.
+    """
     return [_ACCEPTED, *_unjudged("not all was judged yet", reason, message, succeeded=power)]
 
 
 def sweep_measured(reason: str, message: str) -> list[Row]:
-    """Every run has ended. Invalid cells and failed runs stall the sweep: a pipeline must not go on
-    with such a table."""
+    """Return the conditions of a sweep whose runs have all ended.
+
+    Invalid load points and failed runs stall the sweep: a pipeline must not continue with such a
+    table.
+    """
     valid: api.ConditionStatus = "False" if reason == SweepReason.INVALID_CELLS else "True"
     good = reason in (SweepReason.ALL_VALID, SweepReason.SUSPECT)
     return [_ACCEPTED, *_complete(reason, reason, message, valid=valid, good=good)]
@@ -233,8 +253,10 @@ def _complete(
 
 
 def ended_early(what: Literal["run", "sweep"], reason: str, message: str) -> list[Row]:
-    """Of a run or a sweep that failed, was refused or cancelled. `Stalled` is what GitOps tools
-    stop waiting at."""
+    """Return the conditions of a run or sweep that failed, was refused or was cancelled.
+
+    GitOps tools stop waiting at `Stalled`.
+    """
     refused = reason == api.Reason.INVALID_SPEC
     valid: api.ConditionStatus = "Unknown" if reason == api.Reason.CANCELLED else "False"
     of_run: list[Row] = [

@@ -1,11 +1,11 @@
-"""Objects of a run: what must exist now, what records and timeline are stored, what is released,
-what a finished run keeps.
+"""Which objects of a run to create, store, release and prune.
 
-The client is created first, the server when the client is ready, so that no GPU waits.
+The client is created first and the server when the client is ready, so that no GPU waits.
 
-A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, with
-their part of the timeline, up to the first that does not fit; chunks of the timeline in half of the
-room at most. The last ones are deleted first."""
+A finished run keeps less than 1 MiB in all its ConfigMaps: records in the order of the plan, each
+with its part of the timeline, up to the first that does not fit; timeline chunks take half of the
+room at most. The last ones are deleted first.
+"""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,8 +26,10 @@ SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of serve
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
-    """What is wanted and not there. Once client and server have met, nothing is: it would void the
-    measurement."""
+    """Return the manifests of objects that are wanted and do not exist.
+
+    Once client and server have met nothing is created: it would void the measurement.
+    """
     if state.begun:
         return ()
     wanted = [*_fence(state), *_client(state), *_server(state)]
@@ -37,18 +39,23 @@ def missing_children(state: RunState) -> tuple[Manifest, ...]:
 
 
 def release_client(state: Possessions) -> tuple[Ref, ...]:
-    """The client's Job, unless all its pods have ended: then it costs nothing and their logs may be
-    wanted."""
-    job, pods = state.child("Job", names.ROLE_CLIENT), state.client_pods
+    """Return the client's Job to delete, unless all its pods have ended.
+
+    An ended client costs nothing, and its logs may be wanted.
+    """
+    job = state.child("Job", names.ROLE_CLIENT)
+    pods = state.client_pods
     if job is None or (pods and all(pod.phase in ("Succeeded", "Failed") for pod in pods)):
         return ()
     return (ref_to(state.facts, job),)
 
 
 def release_servers(facts: Facts) -> tuple[Ref, ...]:
-    """What makes the pods of servers: that is what holds the GPU. The rest goes with the run. What
-    somebody else has deleted is deleted too, once: a finalizer may keep it, and its pods with
-    it."""
+    """Return the objects to delete that make the pods of servers and so hold the GPU.
+
+    Everything else is garbage-collected with the run. An object that somebody else has deleted is
+    deleted once more: a finalizer may keep it, and its pods with it.
+    """
     is_released = (
         facts.collected.released_at is not None or "serverReleasedTime" in facts.run.status
     )
@@ -59,8 +66,10 @@ def release_servers(facts: Facts) -> tuple[Ref, ...]:
 
 
 def release_all(facts: Facts) -> tuple[Ref, ...]:
-    """Server, then client, of a run whose spec can't be read (any more): what is ours is known by
-    its owner."""
+    """Return the servers, then the client's Jobs, of a run whose spec can't be read.
+
+    The run's own objects are recognised by their owner's uid.
+    """
     jobs = (
         c
         for c in facts.children.objects
@@ -74,10 +83,15 @@ def ref_to(facts: Facts, child: Child) -> Ref:
 
 
 def _client(state: RunState) -> list[Manifest]:
-    """The plan and what reads it. A Job is made for the plan that stands, whoever made that; a plan
-    for a Job that stands only where it is the same once more."""
-    owner, spec = state.owner, state.spec
-    job, stands = state.child("Job", names.ROLE_CLIENT), state.plan
+    """Return the manifests of the plan's ConfigMap, the client's Job and its Service.
+
+    A Job is made for the plan that exists, whichever operator made it. A plan for a Job that exists
+    is made again only where it has the same digest.
+    """
+    owner = state.owner
+    spec = state.spec
+    job = state.child("Job", names.ROLE_CLIENT)
+    stands = state.plan
     meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
     if stands is not None and (job is not None or stands.deleting):
         return meeting  # to write a plan of many stages takes its time
@@ -89,7 +103,8 @@ def _client(state: RunState) -> list[Manifest]:
         token_digest=digest_of_token(state.token),
         endpoint_addresses=endpoint_addresses(state),
     )
-    config_map, digest = plan.plan_config_map(owner, given, spec.chat_template), given.digest()
+    config_map = plan.plan_config_map(owner, given, spec.chat_template)
+    digest = given.digest()
     if job is None:
         return [config_map, *meeting, _job(state, digest)]
     return [config_map, *meeting] if job.plan_digest in (None, digest) else meeting
@@ -108,14 +123,16 @@ def _job(state: RunState, plan_digest: str | None) -> Manifest:
 
 
 def _server(state: RunState) -> list[Manifest]:
-    """The Service comes with the client, which looks up its name; the Deployment only when the
-    client is ready for it, and has been heard: a client that only this operator does not know yet
-    may have measured already."""
-    owner, context = state.owner, state.facts.context
-    image, policy = (
-        state.spec.client.image or context.client_image,
-        context.client_image_pull_policy,
-    )
+    """Return the manifests of the servers' Services and workloads.
+
+    The Services come with the client, which resolves their names. The workloads come only when the
+    client is ready and has answered this operator: a client that this operator has not heard yet
+    may have measured already.
+    """
+    owner = state.owner
+    context = state.facts.context
+    image = state.spec.client.image or context.client_image
+    policy = context.client_image_pull_policy
     limit = context.max_hold_seconds
     started = plan.server_roles(
         owner, state.spec, client_image=image, pull_policy=policy, max_hold_seconds=limit
@@ -127,14 +144,19 @@ def _server(state: RunState) -> list[Manifest]:
 
 
 def _fence(state: RunState) -> list[Manifest]:
-    """Before the pods, and left to the garbage collector: what goes with the Deployment would fall
-    before them. An operator that reaches pods through the API server would be shut out itself;
-    servers in development mode are fenced nevertheless."""
-    spec, context = state.spec, state.facts.context
+    """Return the NetworkPolicies of the run.
+
+    They are created before the pods and left to the garbage collector: deleted with the Deployment,
+    they would be gone before its pods. An operator that reaches pods through the API server would
+    be shut out itself, so there only servers in development mode are fenced.
+    """
+    spec = state.spec
+    context = state.facts.context
     for_all = context.network_policies and context.pod_road == "Direct"
     if not for_all and not plan.in_development_mode(spec):
         return []
-    namespace, peers = context.operator_namespace, context.network_policy_peers
+    namespace = context.operator_namespace
+    peers = context.network_policy_peers
     return plan.network_policy_manifests(
         state.owner, spec, operator_namespace=namespace, extra_peers=peers, servers_only=not for_all
     )
@@ -149,8 +171,10 @@ TIMELINE_BYTES = RESULT_BYTES // 2
 
 
 def to_store(state: RunState) -> tuple[Manifest, ...]:
-    """ConfigMaps to write now. The timeline goes with the first new record, or alone when a stage
-    is long."""
+    """Return the ConfigMaps to write now.
+
+    The timeline goes with the first new record, or alone while a stage takes long.
+    """
     samples = state.collected.samples.unstored
     fresh = [a for s, a in sorted(state.collected.arrivals.items()) if s not in state.stored]
     if fresh:
@@ -166,26 +190,33 @@ def to_store(state: RunState) -> tuple[Manifest, ...]:
 
 
 def _next_chunk(state: RunState) -> int:
-    """After all that are there; one that somebody deleted leaves a gap."""
-    run, uid = state.owner.name, state.owner.uid
+    """Return the number after the highest existing timeline chunk.
+
+    A chunk that somebody deleted leaves a gap.
+    """
+    run = state.owner.name
+    uid = state.owner.uid
     there = (names.timeline_chunk(run, uid, child.name) for child in state.children.objects)
     return max((chunk for chunk in there if chunk is not None), default=-1) + 1
 
 
 def to_store_now(state: RunState) -> tuple[Manifest, ...]:
-    """The same, but for records that were refused a moment ago."""
+    """Return what `to_store` returns, or nothing while refused records wait to be tried again."""
     return () if seconds_to_store_again(state) > 0 else to_store(state)
 
 
 def most_chunks(state: RunState) -> int:
-    """How many parts of the timeline the run can have that are not stored with a record."""
+    """Return how many timeline chunks, stored without a record, the run can have at most."""
     since = instant(state.status.accepted_time) or state.now
     return 1 + int((state.now - since).total_seconds() / CHUNK_SECONDS)
 
 
 def worth_waiting_to_store(state: RunState) -> bool:
-    """What was measured is refused, by a quota say, and may still be taken: for ten minutes from
-    when all of it was known, or until the run's deadline."""
+    """Return whether refused records may still be accepted, so that the run waits before it ends.
+
+    A quota, for example, may come free. The run waits for ten minutes after all records are known,
+    and no longer than its deadline.
+    """
     refused = refused_now(state)
     if refused is None or not results_refused(state) or refused.reason == Reason.CHILD_INVALID:
         return False
@@ -194,12 +225,18 @@ def worth_waiting_to_store(state: RunState) -> bool:
 
 
 def last_to_store(state: RunState) -> tuple[Manifest, ...]:
-    """At the end of a run: what can't be stored keeps nobody from the results."""
+    """Return the ConfigMaps to write when a run ends; none while the API server refuses records.
+
+    Records that can't be stored do not keep the run from its results.
+    """
     return () if results_refused(state) else to_store(state)
 
 
 def unstored_stages(state: RunState) -> tuple[str, ...]:
-    """Stages whose record is in memory alone and will not be stored: it is judged, then lost."""
+    """Return the ids of stages whose record is only in memory and will not be stored.
+
+    Such a record is judged, then lost.
+    """
     if not results_refused(state):
         return ()
     arrivals = sorted(state.collected.arrivals.items())
@@ -207,8 +244,10 @@ def unstored_stages(state: RunState) -> tuple[str, ...]:
 
 
 def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int | None:
-    """Records below this are stored once `stored_now` is written; None: no client runs, or nothing
-    is stored."""
+    """Return n where records 0 .. n-1 are stored once `stored_now` is written.
+
+    None: no client runs, or nothing is stored.
+    """
     if not state.client_heard or not state.client_runs:
         return None
     written = {int(m["metadata"]["labels"].get(names.LABEL_SEQUENCE, -1)) for m in stored_now}
@@ -216,18 +255,14 @@ def to_acknowledge(state: RunState, stored_now: Iterable[Manifest] = ()) -> int 
 
 
 def _packed(state: RunState) -> plan.TimelinePart:
-    """What was sampled since the last chunk, coarser the longer the run has been."""
-    samples, ready, before = (
-        state.collected.samples.unstored,
-        instant(state.status.server_ready_time),
-        0,
-    )
+    """Return the packed samples since the last chunk, coarser the longer the run has lasted."""
+    samples = state.collected.samples.unstored
+    ready = instant(state.status.server_ready_time)
+    before = 0
     if ready is not None:
         # By the run's age: a restarted operator has not counted the samples before these.
-        seconds, servers = (
-            max(0.0, samples[0].at - ready.timestamp()),
-            len({(s.role, s.pod) for s in samples}),
-        )
+        seconds = max(0.0, samples[0].at - ready.timestamp())
+        servers = len({(s.role, s.pod) for s in samples})
         before = int(seconds / state.spec.measurement.scrape_interval_seconds) * servers
     return plan.TimelinePart(
         encode(bucketed(samples, bucket_size(before))), through=max(s.at for s in samples)
@@ -235,7 +270,7 @@ def _packed(state: RunState) -> plan.TimelinePart:
 
 
 def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
-    """Those ConfigMaps of stages and of the timeline that stay, timeline first."""
+    """Return the ConfigMaps of the timeline, then of the stages, that a finished run keeps."""
     ordered = sorted(stored, key=lambda s: _in_order(s.name))
     timeline = _that_fit(ordered, names.ROLE_TIMELINE, TIMELINE_BYTES)
     room = RESULT_BYTES - sum(s.stored_bytes for s in timeline)
@@ -243,7 +278,7 @@ def kept(stored: Iterable[Child]) -> tuple[Child, ...]:
 
 
 def to_prune(state: Possessions) -> tuple[Ref, ...]:
-    """What a finished run does not keep, the last of each kind first."""
+    """Return the ConfigMaps that a finished run does not keep, the last of each kind first."""
     children = {c.name: c for c in _result_objects(state) if not c.deleting}
     stay = {child.name for child in kept(children.values())}
     go = sorted(children.keys() - stay, key=_in_order, reverse=True)
@@ -251,7 +286,7 @@ def to_prune(state: Possessions) -> tuple[Ref, ...]:
 
 
 def pruned(state: RunState, stored_now: Iterable[Manifest]) -> list[Truncated]:
-    """What will be missing of the records that there are, once this run has ended."""
+    """Return how much of the records and the timeline will be missing once this run has ended."""
     new = (child_of(manifest["kind"], manifest) for manifest in stored_now)
     stored = {child.name: child for child in (*_result_objects(state), *new)}
     stay = kept(stored.values())
@@ -272,7 +307,7 @@ def _result_objects(state: Possessions) -> list[Child]:
 
 
 def _in_order(name: str) -> tuple[int, str]:
-    """Stage 10 comes after stage 9."""
+    """Return a sort key that puts stage 10 after stage 9."""
     return len(name), name
 
 

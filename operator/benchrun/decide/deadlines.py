@@ -1,7 +1,8 @@
-"""Deadlines, and the instants that they are counted from.
+"""The deadlines of a run and the instants from which they are counted.
 
-Instants are noted in the status, and three deadlines are counted from them: waiting for a node,
-starting, running. 0 is no limit."""
+Instants are noted in the status. Three deadlines are counted from them: waiting for a node,
+starting, running. A deadline of 0 is no limit.
+"""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -20,9 +21,13 @@ _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no 
 
 
 def noticed(state: RunState) -> RunState:
-    """The state with the instants that have come to pass; each is noted once and kept. The client's
-    clock is believed only between what is known and now: it must not move a deadline."""
-    status, heard, now = state.status, state.collected.client.progress, state.now
+    """Return the state with the instants that have occurred; each is noted once and kept.
+
+    The client's clock is believed only between what is known and now: it must not move a deadline.
+    """
+    status = state.status
+    heard = state.collected.client.progress
+    now = state.now
     instants = [pod.scheduled_at for pod in state.serving if pod.scheduled_at is not None]
     wanted_pods = sum(role_replicas(state.spec).values()) * nodes(state.spec)
     scheduled = max(instants) if len(instants) == wanted_pods > 0 else None
@@ -50,7 +55,7 @@ def noticed(state: RunState) -> RunState:
 
 
 def from_unix_us(micros: int | None) -> datetime | None:
-    """Unix microseconds as an instant; None for what is none."""
+    """Convert Unix microseconds to an instant; None where they are None or out of range."""
     return (
         datetime.fromtimestamp(micros / 1e6, tz=UTC)
         if micros is not None and 0 <= micros <= _LAST_US
@@ -61,9 +66,12 @@ def from_unix_us(micros: int | None) -> datetime | None:
 def believed(
     claimed: datetime | None, *, first_seen: datetime, not_before: datetime | None
 ) -> datetime | None:
-    """An event's instant by another clock, which happened after `not_before` and was first seen at
-    `first_seen`, both by ours. Deadlines are counted from it: a clock that is ahead would move them
-    away, one that is behind would end a run at once."""
+    """Return the instant of an event by another clock, bounded by the operator's own.
+
+    The event happened after `not_before` and was first seen at `first_seen`, both by the operator's
+    clock. Deadlines are counted from it: a clock that is ahead would move them away, one that is
+    behind would end a run at once.
+    """
     if claimed is None:
         return None
     latest = min(claimed, first_seen)
@@ -83,7 +91,7 @@ class Deadline:
 
 
 def deadlines(state: RunState) -> tuple[Deadline, ...]:
-    """Those that run now."""
+    """Return the deadlines that are running now."""
     if state.status.server_ready_time is None:
         of_server = (
             (_endpoint(state),)
@@ -92,7 +100,9 @@ def deadlines(state: RunState) -> tuple[Deadline, ...]:
         )
         of_client = (_client_pending(state), _client_start(state))
         return tuple(d for d in (*of_client, *of_server) if d is not None)
-    seconds, done, total = state.spec.run_deadline_seconds, len(state.known), state.stages_in_words
+    seconds = state.spec.run_deadline_seconds
+    done = len(state.known)
+    total = state.stages_in_words
     measured = f"{done} of {total} stages were measured"
     message = f"{measured} within runDeadlineSeconds ({seconds} s); raise it or measure less"
     run = _deadline(Reason.RUN_DEADLINE, instant(state.status.server_ready_time), seconds, message)
@@ -106,7 +116,8 @@ def _deadline(reason: str, since: datetime | None, seconds: int, message: str) -
 
 
 def _client_pending(state: RunState) -> Deadline | None:
-    pod, seconds = state.client_pod, state.spec.pending_deadline_seconds
+    pod = state.client_pod
+    seconds = state.spec.pending_deadline_seconds
     if pod is None or pod.node is not None or pod.scheduled_at is not None:
         return None
     message = (
@@ -117,7 +128,8 @@ def _client_pending(state: RunState) -> Deadline | None:
 
 
 def _client_start(state: RunState) -> Deadline | None:
-    pod, seconds = state.client_pod, state.spec.startup_deadline_seconds
+    pod = state.client_pod
+    seconds = state.spec.startup_deadline_seconds
     if state.client_ready and (state.server_exists or state.client_heard):
         return None
     if pod is None:
@@ -130,8 +142,10 @@ def _client_start(state: RunState) -> Deadline | None:
 
 
 def _made(state: RunState, pod: Pod) -> datetime | None:
-    """Since when the run has a client's pod. One that it had before it was suspended may take long
-    to go, and takes no time from the next."""
+    """Return since when the run has a client's pod.
+
+    One that it had before it was suspended may take long to go, and takes no time from the next.
+    """
     accepted = instant(state.status.accepted_time)
     if not pod.deleting or accepted is None or pod.created_at is None:
         return pod.created_at
@@ -139,9 +153,12 @@ def _made(state: RunState, pod: Pod) -> datetime | None:
 
 
 def _client_creation(state: RunState) -> Deadline | None:
-    """From acceptance until there is a pod. A Service's pods are looked for first; that has its own
-    deadline."""
-    refused, planned = refusal(state), state.plan is not None
+    """Return the deadline from acceptance until the client's pod exists.
+
+    The pods of an endpoint's Service are queried first; that has its own deadline.
+    """
+    refused = refusal(state)
+    planned = state.plan is not None
     if state.spec.endpoint is not None and refused is None and not planned:
         return None
     seconds = state.spec.startup_deadline_seconds
@@ -152,17 +169,17 @@ def _client_creation(state: RunState) -> Deadline | None:
 
 
 def _endpoint(state: RunState) -> Deadline | None:
-    seconds, pod = state.spec.startup_deadline_seconds, state.client_pod
+    seconds = state.spec.startup_deadline_seconds
+    pod = state.client_pod
     message = (
         f"the endpoint was not healthy within startupDeadlineSeconds ({seconds} s); check that it "
         "runs and answers /health"
     )
-    since, ready = (
-        _made(state, pod) if pod is not None else instant(state.status.accepted_time),
-        _client_ready(state),
-    )
+    since = _made(state, pod) if pod is not None else instant(state.status.accepted_time)
+    ready = _client_ready(state)
     if ready is not None:
-        since, seconds = _since(state, ready), seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
+        since = _since(state, ready)
+        seconds = seconds + (CLIENT_GRACE_SECONDS if seconds else 0)
     return _deadline(Reason.STARTUP_DEADLINE, since, seconds, message)
 
 
@@ -182,13 +199,16 @@ def _pending(state: RunState) -> Deadline | None:
 
 
 def _server_creation(state: RunState, role: str) -> Deadline | None:
-    """From the client being ready until there is a pod of that role: the Deployment is refused, or
-    its pods are."""
+    """Return the deadline from the client being ready until a pod of the role exists.
+
+    It covers a workload that is refused, and a workload whose pods are refused.
+    """
     ready = _client_ready(state)
     if not state.client_ready or ready is None:
         return None
     workload = state.workload(role)
-    refused, seconds = refusal(state), state.spec.pending_deadline_seconds
+    refused = refusal(state)
+    seconds = state.spec.pending_deadline_seconds
     why = _why(
         refused.message if refused is not None else None,
         workload.failure if workload is not None else None,
@@ -199,15 +219,22 @@ def _server_creation(state: RunState, role: str) -> Deadline | None:
 
 
 def _since(state: RunState, condition: Condition) -> datetime | None:
-    """Since when it holds; where its own instant can't be read, since the spec was accepted: a
-    spoilt condition takes no deadline away."""
+    """Return since when the condition holds.
+
+    Where that instant can't be read, return when the spec was accepted: a spoilt condition must not
+    remove a deadline.
+    """
     return instant(condition.last_transition_time) or instant(state.status.accepted_time)
 
 
 def _startup(state: RunState) -> Deadline | None:
-    """From the last pod being scheduled; until then from the first with GPUs, since that one holds
-    them while it waits for the others."""
-    pods, seconds = state.serving, state.spec.startup_deadline_seconds
+    """Return the deadline from the last pod being scheduled until the server is healthy.
+
+    Until all pods are scheduled it is counted from the first that holds GPUs, since that one holds
+    them while it waits for the others.
+    """
+    pods = state.serving
+    seconds = state.spec.startup_deadline_seconds
     if not pods:
         return None
     without_node = next((pod for pod in pods if pod.scheduled_at is None), None)
@@ -230,7 +257,7 @@ def _startup(state: RunState) -> Deadline | None:
 
 
 def _client_ready(state: RunState) -> Condition | None:
-    """None: by the last status the client is not ready."""
+    """Return the ClientReady condition of the last status; None: the client was not ready."""
     found = find_condition(state.status.conditions, "ClientReady")
     return found if found is not None and found.status == "True" else None
 
@@ -240,14 +267,17 @@ def _why(*texts: str | None) -> str:
 
 
 def _waits_for(pod: Pod) -> tuple[str | None, ...]:
-    """Why no node has taken the pod."""
+    """Return the reasons why no node has taken the pod, None for each that does not apply."""
     gates = f"it has scheduling gates ({pod.gated})" if pod.gated is not None else None
     return pod.unschedulable, gates
 
 
 def out_of_time(state: RunState) -> Diagnosis:
-    """The client's Job reached its deadline, later than any of the spec's, before anything was
-    measured: what the run waited for did not come, and the client was not slow."""
+    """Diagnose a client's Job that reached its deadline before anything was measured.
+
+    That deadline is later than any of the spec's: what the run waited for did not come, and the
+    client was not slow.
+    """
     waiting = next((pod for pod in state.serving if pod.scheduled_at is None), None)
     if waiting is not None:
         what = (

@@ -1,5 +1,7 @@
-"""One pass over one run: from what is seen to what is to be done. Read it from top to bottom; each
-step may end the pass."""
+"""One reconcile of one run: from its observed state to what to do.
+
+Read `decide` from top to bottom; each step may end the reconcile.
+"""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -41,7 +43,7 @@ ENDPOINT_LOOKUP_SECONDS = 5.0
 SHORTEST_WAIT_SECONDS = (
     1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
 )
-MAX_JUDGE_ATTEMPTS = 3  # of operators that did not see the measurement begin
+MAX_JUDGE_ATTEMPTS = 3  # by operators that did not see the measurement begin
 LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
 _OF_THE_JUDGEMENT = (
     "client",
@@ -56,7 +58,7 @@ _OF_THE_JUDGEMENT = (
     "comparison",
     "profile",
 )
-NAMED_CHARS = 400  # of the stages whose records are lost
+NAMED_CHARS = 400  # length of the list of stages whose records are lost
 NO_ROOM = (
     "the operator has no room in its memory for this run: what the runs of this namespace declare "
     "takes more than the namespace's share; delete runs that have ended or are suspended, or "
@@ -68,8 +70,11 @@ CLIENT_LEAVES_SECONDS = (
 
 
 def decide(facts: Facts) -> Decision:
-    """What to do about a run now. The same facts give the same decision; on its own outcome it
-    changes nothing."""
+    """Decide what to do about a run now.
+
+    The same observed state gives the same decision; decided again on its own outcome, nothing
+    changes.
+    """
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
     if facts.run.deleting:
         return Decision(status=status, forget=True)
@@ -93,11 +98,13 @@ def decide(facts: Facts) -> Decision:
     if spec.suspend and not spec.cancel and going_nowhere:
         step = Step("Suspended", Reason.SUSPENDED, "suspended (spec.suspend); no GPU is held")
         # The clock of the deadlines stands still: it starts anew with the run.
-        seen, gone = _with_step(state, step), create_and_release.release_client(state)
+        seen = _with_step(state, step)
+        gone = create_and_release.release_client(state)
         seen = seen.model_copy(update={"accepted_time": None, "blocked": None})
         return Decision(status=seen, delete=gone, events=_step_events(state, step))
     state = early_endings.with_blocked(state)
-    server, client = early_endings.server_diagnosis(state), early_endings.client_diagnosis(state)
+    server = early_endings.server_diagnosis(state)
+    client = early_endings.client_diagnosis(state)
     end = early_endings.ending(state, server=server, client=client)
     if (
         end is not None
@@ -146,8 +153,10 @@ def _go_on(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 
 
 def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> Decision:
-    """No more records come. The servers go first; then what is left is stored, judged and written,
-    in several passes."""
+    """Decide on a run that gets no more records.
+
+    The servers are released first. The rest is stored, judged and written in several reconciles.
+    """
     words = early_endings.last_words(state, end, server=server) if end is not None else None
     log = server_status.compilations_wanted(state)
     waits = end is None and create_and_release.worth_waiting_to_store(state)
@@ -173,7 +182,8 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         return let_go
     judged = None
     if state.known:
-        pod, servers = state.client_pod, tuple(server_status.server_statuses(state))
+        pod = state.client_pod
+        servers = tuple(server_status.server_statuses(state))
         image, digest = (pod.image, pod.image_digest) if pod is not None else (None, None)
         client = api.ClientStatus(image=image or state.spec.client.image, image_digest=digest)
         question = Judging(
@@ -205,16 +215,23 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
 
 
 def _seconds_to_store(state: RunState) -> float:
-    """Until records that were refused are tried again: every 15 s, or until a deadline passes."""
+    """Return the seconds until refused records are tried again.
+
+    That is 15 s, or less where a deadline passes before.
+    """
     again = seconds_to_store_again(state) or STORE_AGAIN_SECONDS
     ends = [(deadline.ends_at - state.now).total_seconds() for deadline in deadlines(state)]
     return max(SHORTEST_WAIT_SECONDS, min([again, *ends]))
 
 
 def _given_up(state: RunState) -> Answer[api.Judgement] | None:
-    """A judge that takes too much memory may end its operator with it. Whoever comes after that
-    would judge the run again, without end."""
-    attempts, collected = state.status.judge_attempts or 0, state.collected
+    """Return the answer that the run is not judged, after `MAX_JUDGE_ATTEMPTS` attempts; else None.
+
+    A judge that takes too much memory may end its operator with it. Each operator after that would
+    judge the run again, without end.
+    """
+    attempts = state.status.judge_attempts or 0
+    collected = state.collected
     may_try = not collected.is_adopted or collected.is_judging_counted
     if may_try or attempts < MAX_JUDGE_ATTEMPTS:
         return None
@@ -253,8 +270,11 @@ def _ending_status(state: RunState, end: Ending | None, *, waits: bool) -> Bench
 
 
 def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decision:
-    """An operator of another version accepted the run: it goes on until that one is back, or is
-    cancelled. Its servers are held no longer than they may be (`benchrun-operator release`)."""
+    """Leave a run alone that an operator of another version accepted and this one can't read.
+
+    It waits until that operator is back, or it is cancelled. `benchrun-operator release` bounds how
+    long its servers may be held.
+    """
     message = sentence(
         f"accepted by an operator of another version; this one can't read the spec: {problem}"
     )
@@ -264,8 +284,10 @@ def _left_alone(facts: Facts, status: BenchmarkRunStatus, problem: str) -> Decis
 
 
 def _without_room(state: RunState) -> Decision:
-    """Nothing of it goes on: it waits, and its clock stands still. What goes on is never left: its
-    spec is read in every pass."""
+    """Decide on a run that memory has no room for: it waits, and its clock stands still.
+
+    Only a run that has not started waits. The spec of one that has is read in every reconcile.
+    """
     step = Step("Suspended" if state.spec.suspend else "Pending", Reason.NO_ROOM, NO_ROOM)
     waiting = {"accepted_time": None, "blocked": None}
     status = _with_step(state, step).model_copy(update=waiting)
@@ -299,8 +321,10 @@ def _look_up_endpoint(state: RunState, question: EndpointPods) -> Decision:
 
 
 def _with_step(state: RunState, step: Step) -> BenchmarkRunStatus:
-    spec, message = state.spec, sentence(step.message)
-    step, gate = replace(step, message=message), None
+    spec = state.spec
+    message = sentence(step.message)
+    step = replace(step, message=message)
+    gate = None
     if spec.baseline is not None:
         means = [metric for metric in spec.baseline.metrics if not metric.startswith("P")]
         gate = power_sentence(spec.repeats, len(cells(spec)) * len(means), unit="repeats")
@@ -318,7 +342,10 @@ def _step_events(state: RunState, step: Step) -> tuple[Event, ...]:
 def _seconds_to_next_pass(
     state: RunState, *, server: Diagnosis | None, client: Diagnosis | None
 ) -> float | None:
-    """When something could change without an event: a deadline, or the next live figures."""
+    """Return the seconds until something could change without an event; None: nothing could.
+
+    That is a deadline, a retry or the next live figures.
+    """
     found = (refusal(state), server, client)
     instants = [*(d.ends_at for d in deadlines(state)), *patience_ends(state, found)]
     instants += unmade_at(state)
@@ -335,7 +362,7 @@ def _seconds_to_next_pass(
 def _final_status(
     state: RunState, end: Ending | None, judged: Answer[api.Judgement] | None
 ) -> BenchmarkRunStatus:
-    """The run as it ended. `judged`: None where nothing was measured."""
+    """Return the status of the run as it ended. `judged` is None where nothing was measured."""
     found = (judged.value if judged is not None else None) or api.Judgement()
     why_not = judged.problem or "unknown" if judged is not None and judged.value is None else None
     if end is None and why_not is None and not found.measured_anything:
@@ -348,7 +375,9 @@ def _final_status(
         end = Ending(Reason.ALL_REQUESTS_FAILED, f"every request failed{answer}")
     if end is not None:
         return _ended_early(state, end, found, why_not)
-    message, valid_reason, regressed = found.message, found.valid_reason, None
+    message = found.message
+    valid_reason = found.valid_reason
+    regressed = None
     if why_not is not None:
         valid_reason = Reason.NOT_JUDGED
         message = (
@@ -357,7 +386,8 @@ def _final_status(
         )
     if found.not_regressed is not None and found.comparison is not None:
         regressed = found.not_regressed, found.not_regressed_reason, found.comparison.message
-    message, met = sentence(message), found.objectives_met if state.spec.objectives else None
+    message = sentence(message)
+    met = found.objectives_met if state.spec.objectives else None
     rows = condition_table.measured(
         valid_reason,
         message,
@@ -370,8 +400,9 @@ def _final_status(
 
 
 def _with_lost_records(state: RunState, status: BenchmarkRunStatus) -> BenchmarkRunStatus:
-    """The last status; where records could not be stored it says which and why."""
-    stages, refused = create_and_release.unstored_stages(state), refusal(state)
+    """Return the final status; where records could not be stored it says which and why."""
+    stages = create_and_release.unstored_stages(state)
+    refused = refusal(state)
     if not stages or refused is None:
         return status
     named = ", ".join(api.as_many_as_fit(stages, lambda stage: len(stage) + 2, NAMED_CHARS))
@@ -381,7 +412,8 @@ def _with_lost_records(state: RunState, status: BenchmarkRunStatus) -> Benchmark
     )
     message = sentence(f"{lost}. {refused.message}")
     row: condition_table.Row = ("Stored", "False", Reason.RECORDS_NOT_STORED, message)
-    phase, whole = str(status.phase), sentence(f"{status.message}; {lost}")
+    phase = str(status.phase)
+    whole = sentence(f"{status.message}; {lost}")
     return condition_table.standing(status, (row,), phase, whole, of=state.facts.run, now=state.now)
 
 
@@ -427,9 +459,11 @@ def _ended(
 
 
 def rests(facts: Facts) -> bool:
-    """Whether a run has ended and nothing is left to do for it until something of it changes. To
-    decide on it would come to the same; of ten thousand such runs an operator that starts looks at
-    each."""
+    """Return whether a run has ended and needs nothing until something of it changes.
+
+    To decide on such a run would change nothing. An operator that starts checks each run with this,
+    and there may be ten thousand ended ones.
+    """
     run = facts.run
     if run.deleting or not is_finished(run.status) or _ttl_seconds(run.spec) is not None:
         return False
@@ -443,11 +477,15 @@ def rests(facts: Facts) -> bool:
 
 
 def _after_finish(state: Possessions) -> Decision:
-    """A finished run never restarts: clean up, keep what fits, wait for the TTL, and note the
-    generation that was seen. Of its spec nothing else is read: memory keeps no more of it."""
+    """Decide on a finished run: clean up, keep what fits, wait for the TTL, note the generation.
+
+    A finished run never restarts. Nothing but the TTL is read from its spec: memory keeps no more
+    of it.
+    """
     ended = instant(state.status.completion_time) or state.now
     age_seconds = (state.now - ended).total_seconds()
-    client, ttl = create_and_release.release_client(state), _ttl_seconds(state.facts.run.spec)
+    client = create_and_release.release_client(state)
+    ttl = _ttl_seconds(state.facts.run.spec)
     leaves_by_itself = (
         api.is_true(state.status.conditions, "Complete") and age_seconds < CLIENT_LEAVES_SECONDS
     )

@@ -1,8 +1,9 @@
-"""What a pass over one run reads (Facts) and what it decides (Decision): plain values, no effects.
+"""What a reconcile of one run reads (Facts) and decides (Decision): plain values, no effects.
 
-Look-ups are questions of a decision, answered beside the queue's workers
+A decision asks questions, which queries answer beside the queue's workers
 (`benchrun.effects.lookups`). A question is a value; its answer is kept under it until the run is
-forgotten. A look-up that fails is an answer too: it costs its own field and nothing else."""
+forgotten. A query that fails is an answer too: it costs its own field and nothing else.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,11 @@ from benchrun.observe import Children, Run
 from benchrun.plan import Arrival
 
 T = TypeVar("T")
-ExporterKind = Literal["gpu", "cpu"]  # Of GPUs' figures (DCGM), or of containers' CPU (cAdvisor).
+ExporterKind = Literal["gpu", "cpu"]  # GPU figures (DCGM), or containers' CPU (cAdvisor)
 
 
 class Question(Generic[T]):
-    """A look-up whose answer is a T."""
+    """A query whose answer is a T."""
 
     __slots__ = ()
 
@@ -38,11 +39,11 @@ class Answer(Generic[T]):
 
 class Answers(dict[Question[Any], Answer[Any]]):
     def of(self, question: Question[T]) -> Answer[T] | None:
-        """The answer; None: there is none yet."""
+        """Return the answer to the question; None: there is none yet."""
         return self.get(question)
 
     def value(self, question: Question[T] | None) -> T | None:
-        """What was found; None: nothing, or not yet, or no question."""
+        """Return what was found; None: nothing was, there is no answer yet, or no question."""
         answer = None if question is None else self.get(question)
         return None if answer is None else answer.value
 
@@ -58,7 +59,7 @@ class LogTail(Question[str]):
 
 @dataclass(frozen=True, slots=True)
 class Compilations(Question[tuple[float, ...]]):
-    """Unix seconds of the kernel compilations in a server's log, since it was healthy."""
+    """The kernel compilations in a server's log since it was healthy, as Unix seconds."""
 
     pod: str
     container: str
@@ -88,7 +89,7 @@ class ExporterPod:
 
 @dataclass(frozen=True, slots=True)
 class Exporter(Question[ExporterPod]):
-    """The exporter of a kind that runs on a node."""
+    """The exporter of one kind that runs on a node."""
 
     kind: ExporterKind
     node: str
@@ -96,7 +97,7 @@ class Exporter(Question[ExporterPod]):
 
 @dataclass(frozen=True, slots=True)
 class EndpointPods(Question[tuple[str, ...]]):
-    """Addresses of the ready pods behind a Service, as host:port. Looked up until there are any."""
+    """Addresses of the ready pods behind a Service, as host:port. Queried until there are any."""
 
     service: str
     port: int
@@ -104,12 +105,14 @@ class EndpointPods(Question[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class PodsRefused(Question[str]):
-    """Why pods of a Job, or of a group's StatefulSets, are not made, in the API server's words:
-    only events say it. Empty: none does. Looked up again and again for as long as it is wanted."""
+    """Why pods of a Job, or of a group's StatefulSets, are not made, in the API server's words.
+
+    Only events say it. Empty: no event does. Queried again and again while it is wanted.
+    """
 
     kind: Literal["Job", "StatefulSet"]
-    name: str  # of StatefulSets what their names begin with
-    uid: str = ""  # of a Job: one of the same name may have been there before
+    name: str  # for StatefulSets: the prefix of their names
+    uid: str = ""  # for a Job: one of the same name may have existed before
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,21 +127,23 @@ class Judging(Question[Judgement]):
     unstored: tuple[str, ...] = ()  # stages whose record is lost: known when it was refused
     most_stages: int = field(
         default=1_000, compare=False
-    )  # what has a higher number is no record of the run
-    most_chunks: int = field(default=1_000, compare=False)  # nor is that a part of its timeline
+    )  # a higher number is no record of the run
+    most_chunks: int = field(
+        default=1_000, compare=False
+    )  # a higher number is no part of its timeline
 
 
 RESULT_ROLES = (
     names.ROLE_STAGE,
     names.ROLE_TIMELINE,
-)  # of the ConfigMaps that hold what was measured
+)  # roles of the ConfigMaps that hold what was measured
 MAX_BACKLOG_BYTES = (
     4 * 1024 * 1024
 )  # records that wait to be stored: beyond it the client is not polled
 MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored: beyond it they are merged in pairs
 
 SAMPLE_BYTES = 1_700
-FEW_UNSTORED_SAMPLES = 32  # so many where memory is scarce
+FEW_UNSTORED_SAMPLES = 32  # the limit where memory is scarce
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +163,7 @@ CANCELLED = Ending(Reason.CANCELLED, "cancelled by spec.cancel")
 
 @dataclass(frozen=True, slots=True)
 class RefusedObject:
-    """One of our objects that the API server did not take."""
+    """An object of the run that the API server did not accept."""
 
     kind: str
     name: str
@@ -166,8 +171,8 @@ class RefusedObject:
     message: str = field(
         compare=False
     )  # the API server's own words, which may change with every answer
-    # it may be taken later as it is: a quota, a policy, our rights, an API server in trouble; else
-    # it is invalid
+    # the same object may be accepted later: a quota, a policy, missing rights of the operator, an
+    # API server in trouble; else it is invalid
     curable: bool
     is_kind_missing: bool = field(
         default=False, compare=False
@@ -179,7 +184,7 @@ class RefusedObject:
 
 @dataclass(slots=True)
 class ClientState:
-    """What the operator knows from the run's client since it started."""
+    """What the operator has learnt from the run's client since the operator started."""
 
     progress: Progress | None = None  # its latest answer; None: none yet
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
@@ -189,27 +194,28 @@ class ClientState:
 
     @property
     def answered(self) -> bool:
-        """Whether there is nothing more to wait for before a run is judged by what is known of its
-        client."""
+        """Return whether enough is known of the client to judge the state of the run.
+
+        It has answered, counts as silent, or does not match this operator.
+        """
         return self.progress is not None or self.silent or self.mismatch is not None
 
 
 @dataclass(slots=True)
 class Samples:
-    """Samples of the servers' metrics endpoints that are not stored yet, and each server's last
-    two."""
+    """Samples of the servers' metrics endpoints: the unstored ones, and each server's last two."""
 
     unstored: list[Sample] = field(default_factory=list)
     _latest: dict[tuple[str, str], tuple[Sample, ...]] = field(default_factory=dict)
 
     @property
     def recent(self) -> list[Sample]:
-        """Each server's last two, oldest first."""
+        """Return each server's last two samples, oldest first."""
         return sorted((s for pair in self._latest.values() for s in pair), key=lambda s: s.at)
 
     @property
     def held_bytes(self) -> int:
-        """What they take in memory, at most."""
+        """Return how many bytes of memory the unstored samples take at most."""
         return len(self.unstored) * SAMPLE_BYTES
 
     def add(self, sample: Sample, *, is_tight: bool = False) -> None:
@@ -221,7 +227,7 @@ class Samples:
             self.unstored = list(bucketed(self.unstored, 2))
 
     def stored(self, through: float) -> None:
-        """Everything taken until then (Unix seconds) is stored."""
+        """Drop the samples taken until `through` (Unix seconds): they are stored."""
         self.unstored = [sample for sample in self.unstored if sample.at > through]
 
 
@@ -232,7 +238,7 @@ class Collected:
     arrivals: dict[int, Arrival] = field(
         default_factory=dict
     )  # records that are not known to be stored, by sequence
-    sequences: set[int] = field(default_factory=set)  # of every record that came
+    sequences: set[int] = field(default_factory=set)  # of every received record
     search_ends: dict[int, str] = field(
         default_factory=dict
     )  # workloads whose search ended, by its last sequence
@@ -244,28 +250,27 @@ class Collected:
     exporter_troubles: dict[tuple[ExporterKind, str], str] = field(
         default_factory=dict
     )  # why a pod has no figures
-    answers: Answers = field(default_factory=Answers)  # what look-ups found
-    refused_object: RefusedObject | None = None  # what the API server refused in the last pass
-    refused_at: datetime | None = None  # when it did
-    blocked: Blocked | None = None  # what kept the run waiting in the last pass, and since when
-    conflict: str | None = (
-        None  # an object that stands where one of ours should, and is not: kind and name
-    )
+    answers: Answers = field(default_factory=Answers)  # what queries found
+    refused_object: RefusedObject | None = None  # refused in the last reconcile
+    refused_at: datetime | None = None  # when it was refused
+    blocked: Blocked | None = None  # what kept the run waiting in the last reconcile, and when
+    conflict: str | None = None  # a foreign object with the name of one of the run's: kind and name
     ending: Ending | None = None  # why the run ends: decided, and carried out in part
-    judged_bytes: int = (
-        0  # of records that wait for the judge, whether or not they are stored by now
-    )
+    judged_bytes: int = 0  # records that wait for the judge, stored or not
     is_adopted: bool = False  # another process saw its measurement begin, and may have judged it
     is_judging_counted: bool = False  # the status in the cluster counts that it is judged here
     released_at: datetime | None = None  # when the deletion of the servers was requested
 
     def next_sequence(self, first: int) -> int:
-        """The first record from `first` on that did not come."""
+        """Return the sequence, from `first` on, of the first record that was not received."""
         return next(sequence for sequence in count(first) if sequence not in self.sequences)
 
     @property
     def backlog_bytes(self) -> int:
-        """What the records take that are not known to be stored, and the logs that were read."""
+        """Return how much memory the unstored records and the logs that were read take.
+
+        The records count in bytes, the logs in characters.
+        """
         records = sum(len(arrival.data) for arrival in self.arrivals.values())
         logs = (answer.value for answer in self.answers.values() if isinstance(answer.value, str))
         return records + sum(map(len, logs))
@@ -275,7 +280,10 @@ class Collected:
         return self.backlog_bytes > MAX_BACKLOG_BYTES
 
     def take(self, arrival: Arrival) -> bool:
-        """Keep a record; False when it is known already. The first one of a stage stands."""
+        """Keep a received record; return False where its sequence is known already.
+
+        The first record of a stage stands.
+        """
         if arrival.sequence in self.sequences:
             return False
         self.sequences.add(arrival.sequence)
@@ -317,14 +325,14 @@ class Context:
     )
     pod_road: PodRoad = "Direct"
     exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
-    channel_key: bytes = field(default=b"", repr=False)  # what the tokens of all runs are made of
+    channel_key: bytes = field(default=b"", repr=False)  # the key that all runs' tokens derive from
     network_policies: bool = (
         False  # whether every run gets NetworkPolicies; servers in development mode always do
     )
     operator_namespace: str = ""  # where this operator's pod runs; empty outside the cluster
     network_policy_peers: tuple[
         Manifest, ...
-    ] = ()  # who else may connect to servers, as NetworkPolicy peers
+    ] = ()  # further NetworkPolicy peers that may connect to servers
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +390,7 @@ class PullTarget:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something a person watching should see, once."""
+    """Something that a person watching should see, once."""
 
     reason: str
     message: str
@@ -391,8 +399,10 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What to do now, in this order: last words, delete, apply, acknowledge, look-ups, status,
-    events."""
+    """What to do now.
+
+    The order: last words, delete, apply, acknowledge, queries, status, events.
+    """
 
     status: BenchmarkRunStatus
     last_words: LogTail | None = (
@@ -402,11 +412,9 @@ class Decision:
     apply: tuple[Manifest, ...] = ()
     scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left
     pull: PullTarget | None = None  # the client to follow from now on
-    acknowledge: int | None = None  # the client is to know that records below this are stored
-    lookups: tuple[
-        Question[Any], ...
-    ] = ()  # to be answered; those that are answered already are left out
-    counts_judging: bool = False  # the status is written now: only after that it is judged
+    acknowledge: int | None = None  # tell the client that records below this are stored
+    lookups: tuple[Question[Any], ...] = ()  # to be answered; answered questions are left out
+    counts_judging: bool = False  # the status is written first, then it is judged
     ending: Ending | None = None  # why the run ends, to be kept until it has ended
     forget: bool = False  # the run is over: drop what memory holds of it
     delete_run: bool = False  # TTL has passed

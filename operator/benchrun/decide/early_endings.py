@@ -1,5 +1,7 @@
-"""What ends a run before its time. Each check looks at one thing; the first that fires is the
-reason."""
+"""What ends a run before its time.
+
+Each check looks at one thing; the first that fires is the reason.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -37,8 +39,10 @@ ENDED_BY_SERVER = SERVER_SETTINGS | {
 
 
 def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> Ending | None:
-    """The first cause found, or None: the run goes on. Once every record is here nothing can spoil
-    them any more."""
+    """Return the first cause that ends the run early; None: there is none.
+
+    Once every record is here nothing can spoil them any more.
+    """
     if (kept := state.ending) is not None:
         refined = (
             _terminal(server)
@@ -58,8 +62,10 @@ def ending(state: RunState, *, server: Diagnosis | None, client: Diagnosis | Non
 
 
 def profile_lost(state: RunState, *, server: Diagnosis | None, client: Diagnosis | None) -> bool:
-    """Whether what would have ended the run came when only its profile was missing: it ends as
-    measured, without."""
+    """Return whether a cause of an early ending arose when only the profile was missing.
+
+    Such a run ends as measured, without its profile.
+    """
     if not state.all_measured:
         return False
     return state.is_released or any(cause is not None for cause in _causes(state, server, client))
@@ -68,8 +74,12 @@ def profile_lost(state: RunState, *, server: Diagnosis | None, client: Diagnosis
 def _causes(
     state: RunState, server: Diagnosis | None, client: Diagnosis | None
 ) -> Iterator[Ending | None]:
-    """In the order in which they count."""
-    mismatch, progress = state.collected.client.mismatch, state.collected.client.progress
+    """Yield the causes that may end the run, in order of precedence.
+
+    None stands for a cause that does not apply.
+    """
+    mismatch = state.collected.client.mismatch
+    progress = state.collected.client.progress
     yield _terminal(refusal(state))
     if server is not None and server.reason == Reason.EVICTED:
         yield _terminal(server)  # that another pod took its place is only a consequence
@@ -88,15 +98,17 @@ def _causes(
     yield _terminal(client)
     yield _records_missing(state)
     late = [Ending(d.reason, d.message) for d in deadlines(state) if d.passed(state.now)]
-    # Of a run that is too late what is gone was released for that, by another operator or by the
-    # CronJob.
+    # Where the run's deadline has passed, another operator or the CronJob may have released what is
+    # gone: the deadline is the cause.
     yield next((end for end in late if end.reason == Reason.RUN_DEADLINE), None) or _vanished(state)
     yield from late
 
 
 def _key_replaced(state: RunState) -> Ending | None:
-    """The client takes the token that its plan was written for, and no other: what it measures could
-    never be read."""
+    """Return the ending of a run whose plan was written for another token than this operator's.
+
+    The client accepts only the token of its plan: what it measures could never be read.
+    """
     noted = None if state.plan is None else state.plan.token_digest
     if noted is None or noted == digest_of_token(state.token):
         return None
@@ -116,7 +128,7 @@ def _terminal(diagnosis: Diagnosis | None) -> Ending | None:
 
 
 def with_blocked(state: RunState) -> RunState:
-    """The state with what keeps it waiting that may not last for ever, and since when."""
+    """Return the state with what keeps it waiting that may not last for ever, and since when."""
     found = (refused_now(state), _server(state), _client(state))
     of_records = state.status.blocked if state.all_known else None
     update = {"blocked": blocked_by(state, found) or of_records}
@@ -132,7 +144,7 @@ def client_diagnosis(state: RunState) -> Diagnosis | None:
 
 
 def _server(state: RunState) -> Diagnosis | None:
-    """What is wrong with the server, however long that has lasted."""
+    """Diagnose the server, however long the trouble has lasted; None: nothing is wrong."""
     if state.spec.started is None or state.all_known:
         return None
     found = (
@@ -158,12 +170,12 @@ def _server(state: RunState) -> Diagnosis | None:
 
 
 def _client(state: RunState) -> Diagnosis | None:
-    """What is wrong with the client, however long that has lasted."""
+    """Diagnose the client, however long the trouble has lasted; None: nothing is wrong."""
     if state.all_known:
         return None
     pods = state.client_pods
     if state.begun and state.client_runs:
-        # It has the last word on what became of the others, within seconds.
+        # The polled pod reports what became of the others within seconds.
         pods = tuple(pod for pod in pods if pod is state.client_pod)
     found = observe.diagnose_client(
         pods,
@@ -176,8 +188,10 @@ def _client(state: RunState) -> Diagnosis | None:
 
 
 def hidden_cause(state: RunState) -> LogTail | None:
-    """The log to read before the cause of a failed start is known: the pod's termination message
-    only points further up."""
+    """Return the log to read before the cause of a failed start is known; None: none is needed.
+
+    It is needed where the pod's termination message only points further up.
+    """
     if state.measuring_started or state.spec.cancel:
         return None
     pod = observe.find_pod_with_hidden_cause(state.server_pods)
@@ -185,8 +199,10 @@ def hidden_cause(state: RunState) -> LogTail | None:
 
 
 def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> LogTail | None:
-    """The log of the server that failed, to be read before the server is deleted; None: there is
-    none, or it was tried."""
+    """Return the log of the failed server, to be read before the server is deleted.
+
+    None: there is no log, the server did not fail, or its log was queried before.
+    """
     pods = state.serving
     servers_fault = server is not None or end.reason in (
         Reason.SERVER_RESTARTED,
@@ -202,15 +218,18 @@ def last_words(state: RunState, end: Ending, *, server: Diagnosis | None) -> Log
 
 
 def _log_of(pod: Pod) -> LogTail:
-    """The log of the pod's failed container: the one before, where it has restarted."""
+    """Return the log of the pod's failed container: the one before, where it has restarted."""
     previous = pod.restarts > 0 and pod.terminated is None
     return LogTail(pod=pod.name, container=observe.main_container(pod.role), previous=previous)
 
 
 def _restarted(state: RunState) -> Ending | None:
-    """A server that restarts mid-run is another server: its cache is cold, its counters begin anew.
-    So is one that does between its first healthy answer and the first request: the client keeps to
-    the address that answered."""
+    """Return the ending of a run whose server restarted; None: it did not.
+
+    A server that restarts mid-run is another server: its cache is cold, its counters begin anew.
+    This includes a restart between its first healthy answer and the first request: the client keeps
+    to the address that answered.
+    """
     if not (state.was_ready or state.measuring_started) or state.spec.started is None:
         return None
     found = (_restarted_as(state, role) for role in state.server_roles)
@@ -227,16 +246,16 @@ def _restarted(state: RunState) -> Ending | None:
 
 
 def _restarted_as(state: RunState, role: str) -> Pod | None:
-    """A pod of the role that shows a restart; None: there was none."""
+    """Return a pod of the role that shows a restart; None: there was none."""
     pods = state.serving_as(role)
-    # What was noted before they were ready is of another start.
+    # What was noted before the servers were ready belongs to another start.
     before = next((s for s in state.status.servers if s.role == role and state.was_ready), None)
     restarted = before is not None and sum(pod.restarts for pod in pods) > before.restarts
     replaced = before is not None and before.pod not in {pod.name for pod in pods}
-    # By instants as well: the operator may have been away when the restart could be counted. A pod
-    # made when the servers were ready takes the place of another; in a StatefulSet it has the
-    # other's name.
-    began, ready = instant(state.status.start_time), instant(state.status.server_ready_time)
+    # Instants count too: the operator may have been down when the restart happened. A pod created
+    # after the servers were ready replaces another; in a StatefulSet it has the other's name.
+    began = instant(state.status.start_time)
+    ready = instant(state.status.server_ready_time)
     within = [
         pod
         for pod in pods
@@ -254,10 +273,13 @@ def _is_after(at: datetime | None, other: datetime | None) -> bool:
 
 
 def _records_missing(state: RunState) -> Ending | None:
-    """A record that nobody has any more: waiting for it would hold the server until the run's
-    deadline."""
+    """Return the ending of a run that lacks a record which no longer exists anywhere; else None.
+
+    To wait for it would hold the server until the run's deadline.
+    """
     here = f"{len(state.known)} of {state.stages_in_words} records are here"
-    lost, pod = state.collected.client.lost_record, state.client_pod
+    lost = state.collected.client.lost_record
+    pod = state.client_pod
     if lost is not None and lost not in state.known:
         message = (
             f"record {lost} was stored and is gone: its ConfigMap was deleted; {here}. Start a "
@@ -271,10 +293,12 @@ def _records_missing(state: RunState) -> Ending | None:
 
 
 def _vanished(state: RunState) -> Ending | None:
-    """Somebody deleted what the run needs. It is not created once more: the measurement would not
-    be valid."""
+    """Return the ending of a run whose workload or client's Job was deleted; None: both are there.
+
+    They are not created again: the measurement would not be valid.
+    """
     measuring = state.status.server_ready_time is not None
-    # Once it was on a node it is not recreated, either: whoever deleted it wanted the GPU back.
+    # A server that was on a node is not recreated either: its deletion was to free the GPU.
     held = (
         measuring
         or state.status.scheduled_time is not None
@@ -295,9 +319,12 @@ def _vanished(state: RunState) -> Ending | None:
 
 
 def _client_has_measured(state: RunState) -> bool:
-    """Whether the client holds all records, and only has to hand them over: an operator that had
-    seen them may have let go of the server, and ended before they were stored."""
-    progress, wanted = state.collected.client.progress, state.total_stages
+    """Return whether the client holds all records and only has to hand them over.
+
+    An operator that had seen them may have released the server, and ended before they were stored.
+    """
+    progress = state.collected.client.progress
+    wanted = state.total_stages
     if progress is None or wanted is None or not state.client_runs:
         return False
     return progress.records >= wanted

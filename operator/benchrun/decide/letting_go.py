@@ -1,5 +1,7 @@
-"""Which servers nobody needs any more, by the run and its servers alone: pods, Jobs and records may
-not be known."""
+"""Which servers are no longer needed, by the run and its servers alone.
+
+Pods, Jobs and records may not be known here.
+"""
 
 from datetime import datetime, timedelta
 
@@ -11,7 +13,7 @@ from benchrun.observe import instant
 
 
 def unneeded_servers(facts: Facts) -> tuple[Ref, ...]:
-    """Return the servers of a run that ends, has ended, is cancelled, or took longer than it may."""
+    """Return the servers of a run that ends, has ended, is cancelled, or took too long."""
     status = read_leniently(BenchmarkRunStatus, facts.run.status)
     ends = status.ending is not None or status.server_released_time is not None
     is_cancelled = facts.run.spec.get("cancel") is True
@@ -21,7 +23,8 @@ def unneeded_servers(facts: Facts) -> tuple[Ref, ...]:
 
 
 def _is_late(facts: Facts, status: BenchmarkRunStatus) -> bool:
-    ready, scheduled = instant(status.server_ready_time), instant(status.scheduled_time)
+    ready = instant(status.server_ready_time)
+    scheduled = instant(status.scheduled_time)
     if _passed(scheduled, facts.context.max_hold_seconds, facts.now):
         return True
     try:
@@ -34,5 +37,5 @@ def _is_late(facts: Facts, status: BenchmarkRunStatus) -> bool:
 
 
 def _passed(since: datetime | None, seconds: int, now: datetime) -> bool:
-    """0 is no limit."""
+    """Return whether `seconds` have passed since the instant; 0 is no limit."""
     return since is not None and seconds > 0 and now >= since + timedelta(seconds=seconds)

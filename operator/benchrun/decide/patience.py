@@ -1,8 +1,9 @@
-"""How long what may pass by itself is waited for, from when it was first seen.
+"""How long to wait for trouble that may pass by itself, from when it was first seen.
 
 A node that fits may be added, a missing class created, a webhook answer again, room be made for
-records. Since when that is missing is noted in the status, and stands for as long as the same is
-missing: no object shows it."""
+records. No object shows since when it is missing, so that is noted in the status and stands for as
+long as the same is missing.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -17,8 +18,8 @@ REFUSED_SECONDS = 60  # a ruling: somebody may be about to create what is missin
 RETRIED_SECONDS = 600  # no answer: an API server, or a webhook, that starts anew takes minutes
 RECORDS_SECONDS = 600  # records that can't be stored, once all is measured
 By = Literal["Node", "Refusal", "Records"]
-# A ruling after an answer that did not come is the same refusal: what flaps between the two would
-# never end.
+# A ruling after a missing answer is the same refusal: a run that flaps between the two would never
+# end.
 _BY: dict[Patience, By] = {
     Patience.NODE: "Node",
     Patience.REFUSED: "Refusal",
@@ -27,23 +28,30 @@ _BY: dict[Patience, By] = {
 
 
 def blocked_by(state: RunState, found: Iterable[Diagnosis | None]) -> Blocked | None:
-    """Return what the first of these diagnoses that is patient waits for, and since when."""
+    """Return what the first diagnosis with a patience waits for, and since when.
+
+    None: no diagnosis has a patience.
+    """
     first = next((d.patience for d in found if d is not None and d.patience is not None), None)
     return None if first is None else blocked(state, _BY[first])
 
 
 def blocked(state: RunState, by: By) -> Blocked:
-    """Return since when this keeps the run waiting: the instant that is known, else now."""
+    """Return since when `by` keeps the run waiting: the instant that is noted, else now."""
     return Blocked(by=by, since=timestamp(_since(state, by)))
 
 
 def lasted(state: RunState, by: By, seconds: int) -> bool:
-    """Whether this has kept the run waiting for so long."""
+    """Return whether `by` has kept the run waiting for at least `seconds`."""
     return state.now >= _since(state, by) + timedelta(seconds=seconds)
 
 
 def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
-    """Return the diagnosis; of one that is waited for it is terminal only when that has lasted."""
+    """Return the diagnosis, terminal where its patience is over.
+
+    While its patience lasts it is not terminal, and its message says how long the run still waits.
+    A diagnosis without a patience is returned unchanged.
+    """
     if found is None or found.patience is None:
         return found
     seconds = _seconds(state, found.patience)
@@ -54,7 +62,7 @@ def with_patience(state: RunState, found: Diagnosis | None) -> Diagnosis | None:
 
 
 def patience_ends(state: RunState, found: Iterable[Diagnosis | None]) -> tuple[datetime, ...]:
-    """Return when these diagnoses end the run: no event comes for that."""
+    """Return the instants at which these diagnoses would end the run: no event comes for them."""
     waits = [d.patience for d in found if d is not None and d.patience is not None]
     known = ((_since(state, _BY[each]), _seconds(state, each)) for each in waits)
     return tuple(
@@ -63,7 +71,7 @@ def patience_ends(state: RunState, found: Iterable[Diagnosis | None]) -> tuple[d
 
 
 def _seconds(state: RunState, patience: Patience) -> int | None:
-    """None: it is bounded by a deadline of the spec alone."""
+    """Return how long this patience lasts; None: only a deadline of the spec bounds it."""
     if patience == Patience.REFUSED:
         return REFUSED_SECONDS
     if patience == Patience.RETRIED:
@@ -83,7 +91,10 @@ def _until(state: RunState, patience: Patience, seconds: int | None) -> str:
 
 
 def _since(state: RunState, by: By) -> datetime:
-    """A clock that was ahead when it was noted does not move the end away."""
+    """Return since when `by` keeps the run waiting, never later than now.
+
+    A clock that was ahead when the instant was noted does not move the end away.
+    """
     known = state.blocked
     since = instant(known.since) if known is not None and known.by == by else None
     return state.now if since is None else min(since, state.now)

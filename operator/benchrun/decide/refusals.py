@@ -1,5 +1,4 @@
-"""Refusals: objects that the API server does not take, and pods that are not made of those that it
-took."""
+"""Objects that the API server refuses, and accepted objects whose pods are not made."""
 
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -32,8 +31,9 @@ _NOT_INSTALLED = (
 
 
 def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server") -> Diagnosis:
-    """Why it was refused, in the API server's words, and what to do."""
-    place, words = Place(refused.role, server_field), bounded(refused.message).rstrip(". ")
+    """Diagnose why the object was refused, in the API server's words, and say what to do."""
+    place = Place(refused.role, server_field)
+    words = bounded(refused.message).rstrip(". ")
     if refused.is_transient:
         message = f"{refused.kind} {refused.name} could not be created yet: {words}. It is retried."
         return Diagnosis(Reason.CHILD_REFUSED, message, False, Patience.RETRIED)
@@ -49,13 +49,16 @@ def diagnose_refusal(refused: RefusedObject, *, server_field: str = "spec.server
 
 
 def refusal(state: RunState) -> Diagnosis | None:
-    """What is refused now, if anything. What was measured is never thrown away because it can't be
-    stored."""
+    """Diagnose what is refused now, with its patience applied; None: nothing is.
+
+    A refused record never ends the run: what was measured is not thrown away because it can't be
+    stored.
+    """
     return with_patience(state, refused_now(state))
 
 
 def refused_now(state: RunState) -> Diagnosis | None:
-    """The same, however long it has lasted."""
+    """Diagnose what is refused now, however long that has lasted; None: nothing is."""
     if (refused := state.collected.refused_object) is None:
         return None
     found = diagnose_refusal(refused, server_field=f"spec.{state.spec.started_name}")
@@ -69,7 +72,7 @@ def results_refused(state: RunState) -> bool:
 
 
 def seconds_to_store_again(state: RunState) -> float:
-    """In how many seconds records that were refused are tried again; 0: now."""
+    """Return the seconds until refused records are tried again; 0: now."""
     since = state.collected.refused_at
     if not results_refused(state) or since is None:
         return 0.0
@@ -77,14 +80,19 @@ def seconds_to_store_again(state: RunState) -> float:
 
 
 def unmade_pods(state: RunState) -> tuple[PodsRefused, ...]:
-    """What has not made its pods, though it had the time: only events say why. A Deployment says it
-    itself."""
+    """Return the queries for objects that have not made their pods although they had the time.
+
+    Only events say why. A Deployment says it itself.
+    """
     return tuple(question for due, question in _without_pods(state) if state.now >= due)
 
 
 def unmade_at(state: RunState) -> tuple[datetime, ...]:
-    """When it is looked why pods are not made: no event comes for that. Of a Job that this pass
-    makes none comes at all, where its pods are refused."""
+    """Return when to query why pods are not made: no event comes for that.
+
+    This includes the Job that this reconcile is about to create: where its pods are refused, no
+    event of it comes at all.
+    """
     soon = tuple(due for due, _ in _without_pods(state) if due > state.now)
     has_job = state.child("Job", names.ROLE_CLIENT) is not None
     waits = state.collected.refused_object is not None or _has_no_plan_yet(state)
@@ -94,12 +102,15 @@ def unmade_at(state: RunState) -> tuple[datetime, ...]:
 
 
 def _has_no_plan_yet(state: RunState) -> bool:
-    """Of an endpoint the pods are looked for before plan and Job are made."""
+    """Return whether the run measures an endpoint and has no plan yet.
+
+    The pods of an endpoint are queried before its plan and Job are made.
+    """
     return state.spec.endpoint is not None and state.plan is None
 
 
 def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
-    """What has not made all its pods, and when it has had the time."""
+    """Return the queries for objects that lack pods, each with the instant when it is due."""
     if state.begun:
         return ()
     job = state.child("Job", names.ROLE_CLIENT)
@@ -120,19 +131,24 @@ def _without_pods(state: RunState) -> tuple[tuple[datetime, PodsRefused], ...]:
 
 
 def wanted_pods(state: RunState, role: str) -> int:
-    """How many pods of a serving role there are to be."""
+    """Return how many pods a serving role is to have."""
     return role_replicas(state.spec)[role] * nodes(state.spec)
 
 
 def why_unmade(state: RunState, kind: str) -> str | None:
-    """In the API server's words, why pods of the client's Job, or of a group, are not made."""
+    """Return why pods of the client's Job, or of a group, are not made, in the API server's words.
+
+    None: they are made, or no event says why.
+    """
     asked = (question for question in unmade_pods(state) if question.kind == kind)
     return state.collected.answers.value(next(asked, None)) or None
 
 
 def no_pod_at(state: RunState) -> datetime | None:
-    """When the status begins to say that the client's Job has no pod. The Job itself does not
-    mention a quota on pods."""
+    """Return when the status begins to say that the client's Job has no pod; None: it has one.
+
+    The Job itself does not mention a quota on pods.
+    """
     job = state.child("Job", names.ROLE_CLIENT)
     if job is None or job.created_at is None or state.client_pod is not None or state.begun:
         return None
@@ -140,18 +156,21 @@ def no_pod_at(state: RunState) -> datetime | None:
 
 
 def with_refusal(state: RunState, step: Step) -> Step:
-    """The step, with what keeps it waiting if that is an object which does not come to be. No node
-    would help it."""
+    """Return the step, with the refusal that keeps it waiting as reason and message.
+
+    A run that waits for a refused object is Pending and not WaitingForNode: no node would help.
+    """
     if (found := refusal(state)) is not None:
         phase = "Pending" if step.phase == "WaitingForNode" else step.phase
         return replace(step, phase=phase, reason=found.reason, message=found.message)
-    since, is_known = no_pod_at(state), step.reason != Reason.PREPARING_CLIENT
+    since = no_pod_at(state)
+    is_known = step.reason != Reason.PREPARING_CLIENT
     if since is not None and state.now >= since and not is_known:
         return replace(step, reason=Reason.NO_POD, message=no_pod(state))
     return step
 
 
 def no_pod(state: RunState) -> str:
-    """Where to look, for a Job whose pod is not made."""
+    """Return a message that says where to look for why a Job's pod is not made."""
     job = names.child_name(state.owner.name, state.owner.uid, names.ROLE_CLIENT)
     return f"Job {job} has no pod, and no event says why; `kubectl describe job {job}` may"

@@ -1,5 +1,4 @@
-"""One pass's facts, worked out once: the checked spec, and where a run stands, derived from what
-can be seen."""
+"""The state of a run in one reconcile, derived once from its checked spec and what is observed."""
 
 from collections.abc import Set
 from dataclasses import dataclass, replace
@@ -37,9 +36,11 @@ class Unacceptable(ValueError):
 
 
 def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
-    """The spec, checked. Raises Unacceptable naming the field's path. `begun`: the run has a server
-    or records, made by what is settled, so that a field of a newer operator, which made them, is
-    left out."""
+    """Return the checked spec. Raise Unacceptable, which names the field's path.
+
+    `begun`: the run has a server or records already. Fields that only a newer operator knows, which
+    made those, are then left out.
+    """
     try:
         return BenchmarkRunSpec.model_validate(run.spec)
     except ValidationError as error:
@@ -59,7 +60,7 @@ and they never change."""
 
 @dataclass(frozen=True)
 class Possessions:
-    """A run, its facts, and what is its own; whatever its spec says, or no longer says."""
+    """A run, what is observed of it and what it owns, whatever its spec says or no longer says."""
 
     facts: Facts
     status: BenchmarkRunStatus
@@ -79,13 +80,14 @@ class Possessions:
 
     @cached_property
     def children(self) -> Children:
-        """Only what is ours by uid: a label alone proves nothing."""
-        uid, labelled = self.facts.run.uid, self.facts.children
+        """Return only the objects that the run owns by uid: a label alone proves nothing."""
+        uid = self.facts.run.uid
+        labelled = self.facts.children
         objects = tuple(c for c in labelled.objects if c.owner_uid == uid)
         return Children(objects, tuple(p for p in labelled.pods if p.run_uid == uid))
 
     def child(self, kind: str, role: str) -> Child | None:
-        """Our object of that kind and role, unless it is on its way out."""
+        """Return the run's object of that kind and role, unless it is being deleted."""
         return self._unless_deleting(kind, names.child_name(self.owner.name, self.owner.uid, role))
 
     def _unless_deleting(self, kind: str, name: str) -> Child | None:
@@ -94,19 +96,22 @@ class Possessions:
 
     @cached_property
     def client_pods(self) -> tuple[Pod, ...]:
-        """The client's pods, the first of them first: one attempt each."""
+        """Return the client's pods by rank, lowest first; each is one attempt."""
         return tuple(sorted(self.children.role_pods(names.ROLE_CLIENT), key=lambda pod: pod.rank))
 
 
 @dataclass(frozen=True)
 class RunState(Possessions):
-    """A valid run, its facts, and where it stands."""
+    """A valid run, what is observed of it, and the state it is in."""
 
     spec: BenchmarkRunSpec
 
     @cached_property
     def planned(self) -> tuple[str, ...]:
-        """Ids of all stages whose load is listed, in order. Those of searches come after them."""
+        """Return the ids of all stages whose load is listed, in order.
+
+        The stages of searches come after them.
+        """
         digest = sha256(
             f"{self.owner.uid} {self.spec.model_dump_json(by_alias=True)}".encode()
         ).digest()
@@ -122,7 +127,10 @@ class RunState(Possessions):
 
     @cached_property
     def total_stages(self) -> int | None:
-        """How many stages there are; None: a search goes on, or its last record has not come."""
+        """Return how many stages there are.
+
+        None: a search has not ended, or its last record was not received.
+        """
         if not (searches := searched(self.spec).keys()):
             return len(self.planned)
         stages = [
@@ -139,13 +147,13 @@ class RunState(Possessions):
 
     @property
     def stages_in_words(self) -> str:
-        """That number, or its bound, for a sentence."""
+        """Return the number of stages, or its bound, for a sentence."""
         return (
             f"at most {self.most_stages}" if self.total_stages is None else str(self.total_stages)
         )
 
     def workload(self, role: str) -> Child | None:
-        """What makes the pods of a serving role, unless it is on its way out."""
+        """Return the object that makes the pods of a serving role, unless it is being deleted."""
         if nodes(self.spec) == 1:
             return self.child("Deployment", role)
         return self._unless_deleting(
@@ -154,25 +162,30 @@ class RunState(Possessions):
 
     @cached_property
     def plan(self) -> Child | None:
-        """The ConfigMap of the plan that stands, also while it is on its way out."""
+        """Return the ConfigMap of the plan that exists, also while it is being deleted."""
         return self.children.named("ConfigMap", names.plan_name(self.owner.name, self.owner.uid))
 
     @cached_property
     def token(self) -> str:
-        """What the client is shown; by this operator's key."""
+        """Return the token that the client is shown, derived from this operator's key."""
         return token_of(self.facts.context.channel_key, self.owner.uid)
 
     @property
     def plan_digest(self) -> str | None:
-        """Of the plan that the client was given, as it was noted when that was made; None: it was
-        not."""
+        """Return the digest of the plan that the client was given, as noted when its Job was made.
+
+        Where the Job has none it is that of the plan's ConfigMap. None: neither notes one.
+        """
         job = self.child("Job", names.ROLE_CLIENT)
         noted = (each.plan_digest for each in (job, self.plan) if each is not None)
         return next(filter(None, noted), None)
 
     @property
     def ending(self) -> Ending | None:
-        """Why the run ends, if an earlier pass found out: by memory, else by the status."""
+        """Return why the run ends, if an earlier reconcile found out.
+
+        It is read from memory, else from the status.
+        """
         kept = self.status.ending
         return self.collected.ending or (
             Ending(kept.reason, kept.message) if kept is not None else None
@@ -180,14 +193,18 @@ class RunState(Possessions):
 
     @property
     def blocked(self) -> Blocked | None:
-        """What kept the run waiting at the last pass, and since when: by memory, else by the
-        status."""
+        """Return what kept the run waiting at the last reconcile, and since when.
+
+        It is read from memory, else from the status.
+        """
         return self.collected.blocked or self.status.blocked
 
     @property
     def log_tails(self) -> list[str | None]:
-        """What came of reading the failed server's log: its end, or None; empty where it was not
-        looked up."""
+        """Return what reading the failed server's log gave: its end, or None where that failed.
+
+        Empty: it was not queried.
+        """
         return [
             answer.value
             for question, answer in self.collected.answers.items()
@@ -196,34 +213,42 @@ class RunState(Possessions):
 
     @property
     def log_tail(self) -> str | None:
-        """The end of the failed server's log, where it could be read."""
+        """Return the end of the failed server's log.
+
+        None: it could not be read, or was not queried.
+        """
         return next(filter(None, self.log_tails), None)
 
     @cached_property
     def stored(self) -> frozenset[int]:
-        """Sequences whose ConfigMap exists."""
+        """Return the sequences of the records whose ConfigMap exists."""
         stages = (c.sequence for c in self.children.objects if c.role == names.ROLE_STAGE)
         return frozenset(sequence for sequence in stages if sequence is not None)
 
     @cached_property
     def known(self) -> frozenset[int]:
-        """Sequences that are stored or have arrived."""
+        """Return the sequences of the records that are stored or were received."""
         return self.stored | self.collected.sequences
 
     @property
     def all_known(self) -> bool:
-        """Whether every record is here: the server has nothing left to do."""
+        """Return whether every record is here: the server has nothing left to do."""
         return self.total_stages is not None and self.known.issuperset(range(self.total_stages))
 
     @property
     def all_measured(self) -> bool:
-        """Whether every record is here but that of the profile, which nothing that was measured
-        depends on."""
+        """Return whether every record is here except that of the profile.
+
+        Nothing that was measured depends on the profile.
+        """
         listed = len(self.planned) - (self.spec.measurement.profile is not None)
         return self.all_known or (not searched(self.spec) and self.known.issuperset(range(listed)))
 
     def stored_prefix(self, also: Set[int] = frozenset()) -> int:
-        """Records 0 .. n-1 are stored, without a gap. `also`: those that are stored in a moment."""
+        """Return n where records 0 .. n-1 are stored without a gap.
+
+        `also`: sequences that are about to be stored.
+        """
         return next(
             (n for n in range(self.most_stages) if n not in self.stored and n not in also),
             self.most_stages,
@@ -231,12 +256,12 @@ class RunState(Possessions):
 
     @cached_property
     def client_pod(self) -> Pod | None:
-        """The one that is polled, which has the records of all."""
+        """Return the client's pod that is polled, which has the records of all."""
         return next((pod for pod in reversed(self.client_pods) if pod.rank == 0), None)
 
     @property
     def client_runs(self) -> bool:
-        """Whether the client's process can be polled."""
+        """Return whether the client's process can be polled."""
         pod = self.client_pod
         return (
             pod is not None and pod.phase == "Running" and pod.ip is not None and not pod.deleting
@@ -244,13 +269,15 @@ class RunState(Possessions):
 
     @property
     def client_heard(self) -> bool:
-        """Whether the client has answered this operator since it started."""
+        """Return whether the client has answered this operator since the operator started."""
         return self.collected.client.progress is not None
 
     @property
     def client_ready(self) -> bool:
-        """Plan, tokenizer and data found by all its pods that stay; once the measurement goes on,
-        they must have been."""
+        """Return whether plan, tokenizer and data were found by all client pods that stay.
+
+        Once the server was healthy, they must have been.
+        """
         ready = {pod.rank for pod in self.client_pods if pod.ready and not pod.deleting}
         return self.status.server_ready_time is not None or ready.issuperset(
             range(division_of(self.spec).pods)
@@ -258,7 +285,7 @@ class RunState(Possessions):
 
     @cached_property
     def server_pods(self) -> tuple[Pod, ...]:
-        """Pods of every role that serves; those of a role oldest first."""
+        """Return the pods of every serving role, within a role the oldest first."""
         return tuple(pod for role in self.server_roles for pod in self.children.role_pods(role))
 
     @property
@@ -266,31 +293,35 @@ class RunState(Possessions):
         return tuple(role_replicas(self.spec))
 
     def serving_as(self, role: str) -> tuple[Pod, ...]:
-        """Pods of the role that count: the newest, as many as there are to be. Older ones are
-        leaving, or were replaced."""
+        """Return the pods of the role that count: the newest, as many as the role is to have.
+
+        Older ones are leaving, or were replaced.
+        """
         return self.children.role_pods(role)[-role_replicas(self.spec)[role] * nodes(self.spec) :]
 
     @cached_property
     def serving(self) -> tuple[Pod, ...]:
-        """Pods of all roles that count."""
+        """Return the pods of all serving roles that count."""
         return tuple(pod for role in self.server_roles for pod in self.serving_as(role))
 
     @property
     def server_exists(self) -> bool:
-        """Whether a server, or a part of one, was created and not yet released."""
+        """Return whether a server, or a part of one, was created and not yet released."""
         return any(self.workload(role) is not None for role in self.server_roles)
 
     @property
     def is_released(self) -> bool:
-        """Whether the servers' deletion was requested before this pass."""
+        """Return whether the servers' deletion was requested before this reconcile."""
         return (
             self.status.server_released_time is not None or self.collected.released_at is not None
         )
 
     @property
     def released_time(self) -> str | None:
-        """When the servers' deletion was requested, or is requested now; None: it is not, or there
-        were none."""
+        """Return when the servers' deletion was requested, or is requested now.
+
+        None: it is not, or there were none.
+        """
         requested = self.collected.released_at or (self.now if self.server_exists else None)
         return self.status.server_released_time or (
             timestamp(requested) if requested is not None else None
@@ -298,19 +329,23 @@ class RunState(Possessions):
 
     @property
     def measuring_started(self) -> bool:
-        """Whether a measured request was sent."""
+        """Return whether a measured request was sent."""
         progress = self.collected.client.progress
         heard = progress is not None and progress.first_request_unix_us is not None
         return heard or bool(self.known) or self.status.start_time is not None
 
     @property
     def was_ready(self) -> bool:
-        """Whether the last pass knew already that the server was healthy: what it noted of the pods
-        is of that server."""
+        """Return whether the last reconcile knew already that the server was healthy.
+
+        What that reconcile noted of the pods then is of that server.
+        """
         return self.facts.run.status.get("serverReadyTime") is not None
 
     @property
     def begun(self) -> bool:
-        """Whether client and server have met. From here on nothing is created any more: it would be
-        another measurement."""
+        """Return whether client and server have met.
+
+        From here on nothing is created any more: it would be another measurement.
+        """
         return self.status.server_ready_time is not None or self.measuring_started

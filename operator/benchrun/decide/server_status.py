@@ -1,8 +1,8 @@
-"""A run's servers and client: which endpoints are read from now on, and `status.servers`, what
-really ran.
+"""Which endpoints of a run to read from now on, and `status.servers`, what really ran.
 
-How a server started is looked up once it is healthy, and not at the end: events are gone after an
-hour, and the beginning of a log when the log is rotated."""
+How a server started is queried once it is healthy, and not at the end: events are gone after an
+hour, and the beginning of a log when the log is rotated.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
@@ -21,13 +21,16 @@ SEVERAL_NODES = "the GPUs of a server over several nodes are not read"
 
 
 def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
-    """Metrics endpoints of servers that are known to answer. A loading server refuses
-    connections."""
+    """Return the metrics endpoints of servers that are known to answer.
+
+    A loading server refuses connections.
+    """
     if state.status.server_ready_time is None or state.all_known:
         return ()
     interval = state.spec.measurement.scrape_interval_seconds
     if state.spec.endpoint is not None:
-        addresses, path = endpoint_addresses(state), ENGINE.metrics_path
+        addresses = endpoint_addresses(state)
+        path = ENGINE.metrics_path
         return tuple(
             decision.ScrapeTarget(names.ROLE_SERVER, a, f"http://{a}{path}", interval)
             for a in addresses
@@ -49,8 +52,10 @@ def scrape_targets(state: RunState) -> tuple[decision.ScrapeTarget, ...]:
 
 
 def pull_target(state: RunState) -> decision.PullTarget | None:
-    """The client, from the moment its process runs: what it has to say before it is ready matters
-    too."""
+    """Return the client to poll, from the moment its process runs; None: it does not run.
+
+    What it has to say before it is ready matters too.
+    """
     if (pod := state.client_pod) is None or not state.client_runs:
         return None
     return decision.PullTarget(
@@ -66,25 +71,28 @@ def pull_target(state: RunState) -> decision.PullTarget | None:
 
 
 def endpoint_pods(state: RunState) -> decision.EndpointPods | None:
-    """The question which pods are behind the Service that is measured; None: none is."""
+    """Return the query for the pods behind the Service that is measured; None: none is measured."""
     if (endpoint := state.spec.endpoint) is None or endpoint.service_ref is None:
         return None
     return decision.EndpointPods(endpoint.service_ref.name, endpoint.service_ref.port)
 
 
 def endpoint_addresses(state: RunState) -> tuple[str, ...]:
-    """Their addresses, as host:port, as far as they are known."""
+    """Return the known addresses of the pods behind the measured Service, as host:port."""
     return state.collected.answers.value(endpoint_pods(state)) or ()
 
 
 def exporters_wanted(state: RunState) -> tuple[decision.Exporter, ...]:
-    """The exporters of the nodes that the servers run on, once there is something to measure."""
+    """Return the exporters of the servers' nodes, once there is something to measure."""
     pods = (pod for pod in state.serving if pod.role != names.ROLE_PROXY)
     return tuple(dict.fromkeys(exporter for pod in pods for exporter in _exporters_of(state, pod)))
 
 
 def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
-    """Those that may have figures of this server; of GPUs only where it has some."""
+    """Return the exporters that may have figures of this pod.
+
+    That of GPUs is among them only where the pod has GPUs.
+    """
     if state.status.server_ready_time is None or pod.node is None or nodes(state.spec) > 1:
         return []
     return [
@@ -95,8 +103,10 @@ def _exporters_of(state: RunState, pod: Pod) -> list[decision.Exporter]:
 
 
 def no_telemetry_reason(state: RunState, pods: Sequence[Pod]) -> str | None:
-    """Why there are no figures of GPUs of these servers of one role. None: there are, or none are
-    configured."""
+    """Return why there are no GPU figures of these servers of one role.
+
+    None: there are, or no exporter of GPU figures is configured.
+    """
     with_gpus = [pod for pod in pods if pod.gpus]
     if "gpu" not in state.facts.context.exporters or not with_gpus:
         return None
@@ -126,7 +136,7 @@ def _exporter_endpoints(state: RunState, pod: Pod) -> Iterator[decision.Exporter
 
 
 def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: int) -> str:
-    """Where the pod's port is reached: at its address, or by a path of the API server."""
+    """Return where the pod's port is reached: at its address, or by a path of the API server."""
     if state.facts.context.pod_road == "Proxy":
         return f"/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy"
     host = f"[{ip}]" if ip is not None and ":" in ip else ip
@@ -146,8 +156,10 @@ GPU_LABELS = (
 
 
 def server_statuses(state: RunState) -> list[api.ServerStatus]:
-    """One entry a role. What was known stays when its pod is gone: provenance outlives the
-    server."""
+    """Return one entry per serving role.
+
+    What was known stays when its pod is gone: provenance outlives the server.
+    """
     if state.spec.started is None:
         return _endpoint(state)
     known = [server for role in state.server_roles if (server := _of_role(state, role)) is not None]
@@ -160,10 +172,13 @@ def server_statuses(state: RunState) -> list[api.ServerStatus]:
 
 
 def compilations_wanted(state: RunState) -> decision.Compilations | None:
-    """The log to look for compilations in, once all is measured and the server goes; never an
-    endpoint's. Of several servers none is read: what one of them compiled is in no other's log, and
-    one alone would vouch for all."""
-    ready, one = state.status.server_ready_time, role_replicas(state.spec) == {names.ROLE_SERVER: 1}
+    """Return the log to search for compilations, once all is measured and the server goes.
+
+    None for an endpoint and for several servers: what one of them compiled is in no other's log,
+    and one alone would vouch for all.
+    """
+    ready = state.status.server_ready_time
+    one = role_replicas(state.spec) == {names.ROLE_SERVER: 1}
     if not state.all_measured or ready is None or not one or nodes(state.spec) > 1:
         return None
     server = next(iter(state.status.servers), None)
@@ -176,7 +191,7 @@ def compilations_wanted(state: RunState) -> decision.Compilations | None:
 def startups_wanted(
     state: RunState, servers: Sequence[api.ServerStatus]
 ) -> tuple[decision.ServerStart, ...]:
-    """The pods that `servers` speak of and whose start nobody has looked at; each once."""
+    """Return the queries for the unknown starts of the pods in `servers`, each once."""
     if state.status.server_ready_time is None:
         return ()
     unknown = {s.pod for s in servers if s.startup is None}
@@ -186,7 +201,7 @@ def startups_wanted(
 def truncations(
     spec: api.BenchmarkRunSpec, servers: Iterable[api.ServerStatus]
 ) -> list[api.Truncated]:
-    """What is missing of the servers' lists. The spec says how long they would be."""
+    """Return what the servers' lists of args lack. The spec says how long they would be."""
     lists = [
         (len(started_args(spec, s.role)), len(s.args))
         for s in servers
@@ -204,7 +219,7 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
     old = next((s for s in state.status.servers if s.role == role), None)
     pods = state.serving_as(role)
     if old is not None and (state.is_released or state.workload(role) is None):
-        # Its pods go one after the other; a look-up of one of them may still be answered.
+        # Its pods go one after the other; a query about one of them may still be answered.
         same = next((pod for pod in pods if pod.name == old.pod), None)
         late = _startup(same, state.collected.answers) if same is not None else None
         if same is None or late is None:
@@ -217,15 +232,19 @@ def _of_role(state: RunState, role: str) -> api.ServerStatus | None:
 def _of_pods(
     state: RunState, pods: Sequence[Pod], old: api.ServerStatus | None
 ) -> api.ServerStatus:
-    """Of several that should be alike, the values of the first that answers, their number, and what
-    they have together."""
+    """Build the entry of a role from its pods, which should be alike.
+
+    It holds the values of the first pod that answers, the number of pods that answer, and the sums
+    over all pods.
+    """
     answering = [each for each in pods if each.rank == 0]
     pod = (answering or pods)[0]
     known = old if old is not None and old.pod == pod.name else api.ServerStatus(role=pod.role)
     facts = state.collected.server_facts.get(pod.name) or ServerFacts()
-    status, started = state.status, state.spec.started
+    status = state.status
+    started = state.spec.started
     selected = (started.pod.node_selector if started is not None else None) or {}
-    # Those seen before are kept: pods go one after the other once a run has ended, before it is
+    # Addresses seen before are kept: pods go one after the other once a run has ended, before it is
     # judged.
     addresses = [
         *(each.ip for each in answering if each.ip),
@@ -276,8 +295,10 @@ def _endpoint(state: RunState) -> list[api.ServerStatus]:
 
 
 def _startup(pod: Pod, answers: decision.Answers) -> api.Startup | None:
-    """Where the time went. None: it was not looked up. The first start of a pod that has restarted
-    is not known."""
+    """Return where the time of the pod's start went; None: it was not queried.
+
+    The first start of a pod that has restarted is not known.
+    """
     if (answer := answers.of(_start_of(pod))) is None:
         return None
     found = answer.value or decision.Start(StartupPhases())

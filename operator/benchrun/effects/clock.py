@@ -1,21 +1,22 @@
 """The operator's one clock: the API server's time, carried on by the monotonic clock.
 
-Everything that is noted in a status or decided by time is told by it, so that no node's wall clock
-moves a deadline, whatever it is set to. The API server tells its time with every answer, in whole
-seconds. Where that contradicts what the clock shows, the clock follows only after it was told so
-for a while and never otherwise: one server of several may be wrong."""
+It tells every time that is written to a status and decides every deadline, so no node's wall clock
+moves a deadline, whatever it is set to. The API server sends its time with every answer, in whole
+seconds. Where that contradicts the clock, the clock follows only after the other time was sent for
+a while, since one server of several may be wrong.
+"""
 
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-TOLERANCE_SECONDS = 2.0  # whole seconds, and what an answer takes on its way
-DOUBT_SECONDS = 60.0  # how long another time must be told before it is believed
+TOLERANCE_SECONDS = 2.0  # for the whole seconds of a Date, and for an answer's way
+DOUBT_SECONDS = 60.0  # how long another time must be sent before it is believed
 
 
 class Clock:
-    """Shows this node's wall clock until the API server has told its time."""
+    """Shows this node's wall clock until the API server has sent its time."""
 
     def __init__(
         self,
@@ -32,18 +33,24 @@ class Clock:
         return datetime.fromtimestamp(self._monotonic() + self._offset, UTC)
 
     def told(self, date: str | None) -> None:
-        """Take the `Date` of an answer that just came."""
+        """Take the `Date` header of an answer that just came.
+
+        None or an unreadable date is ignored.
+        """
         if (seconds := _seconds(date)) is None:
             return
         now = self._monotonic()
         offset = seconds + 0.5 - now
         if abs(offset - self._offset) <= TOLERANCE_SECONDS:
-            self._was_told, self._doubted_since = True, None
+            self._was_told = True
+            self._doubted_since = None
             return
         if self._doubted_since is None:
             self._doubted_since = now
         if not self._was_told or now - self._doubted_since >= DOUBT_SECONDS:
-            self._offset, self._was_told, self._doubted_since = offset, True, None
+            self._offset = offset
+            self._was_told = True
+            self._doubted_since = None
 
 
 def _seconds(date: str | None) -> float | None:

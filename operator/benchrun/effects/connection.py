@@ -1,7 +1,8 @@
-"""One connection pool to the API server: dictionaries in, dictionaries out, errors of our own tree.
+"""One connection pool to the API server: takes and returns dictionaries, raises ClusterError.
 
 The client library's transport is used (certificates, tokens, exec plugins), never its typed API
-classes and models: those cost 110 MiB."""
+classes and models: those cost 110 MiB.
+"""
 
 import asyncio
 import os
@@ -31,8 +32,8 @@ MAX_OBJECT_BYTES = (
     16 * 1024 * 1024
 )  # an object takes 1.5 MiB at most, and six times that where all is escaped
 SMALL_ANSWER_BYTES = 128 * 1024
-LARGE_ANSWER_SECONDS = 10.0  # for the rest of an answer of more than that: 4 MiB at 420 kB a second
-LARGE_ANSWERS = 24  # so many of them at a time in the whole process
+LARGE_ANSWER_SECONDS = 10.0  # for the rest of a larger answer: 4 MiB at 420 kB a second
+LARGE_ANSWERS = 24  # large answers read at the same time in the whole process
 _large_answers = Places(LARGE_ANSWERS)
 CONNECTIONS = 32
 SERVICE_ACCOUNT_TOKEN = Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
@@ -43,8 +44,10 @@ def in_cluster() -> bool:
 
 
 async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
-    """By the pod's service account where there is one, else by the kubeconfig. Raises Unavailable
-    when there is neither."""
+    """Return the configuration of the pod's service account if it has one, else of the kubeconfig.
+
+    Raises Unavailable when there is neither.
+    """
     found = Configuration()
     try:
         if in_cluster():
@@ -56,21 +59,24 @@ async def configuration(*, connections: int = CONNECTIONS) -> Configuration:
         raise Unavailable(f"no way to reach an API server: {error}") from error
     found.retries = None  # the work queue retries, with its own back-off
     found.connection_pool_maxsize = connections
-    # Else .netrc and proxy variables are looked up in a thread for every request; the watches do
-    # not heed them either.
+    # Otherwise .netrc and proxy variables are read in a thread for every request; the watches do
+    # not use them either.
     found.client_session_kwargs = {"trust_env": False}
     return found
 
 
 class Connection:
-    """A bounded pool of authenticated connections. `told` hears the `Date` of every answer."""
+    """A bounded pool of authenticated connections.
+
+    `told` is called with the `Date` of every answer.
+    """
 
     def __init__(
         self, found: Configuration, *, told: Callable[[str | None], None] | None = None
     ) -> None:
         self._told = told
-        # The API server redirects nobody; a pod behind its proxy might, and would be followed with
-        # our credentials.
+        # The API server never redirects; a pod behind its proxy might, and the client would follow
+        # with the operator's credentials.
         without_redirects = aiohttp.TraceConfig()
         without_redirects.on_request_redirect.append(_refuse_redirect)
         found.trace_configs = [without_redirects]
@@ -90,8 +96,11 @@ class Connection:
         accept: str = JSON,
         most: int = 0,
     ) -> Json:
-        """One request; the answer's JSON object, of `most` bytes (0: as many as one may have).
-        Raises ClusterError."""
+        """Send one request and return the answer's JSON object.
+
+        `most` is the largest answer in bytes (0: the largest that an object may have). Raises
+        ClusterError.
+        """
         most = most or MAX_OBJECT_BYTES
         data = await self.request(
             method, path, body=body, query=query, accept=accept, limit_bytes=most + 1
@@ -115,7 +124,10 @@ class Connection:
         timeout_seconds: float = REQUEST_TIMEOUT_SECONDS,
         headers: Mapping[str, str] | None = None,
     ) -> bytes:
-        """The answer's first bytes; what comes after the limit is not read. Raises ClusterError."""
+        """Send one request and return the answer's first bytes.
+
+        What comes after the limit is not read. Raises ClusterError.
+        """
         content_type = "application/merge-patch+json" if method == "PATCH" else JSON
         given = {**(headers or {}), "Content-Type": content_type, "Accept": accept}
         try:
@@ -156,16 +168,18 @@ async def _read(response: aiohttp.ClientResponse, limit_bytes: int | None) -> by
             else await first_bytes(response, limit_bytes)
         )
     finally:
-        # A connection whose answer was not read to its end can't be used again, and TLS need not be
-        # ended politely: its goodbye would outlive this pool.
+        # A connection whose answer was not read to its end can't be used again. It is aborted:
+        # an orderly end of TLS would outlive this pool.
         if not response.content.at_eof() and response.connection and response.connection.transport:
             response.connection.transport.abort()
         response.release()
 
 
 async def first_bytes(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
-    """What the answer begins with; what comes after the limit is not read. Large answers wait for
-    each other."""
+    """Return the first `limit_bytes` of the answer; the rest is not read.
+
+    Large answers wait for each other.
+    """
     start = await _read_on(response, b"", min(limit_bytes, SMALL_ANSWER_BYTES))
     if len(start) < SMALL_ANSWER_BYTES:
         return start
@@ -182,18 +196,20 @@ async def _read_on(response: aiohttp.ClientResponse, start: bytes, limit_bytes: 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A kind's address."""
+    """The address of a kind."""
 
     group: str
     version: str
     plural: str
-    is_child: bool = False  # it carries the label of its run, and is watched
+    is_child: bool = False  # its objects carry their run's label, and are watched
 
     def path(
         self, namespace: str | None, name: str | None = None, subresource: str | None = None
     ) -> str:
-        """URL path of the collection, an object, or a subresource; without a namespace, of all
-        namespaces."""
+        """Return the URL path of the collection, an object, or a subresource.
+
+        Without a namespace it is the path for all namespaces.
+        """
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         parts += ["namespaces", namespace] if namespace is not None else []
         parts += [self.plural, *(p for p in (name, subresource) if p is not None)]

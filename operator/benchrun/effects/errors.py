@@ -24,8 +24,10 @@ class NotServed(NotFound):
 
 
 class Conflict(ClusterError):
-    """409, or 422 on an immutable uid: the object is not in the state that the request assumed;
-    read it."""
+    """The object is not in the state that the request assumed: 409, or 422 on an immutable uid.
+
+    The caller must read the object again.
+    """
 
 
 class Exists(Conflict):
@@ -33,7 +35,7 @@ class Exists(Conflict):
 
 
 class Occupied(Conflict):
-    """An object of that name exists and is not ours; it is in `found` (metadata only)."""
+    """An object of that name exists and belongs to somebody else; `found` has its metadata only."""
 
     def __init__(self, message: str, *, found: dict[str, Any]) -> None:
         super().__init__(message, code=409)
@@ -41,8 +43,10 @@ class Occupied(Conflict):
 
 
 class Forbidden(ClusterError):
-    """401, 403: our rights or a policy do not allow it; 500: a policy's webhook could not be
-    reached."""
+    """The operator's rights or a policy do not allow the request: 401, 403.
+
+    Also 500 where a policy's webhook could not be reached.
+    """
 
 
 class Invalid(ClusterError):
@@ -62,18 +66,16 @@ class Unavailable(ClusterError):
 
 
 class TooLarge(Unavailable):
-    """The answer is longer than it may be; the rest was not read."""
+    """The answer is longer than allowed; the rest was not read."""
 
 
 DEFAULT_RETRY_AFTER_SECONDS = 1.0
 MAX_RETRY_AFTER_SECONDS = 60.0
-_UNASKED = (
-    "failed calling webhook"  # that must not be bypassed: nothing was created, maybe for long
-)
+_UNASKED = "failed calling webhook"  # nothing is created until the webhook answers
 
 
 def error_of(status: int, body: bytes, headers: Mapping[str, str]) -> ClusterError:
-    """The error that a failed answer means."""
+    """Return the error that a failed answer means."""
     answer = raw.mapping(raw.parsed(body))
     message = str(answer.get("message") or body[:300].decode(errors="replace") or f"HTTP {status}")
     causes = raw.mappings(raw.mapping(answer.get("details")).get("causes"))

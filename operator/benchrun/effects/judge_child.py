@@ -1,4 +1,4 @@
-"""Judging, in a child process: what a tenant's pod sent is opened there and nowhere else."""
+"""Judging in a child process, the only place where data that a tenant's pod sent is opened."""
 
 import asyncio
 import contextlib
@@ -17,19 +17,20 @@ from benchrun.effects.turns import Places
 from benchrun.judge_process.messages import END, MAX_JUDGEMENT_BYTES, Job, Part, SweepJob
 
 COMMAND = (sys.executable, "-s", "-P", "-m", "benchrun.judge_process")
-# Of a job. A load point of 200,000 requests takes 208 MiB; the container's 512 hold the operator
-# and the process that is forked (43 MiB) beside it.
+# Limit of a job. A load point of 200,000 requests takes 208 MiB; beside it, the container's 512 MiB
+# hold the operator and the process that is forked (43 MiB).
 MEMORY_BYTES = 320 * 1024 * 1024
 CPU_SECONDS = 60
 # from the judge's start or the last judgement to this one, with the reading of what was stored
 WALL_SECONDS = 300.0
-READING_SECONDS = 60.0  # of these for the reading: the largest run's 70 MB take some 10
+READING_SECONDS = 60.0  # part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
 IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = AsyncGenerator[Part, None]
 A = TypeVar("A", bound=BaseModel)
-_REAP_SECONDS, _REAP_TRIES = 0.02, 100
+_REAP_SECONDS = 0.02
+_REAP_TRIES = 100
 
 
 class NotJudged(Exception):
@@ -37,17 +38,19 @@ class NotJudged(Exception):
 
 
 class TooSlow(ClusterError):
-    """What is to be judged could not be read in time: others have their turn first."""
+    """The data to be judged could not be read in time: others have their turn first."""
 
 
 class _Gone(Exception):
-    """The process does not read any more."""
+    """The process no longer reads its input."""
 
 
 @dataclass(kw_only=True, eq=False)
 class JudgeChild:
-    """The judge process: started when it is needed, one job at a time, each in a fork of its own
-    that has the limits."""
+    """The judge process: started when needed, with one job at a time.
+
+    Each job runs in a fork of its own that has the limits.
+    """
 
     memory_bytes: int = MEMORY_BYTES
     cpu_seconds: int = CPU_SECONDS
@@ -62,8 +65,10 @@ class JudgeChild:
         self._leave: asyncio.TimerHandle | None = None
 
     async def judge(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
-        """The judgement of a run, or the table of a sweep; namespaces take turns. Raises NotJudged,
-        TooSlow, and what reading the parts raises."""
+        """Return the judgement of a run, or the table of a sweep; namespaces take turns.
+
+        Raises NotJudged, TooSlow, and whatever reading the parts raises.
+        """
         async with self._turn.taken(job.namespace):
             self._stay()
             limit = asyncio.timeout(self.wall_seconds)
@@ -71,7 +76,7 @@ class JudgeChild:
                 async with limit:
                     return await self._judged(job, parts, answer)
             except BaseException as error:
-                await self.close()  # it stands in the middle of a job
+                await self.close()  # it is in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
                     raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
                 raise
@@ -138,14 +143,15 @@ class JudgeChild:
         return self._process
 
     async def close(self) -> None:
-        """End the process, whatever it is at."""
+        """Kill the process, even during a job."""
         self._stay()
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is None:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        # To their ends, so that nothing keeps the pipes open; nobody writes into them any more.
+        # Read to their ends, so that nothing keeps the pipes open: nothing writes any more.
         await asyncio.gather(
             *(pipe.read() for pipe in (process.stdout, process.stderr) if pipe is not None)
         )
@@ -158,8 +164,9 @@ class JudgeChild:
             self._leave = None
 
     def _let_go(self) -> None:
-        """At the end of its input it ends by itself."""
-        process, self._process = self._process, None
+        """Close the process's input, at whose end it exits by itself."""
+        process = self._process
+        self._process = None
         if process is not None and process.stdin is not None:
             process.stdin.close()
 
@@ -174,7 +181,7 @@ async def _send(process: Process, data: bytes) -> None:
 
 
 async def _last_words(process: Process) -> str:
-    """Why the judge ended, by its last line on standard error: printable and bounded."""
+    """Return why the judge ended: its last line on standard error, printable and bounded."""
     assert process.stderr is not None
     words = b""
     while len(words) < MAX_WORDS_BYTES and (more := await process.stderr.read(MAX_WORDS_BYTES)):
@@ -185,8 +192,10 @@ async def _last_words(process: Process) -> str:
 
 
 async def _reap(group: int) -> None:
-    """What the killed process leaves behind is handed to the first process of the container, which
-    is the operator itself."""
+    """Wait for the killed process's children, which the kernel hands to the operator.
+
+    The operator is the first process of the container.
+    """
     for _ in range(_REAP_TRIES):
         try:
             pid, _ = os.waitpid(-group, os.WNOHANG)  # noqa: ASYNC222
@@ -197,7 +206,7 @@ async def _reap(group: int) -> None:
 
 
 def _environment() -> dict[str, str]:
-    """Nothing of the operator's own: no token, no address."""
+    """Return the judge's environment, with nothing of the operator's own: no token, no address."""
     path = os.pathsep.join(place for place in sys.path if place.startswith("/"))
     return {
         "PATH": os.defpath,

@@ -1,8 +1,9 @@
-"""What the operator requests of the API server.
+"""The operator's requests to the API server.
 
 Objects are created once and never corrected: `apply` sends a POST, which fails when the name is
-taken. What is there by that name is returned as it is when it is ours (by controller uid), and
-never touched when it is somebody else's."""
+taken. An existing object of that name is returned unchanged when it is the operator's own (by
+controller uid), and never touched when it is somebody else's.
+"""
 
 import base64
 import hashlib
@@ -40,20 +41,20 @@ from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-LIST_PAGE = 50  # objects of a page at most
-EVENT_PAGE = 200  # events of a look-up: of StatefulSets those of others are among them
-PAGE_BYTES = 2 * 1024 * 1024  # of a page of several; parsed, it may take 25 times that
+LIST_PAGE = 50  # most objects of a page
+EVENT_PAGE = 200  # most events of a query: for StatefulSets, it also finds events of other groups
+PAGE_BYTES = 2 * 1024 * 1024  # largest page of several objects; parsed, it may take 25 times that
 LOG_LINES = 300
 LOG_READ_BYTES = (
     512 * 1024
-)  # of these lines: far above them, since the API server cuts at the end, where the news is
-LOG_RANGE_BYTES = 4 * 1024 * 1024  # what is read of a whole measurement's log
+)  # far more than LOG_LINES take, since the API server cuts at the end, where the news is
+LOG_RANGE_BYTES = 4 * 1024 * 1024  # most that is read of a whole measurement's log
 LOG_HEAD_BYTES = (
     512 * 1024
-)  # of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
+)  # most of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
 LOG_BYTES = (
     32 * 1024
-)  # what is kept: the end. The cause of a failed engine start stands some 8 kB above it.
+)  # end of a log that is kept. The cause of a failed engine start stands some 8 kB above it.
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
 """Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any
@@ -66,21 +67,23 @@ or "none" (no answer)."""
 
 
 class KubernetesApi:
-    """The API server as passes and look-ups need it. Every method raises ClusterError."""
+    """The API server as reconcilers and queries need it. Every method raises ClusterError."""
 
     def __init__(self, connection: Connection, *, count: CountWrite) -> None:
-        self._connection, self._count = connection, count
+        self._connection = connection
+        self._count = count
 
     async def apply(self, manifest: Json) -> Json:
-        """Create the object, once; one that exists and is ours is returned as it is: a run whole,
-        of others the metadata. Occupied when the name belongs to somebody else, NotServed when the
-        cluster lacks its kind."""
-        kind, namespace, name = (
-            manifest["kind"],
-            manifest["metadata"]["namespace"],
-            manifest["metadata"]["name"],
-        )
-        resource, accept = RESOURCES[kind], JSON if kind == names.KIND else METADATA_ONLY
+        """Create the object, once, or return the one that exists when it is the operator's own.
+
+        A run is returned whole, of other kinds the metadata. Raises Occupied when the name belongs
+        to somebody else, NotServed when the cluster lacks the kind.
+        """
+        kind = manifest["kind"]
+        namespace = manifest["metadata"]["namespace"]
+        name = manifest["metadata"]["name"]
+        resource = RESOURCES[kind]
+        accept = JSON if kind == names.KIND else METADATA_ONLY
         try:
             return await self._write(
                 "POST", kind, namespace, body=manifest, query=_AS_US, accept=accept
@@ -101,7 +104,7 @@ class KubernetesApi:
             return found
 
     async def cancel_run(self, ref: Ref) -> Json | None:
-        """Set spec.cancel of a run; None where it is gone, or replaced by a namesake."""
+        """Set spec.cancel of a run; return None where it is gone, or replaced by a namesake."""
         body = {"metadata": {"uid": ref.uid}, "spec": {"cancel": True}}
         try:
             return await self._write(
@@ -111,11 +114,13 @@ class KubernetesApi:
             return None
 
     async def delete(self, ref: Ref) -> None:
-        """Delete without waiting for it; an object that is gone, or replaced by a namesake, is a
-        success."""
-        # In the background pods would keep their GPUs for as long as a finalizer keeps the
-        # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; in the
-        # foreground all end at once.
+        """Delete an object without waiting until it is gone.
+
+        An object that is gone, or replaced by a namesake, is a success.
+        """
+        # With background deletion, pods would keep their GPUs for as long as a finalizer keeps the
+        # Deployment, or the leader of their group (LeaderWorkerSet) has not ended; with foreground
+        # deletion all end at once.
         policy = "Foreground" if ref.kind in SERVER_KINDS else "Background"
         options: Json = {
             "kind": "DeleteOptions",
@@ -129,8 +134,10 @@ class KubernetesApi:
     async def patch_status(
         self, declared: Declared, *, resource_version: str, changes: Json
     ) -> Json:
-        """Merge changes into the status of exactly this version of this object; Conflict when it
-        has moved on."""
+        """Merge changes into the status of exactly this version of this object.
+
+        Raises Conflict when the object has a newer version.
+        """
         path = (declared.namespace, declared.name, "status")
         # A version belongs to one object alone, so a namesake is a conflict too (/status ignores a
         # uid given here).
@@ -148,11 +155,14 @@ class KubernetesApi:
         selector: str | None = None,
         metadata_only: bool = False,
     ) -> AsyncIterator[Json]:
-        """Read all objects of a kind, page by page: of a page with too many bytes a part, down to a
-        single object."""
+        """Yield all objects of a kind, page by page.
+
+        A page with too many bytes is read in parts, down to a single object.
+        """
         path = RESOURCES[kind].path(namespace)
         accept = METADATA_LIST_ONLY if metadata_only else JSON
-        token, size = "", LIST_PAGE
+        token = ""
+        size = LIST_PAGE
         while True:
             query: Query = (("limit", str(size)),)
             query += (("labelSelector", selector),) if selector is not None else ()
@@ -167,7 +177,8 @@ class KubernetesApi:
                     raise
                 size = max(1, size // 4)
                 continue
-            size, items = min(LIST_PAGE, 2 * size), page.get("items") or []
+            size = min(LIST_PAGE, 2 * size)
+            items = page.get("items") or []
             while items:  # none is kept while the next page is read
                 yield items.pop(0)
             token = (page.get("metadata") or {}).get("continue") or ""
@@ -175,7 +186,7 @@ class KubernetesApi:
                 return
 
     async def log_tail(self, namespace: str, wanted: LogTail) -> str:
-        """The last lines of a container's log, bounded."""
+        """Return the last lines of a container's log, bounded."""
         query = (
             ("previous", "true" if wanted.previous else "false"),
             ("tailLines", str(LOG_LINES)),
@@ -183,14 +194,16 @@ class KubernetesApi:
         return (await self._log(namespace, wanted, query, LOG_READ_BYTES))[-LOG_BYTES:]
 
     async def log_since(self, namespace: str, wanted: Compilations) -> tuple[str, bool]:
-        """A running container's log, each line behind its instant, bounded; and whether that is all
-        of it."""
+        """Return a running container's log, bounded, and whether that is all of it.
+
+        Each line begins with its timestamp.
+        """
         query = (("sinceTime", wanted.since), ("timestamps", "true"))
         text = await self._log(namespace, wanted, query, LOG_RANGE_BYTES)
         return text, len(text.encode()) < LOG_RANGE_BYTES
 
     async def log_head(self, namespace: str, wanted: ServerStart) -> str:
-        """The beginning of a running container's log, bounded."""
+        """Return the beginning of a running container's log, bounded."""
         return await self._log(namespace, wanted, (), LOG_HEAD_BYTES)
 
     async def _log(
@@ -212,7 +225,10 @@ class KubernetesApi:
         return tuple(page.get("items") or ())
 
     async def refusal_events(self, namespace: str, wanted: PodsRefused) -> tuple[Json, ...]:
-        """Events about pods that could not be made, of a Job or of all StatefulSets of a group."""
+        """Return the events about pods that could not be created.
+
+        They are those of a Job, or of all StatefulSets of a group.
+        """
         of = f"uid={wanted.uid}" if wanted.uid else f"kind={wanted.kind}"
         selector = f"involvedObject.{of},reason=FailedCreate"
         query: Query = (("fieldSelector", selector), ("limit", str(EVENT_PAGE)))
@@ -241,7 +257,10 @@ class KubernetesApi:
         return next((ExporterPod(str(name), str(ip)) for name, ip in addresses if ip), None)
 
     async def endpoint_addresses(self, namespace: str, service: str, port: int) -> tuple[str, ...]:
-        """Addresses of the ready pods behind a Service, as host:port."""
+        """Return the addresses of the ready pods behind a Service, as host:port.
+
+        Raises NotFound where the Service lacks the port.
+        """
         ports = (await self.get("Service", namespace=namespace, name=service)).get("spec", {}).get(
             "ports"
         ) or []
@@ -256,8 +275,10 @@ class KubernetesApi:
         return addresses_of(slices, port_name, namespace=namespace)
 
     async def create_event(self, about: Declared, event: Event, *, now: datetime) -> None:
-        """Say something about a run or sweep, once: the same reason for the same object is one
-        event."""
+        """Post an event about a run or sweep, once.
+
+        The same reason for the same object is one event.
+        """
         with suppress(Exists):
             await self._write(
                 "POST", "Event", about.namespace, body=event_body(about, event, now=now)
@@ -279,7 +300,10 @@ class KubernetesApi:
 
 
 def _owner_of(metadata: raw.Object) -> tuple[object, ...]:
-    """Who controls an object, by all that tells one owner from another within a namespace."""
+    """Return kind, name and uid of an object's controller.
+
+    Together they identify it in a namespace.
+    """
     owner = raw.controller(metadata)
     return owner.get("kind"), owner.get("name"), owner.get("uid")
 
@@ -289,9 +313,12 @@ def _about(event: Json) -> raw.Object:
 
 
 def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple[str, ...]:
-    """Ready addresses of this namespace's pods, with the port of that name: sorted, without
-    repeats, bounded. Who may write EndpointSlices could otherwise have the operator and the client
-    connect to any address of the network."""
+    """Return the ready addresses of this namespace's pods, with the port of that name.
+
+    They are sorted, without repeats, and bounded. Addresses of anything but these pods are left
+    out: otherwise anybody with the right to write EndpointSlices could make the operator and the
+    client connect to any address of the network.
+    """
     found: set[str] = set()
     for endpoint_slice in slices:
         ports = (
@@ -314,8 +341,10 @@ def addresses_of(slices: list[Json], port_name: str, *, namespace: str) -> tuple
 
 
 def _host(address: object) -> str | None:
-    """As it stands in a URL; None for what no pod has: a name, the node itself, its neighbours, its
-    cloud's metadata."""
+    """Return the address as a URL has it; None for an address that no pod has.
+
+    That is a name, the node itself, its neighbours, or its cloud's metadata.
+    """
     try:
         ip = ip_address(str(address))
     except ValueError:
@@ -327,8 +356,10 @@ def _host(address: object) -> str | None:
 
 
 def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
-    """A core/v1 Event whose name depends on object and reason alone, so that a repeat is refused as
-    existing."""
+    """Return a core/v1 Event whose name depends on object and reason alone.
+
+    So a repeat is refused as existing.
+    """
     identity = {"namespace": about.namespace, "name": about.name, "uid": about.uid}
     digest = hashlib.sha256(f"{about.uid}/{event.reason}".encode()).hexdigest()[:16]
     return {
@@ -346,18 +377,21 @@ def event_body(about: Declared, event: Event, *, now: datetime) -> Json:
     }
 
 
-# The operator makes the key of all tokens itself and keeps it in a Secret of its own namespace:
-# tools that render the chart anew each time could not keep a random value. It may read that one
-# Secret by name and create it, and no other.
+# The operator creates the key of all tokens itself and keeps it in a Secret of its own namespace:
+# tools that render the chart anew each time could not keep a random value. Its rights allow it to
+# read and create that one Secret, and no other.
 
 CHANNEL_KEY = "benchrun-channel-key"  # name of the Secret
-_ENTRY, _BYTES = "key", 32
+_ENTRY = "key"
+_BYTES = 32
 
 
 async def channel_key(connection: Connection, *, namespace: str) -> bytes:
-    """The operator's key, made if there is none yet. Raises ClusterError: without it no client can
-    be talked to."""
-    # not among RESOURCES: nothing else has any business with Secrets
+    """Return the operator's key; create it if there is none yet.
+
+    Raises ClusterError: without the key the operator can't talk to any client.
+    """
+    # not among RESOURCES: nothing else uses Secrets
     path = f"/api/v1/namespaces/{namespace}/secrets"
     with suppress(NotFound):
         return _key_in(await connection.json("GET", f"{path}/{CHANNEL_KEY}"))
@@ -377,13 +411,16 @@ async def channel_key(connection: Connection, *, namespace: str) -> bytes:
 
 
 def _key_in(body: Json) -> bytes:
-    """Raises Invalid, which does not say what was found."""
+    """Return the key that a Secret holds.
+
+    Raises Invalid, whose text does not show what was found.
+    """
     try:
         key = base64.b64decode(body["data"][_ENTRY], validate=True)
     except (KeyError, TypeError, ValueError):
         key = b""
     if len(key) < _BYTES:
-        # Without what was found as a cause, since a traceback is logged.
+        # Raised without a cause, since a traceback is logged and would show what was found.
         raise Invalid(
             f"Secret {CHANNEL_KEY} holds no key of {_BYTES} bytes at {_ENTRY!r}; delete it to "
             "have one made"

@@ -1,13 +1,13 @@
-"""The Lease by which operators agree who of them makes passes: the one that holds it, and renews
-it.
+"""The Lease by which operators agree which of them reconciles: the one that holds and renews it.
 
 The others watch, stay ready and wait until the Lease has not changed for as long as it says, by
 their own clock: clocks of nodes are never compared. It is read and written whole, and every write
-names the version that was read, so that of two writers one loses.
+names the version that was read, so of two writers one loses.
 
-A holder stops making passes some seconds before another may begin, and goes on if it renews the
-Lease after all. When somebody else holds it, this process ends. Nothing goes wrong where two
-believe that they lead (docs/architecture.md)."""
+A holder stops reconciling some seconds before another may begin, and resumes if it renews the Lease
+after all. When somebody else holds it, this process ends. Nothing goes wrong where two believe that
+they lead (docs/architecture.md).
+"""
 
 import asyncio
 import logging
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = 1.0  # between tries to renew what could not be renewed
-WATCH_SECONDS = 2.0  # between looks at a Lease that somebody else holds
+RETRY_SECONDS = 1.0  # between attempts to renew a Lease that could not be renewed
+WATCH_SECONDS = 2.0  # between reads of a Lease that somebody else holds
 REQUEST_SECONDS = 3.0
-GIVE_UP_SECONDS = 7.0  # without renewal: passes under way have the rest of LEASE_SECONDS to end
-LONGEST_LEASE_SECONDS = 60  # a longer one is taken for a mistake
+GIVE_UP_SECONDS = 7.0  # without renewal: handlers under way have the rest of LEASE_SECONDS to end
+LONGEST_LEASE_SECONDS = 60  # a longer duration in a Lease is taken for a mistake
 
 
 @dataclass(eq=False)
@@ -41,22 +41,24 @@ class LeaseApi:
     name: str
 
     async def read(self) -> Json | None:
-        """As it is; None where there is none."""
+        """Return the Lease; None where there is none."""
         try:
             return await self.connection.json("GET", LEASE.path(self.namespace, self.name))
         except NotFound:
             return None
 
     async def create(self, spec: Json) -> Json:
-        """Make it; Exists where somebody was faster."""
+        """Create the Lease. Raises Exists where somebody was faster."""
         metadata = {"name": self.name, "namespace": self.namespace}
         kind = {"apiVersion": f"{LEASE.group}/{LEASE.version}", "kind": "Lease"}
         lease = {**kind, "metadata": metadata, "spec": spec}
         return await self.connection.json("POST", LEASE.path(self.namespace), body=lease)
 
     async def replace(self, lease: Json) -> Json:
-        """Write it; Conflict where it is not the version that was read, NotFound where it is
-        gone."""
+        """Write the Lease.
+
+        Raises Conflict if it is not the version that was read, NotFound if it is gone.
+        """
         return await self.connection.json("PUT", LEASE.path(self.namespace, self.name), body=lease)
 
 
@@ -66,26 +68,24 @@ class Elector:
     _: KW_ONLY
     identity: str
     now: Callable[[], datetime]  # for people who read the Lease
-    monotonic: Callable[[], float]  # what is decided on
+    monotonic: Callable[[], float]  # for decisions
 
     def __post_init__(self) -> None:
         self._ours: Json | None = (
-            None  # the Lease as we wrote it last; None while we do not hold it
+            None  # the Lease as last written here; None while this process does not hold it
         )
         self._renewed_at = 0.0
         self._observed: Json | None = None
         self._observed_at = 0.0
-        self.trouble: str | None = (
-            None  # why the Lease could not be read or written when that was last tried
-        )
+        self.trouble: str | None = None  # why the last attempt to read or write the Lease failed
 
     @property
     def leads(self) -> bool:
-        """Whether passes may be made now."""
+        """Return whether this process may reconcile now."""
         return self._ours is not None and self.monotonic() - self._renewed_at < GIVE_UP_SECONDS
 
     async def acquire(self) -> None:
-        """Return when we hold the Lease."""
+        """Wait until this process holds the Lease."""
         while self._ours is None:
             await self._try(self._take)
             if self._ours is None:
@@ -93,17 +93,18 @@ class Elector:
         logger.info("%s leads", self.identity)
 
     async def hold(self) -> None:
-        """Renew the Lease. Returns when somebody else has it."""
+        """Renew the Lease until somebody else has it."""
         while self._ours is not None:
             await asyncio.sleep(RENEW_SECONDS if self.trouble is None else RETRY_SECONDS)
             await self._try(self._renew)
         logger.warning("%s leads no more", self.identity)
 
     async def release(self) -> None:
-        """Let another begin at once, if we hold the Lease."""
+        """Give up the Lease, if this process holds it, so that another can begin at once."""
         if self._ours is None:
             return
-        lease, self._ours = self._ours, None
+        lease = self._ours
+        self._ours = None
         spec = {**_spec_of(lease), "holderIdentity": "", "leaseDurationSeconds": 1}
         await self._try(lambda: self.leases.replace({**lease, "spec": spec}))
 
@@ -132,29 +133,38 @@ class Elector:
         except NotFound:
             await self._write(None)
         except Conflict:
-            # Somebody wrote the Lease. Where it is still ours, its next renewal names the new
-            # version.
+            # Somebody wrote the Lease. Where it is still this process's own, its next renewal names
+            # the new version.
             if (found := await self.leases.read()) is None or _holder(found) == self.identity:
                 self._ours = found or self._ours
                 raise Conflict("the Lease was changed by somebody else", code=409) from None
             self._ours = None
 
     async def _write(self, lease: Json | None) -> None:
-        """As ours, over the version that was read; None: there is none."""
-        began, spec = self.monotonic(), self._spec({} if lease is None else _spec_of(lease))
+        """Write the Lease as this process's own, over the version that was read.
+
+        None creates it.
+        """
+        began = self.monotonic()
+        spec = self._spec({} if lease is None else _spec_of(lease))
         new = (
             self.leases.create(spec)
             if lease is None
             else self.leases.replace({**lease, "spec": spec})
         )
-        self._ours, self._renewed_at = await new, began
+        self._ours = await new
+        self._renewed_at = began
 
     def _is_free(self, lease: Json) -> bool:
-        """Whether we may take it: nobody holds it, we did before a restart, or it has not changed
-        for too long."""
+        """Return whether this process may take the Lease.
+
+        It may if nobody holds it, if this process held it before a restart, or if it has not
+        changed for longer than it says.
+        """
         spec = _spec_of(lease)
         if self._observed != spec:
-            self._observed, self._observed_at = spec, self.monotonic()
+            self._observed = spec
+            self._observed_at = self.monotonic()
         if _holder(lease) in ("", self.identity):
             return True
         seconds = min(

@@ -1,9 +1,9 @@
-"""Look-ups that decisions request: logs, events, endpoints, GPU exporters and the judgement of a
-run.
+"""Queries that decisions request: logs, events, endpoints, GPU exporters and a run's judgement.
 
-They run beside the queue's workers, each in a task of its own, bounded in time, and answered
-whatever happens. A new kind is a question in `benchrun.decide.decision`, a function here, and a
-line in `KINDS`."""
+They run beside the queue's workers, each in a task of its own, bounded in time, and always get an
+answer. A new kind needs a question in `benchrun.decide.decision`, a function here, and a line in
+`KINDS`.
+"""
 
 import asyncio
 import base64
@@ -39,18 +39,19 @@ from benchrun.plan import RECORD_KEY, TIMELINE_KEY, Arrival
 
 logger = logging.getLogger(__name__)
 
-# The API server may be away for 15 minutes; the server is long gone. Turns of others are not
-# counted: they may be many.
-JUDGE_RETRY_SECONDS, JUDGE_TRIES = 5.0, 180
-SLOW_TRIES = 13  # what a try counts that had its turn for the time of reading
-# look-ups of a kind that are under way, of all runs together, and one more for a namespace that has
-# none: each holds at most 4 MiB of a log, or a spec
+# Long enough for an API server that is away for 15 minutes: the benchmarked server is gone by then
+# and holds nothing. Waiting for the turns of others, which may be many, is not counted.
+JUDGE_RETRY_SECONDS = 5.0
+JUDGE_TRIES = 180
+SLOW_TRIES = 13  # how many tries one counts as that had its turn but was too slow in reading
+# queries of a kind under way at a time, over all runs, and one more for a namespace that has none:
+# each holds at most 4 MiB of a log, or a spec
 AT_ONCE = 8
 PROBLEM_CHARS = 300
 
 
 class NotFoundOut(Exception):
-    """A look-up failed; the text says why."""
+    """A query failed; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +63,13 @@ class Tools:
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The run that is looked at, as it was at that moment."""
+    """The run that a query is about, in the state it had when the query was requested."""
 
     run: Run
     children: Children
     arrivals: tuple[Arrival, ...] = ()  # records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
-    spec: bytes = b""  # while it waits for its turn: the run's spec, packed
+    spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
     def waiting(self, question: decision.Question[Any]) -> "About":
         """Return what the question needs, small: many may wait for long."""
@@ -78,7 +79,7 @@ class About:
         return replace(self, run=run, spec=packed(self.run.spec))
 
     def whole(self) -> "About":
-        """Return it as it is looked at."""
+        """Return the run with its spec unpacked, for the query itself."""
         if not self.spec:
             return self
         return replace(self, run=replace(self.run, spec=unpacked(self.spec)), spec=b"")
@@ -91,11 +92,13 @@ class Kind:
     look_up: Callable[
         [Tools, About, Any], Awaitable[Any]
     ]  # the answer; raises ClusterError, or NotFoundOut.
-    seconds: float | None  # longest time that it may take; None: it is bounded by itself
+    seconds: float | None  # longest time that it may take; None: it limits itself
     retry_seconds: float | None = (
         None  # when to retry after it failed, while it is still wanted; None: never
     )
-    again_seconds: float | None = None  # when to look again though something was found; None: never
+    again_seconds: float | None = (
+        None  # when to query again though something was found; None: never
+    )
 
 
 async def _compilations(
@@ -134,7 +137,9 @@ async def _pods_refused(tools: Tools, about: About, question: decision.PodsRefus
 async def _server_start(
     tools: Tools, about: About, question: decision.ServerStart
 ) -> decision.Start:
-    namespace, phases, image_pull = about.run.namespace, StartupPhases(), None
+    namespace = about.run.namespace
+    phases = StartupPhases()
+    image_pull = None
     try:
         phases = ENGINE.startup_phases(await tools.cluster.log_head(namespace, question))
     except ClusterError as error:
@@ -188,15 +193,19 @@ async def _judgement(tools: Tools, about: About, question: decision.Judging) -> 
 async def _parts(
     tools: Tools, about: About, question: decision.Judging
 ) -> AsyncGenerator[Part, None]:
-    """Everything that was measured, one part in memory at a time; nothing that somebody else named
-    like a record of the run."""
-    run, stored = about.run, set[int]()
+    """Yield everything that was measured, one part in memory at a time.
+
+    ConfigMaps that somebody else named like a record of the run are left out.
+    """
+    run = about.run
+    stored = set[int]()
     planned = _planned_names(run, question)
     for child in about.children.objects:
         is_ours = child.owner_uid == run.uid and child.kind == "ConfigMap"
         if is_ours and planned.get(child.name) == (child.role, child.sequence):
             held = await _held(tools, about, child)
-            record, chunk = _decoded(held.get(RECORD_KEY)), _decoded(held.get(TIMELINE_KEY))
+            record = _decoded(held.get(RECORD_KEY))
+            chunk = _decoded(held.get(TIMELINE_KEY))
             if record is not None:
                 stored |= {child.sequence} if child.sequence is not None else set()
                 yield _record_part(record, child, name=child.name, digest=child.record_digest)
@@ -219,8 +228,10 @@ async def _parts(
 
 
 def _planned_names(run: Run, question: decision.Judging) -> Mapping[str, tuple[str, int | None]]:
-    """Role and sequence of every ConfigMap that may hold what the run measured: no more are read,
-    whatever carries its labels."""
+    """Return role and sequence of every ConfigMap that may hold what the run measured, by name.
+
+    No others are read, whatever labels they carry.
+    """
     stages = {
         names.stage_name(run.name, run.uid, n): (names.ROLE_STAGE, n)
         for n in range(question.most_stages)
@@ -233,8 +244,10 @@ def _planned_names(run: Run, question: decision.Judging) -> Mapping[str, tuple[s
 
 
 async def _held(tools: Tools, about: About, child: Child) -> Mapping[str, object]:
-    """What the ConfigMap holds, in base64; nothing where somebody deleted it: it is missed, not
-    waited for."""
+    """Return the data of the ConfigMap, in base64; empty where somebody deleted it.
+
+    Its data are then reported as missing, not waited for.
+    """
     try:
         body = await tools.cluster.get("ConfigMap", namespace=about.run.namespace, name=child.name)
     except NotFound:
@@ -277,7 +290,7 @@ class Asked(NamedTuple):
 
 @dataclass(eq=False)
 class LookUps:
-    """Starts look-ups and keeps their answers. `news` is called when a run has a new one."""
+    """Starts queries and keeps their answers. `news` is called when a run has a new answer."""
 
     tools: Tools
     _: KW_ONLY
@@ -296,8 +309,10 @@ class LookUps:
         questions: Iterable[decision.Question[Any]],
         answers: decision.Answers,
     ) -> None:
-        """Answer these questions, but for those that are answered or being answered. Never raises,
-        never waits."""
+        """Start a query for each of these questions that is neither answered nor being answered.
+
+        Never raises, never waits.
+        """
         for question in questions:
             asked = Asked(key, about.run.uid, question)
             if asked not in self._tasks and not self._is_settled(asked, answers):
@@ -313,12 +328,12 @@ class LookUps:
         question: decision.Question[Any],
         answers: decision.Answers,
     ) -> None:
-        """Answer this question now, once and for all, in at most so many seconds. Never raises."""
+        """Answer this question now, once and for all, in at most `seconds`. Never raises."""
         if question not in answers:
             answers[question] = await self._outcome(about, question, seconds)
 
     def stop(self, key: Key) -> None:
-        """Leave everything that is being looked up for the run."""
+        """Cancel all queries about the run."""
         for each in [each for each in self._tasks if each.key == key]:
             self._tasks.pop(each).cancel()
         for each in [each for each in self._answered_at if each.key == key]:
@@ -332,7 +347,8 @@ class LookUps:
 
     def _is_settled(self, asked: Asked, answers: decision.Answers) -> bool:
         question = asked.question
-        answer, kind = answers.of(question), self.kinds[type(question)]
+        answer = answers.of(question)
+        kind = self.kinds[type(question)]
         if answer is None:
             return False
         again = kind.retry_seconds if answer.value is None else kind.again_seconds

@@ -1,9 +1,9 @@
-"""Small HTTP requests to pods, bounded in bytes and seconds: directly, or through the API server.
-Records of a client.
+"""Small HTTP requests to pods, bounded in bytes and seconds, and a client's records.
 
-A URL that is a path of the API server (`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes
-there, which takes the right to get and create `pods/proxy`. Of a client's answers the envelopes of
-its records are checked; no record is opened here."""
+Requests go directly to the pod, or through the API server: a URL that is a path of the API server
+(`/api/v1/namespaces/NS/pods/NAME:PORT/proxy/...`) goes there, which needs the right to get and
+create `pods/proxy`. The envelopes of a client's records are checked; no record is opened here.
+"""
 
 import asyncio
 import hashlib
@@ -23,9 +23,9 @@ from benchrun.plan import Arrival, problem_with
 
 Headers = Mapping[str, str]
 CONNECTIONS_A_POD = 2
-# the only encoding taken: to compress costs the server time, and unpacking knows no bound
+# the only encoding taken: compressing costs the server time, and unpacking has no bound
 AS_IT_IS = "identity"
-MAX_ANSWER_BYTES = 64 * 1024  # largest answer read to something that was posted
+MAX_ANSWER_BYTES = 64 * 1024  # largest answer read after a POST
 
 
 class FetchError(Exception):
@@ -33,24 +33,24 @@ class FetchError(Exception):
 
     def __init__(self, message: str, *, status: int | None = None) -> None:
         super().__init__(message)
-        self.status = (
-            status  # of an answer that was no success; None: there was none, or it is not known
-        )
+        self.status = status  # HTTP status of a failed answer; None: no answer, or not known
 
 
-PROXY_CONNECTIONS = 256  # a followed client holds one for as long as it has nothing new to say
+PROXY_CONNECTIONS = 256  # a polled client holds one for as long as it has no news
 
 
 class Fetcher:
-    """Reads and posts. Every method raises FetchError for anything but a complete answer within the
-    limits. Pods are reached directly: no proxy, redirect or cookie. Paths of the API server need a
-    connection to it. To be made in a running loop."""
+    """Reads from and posts to pods.
+
+    Every method raises FetchError for anything but a complete answer within the limits. Pods are
+    reached directly: no proxy, redirect or cookie. Paths of the API server need a connection to it.
+    Must be created in a running event loop.
+    """
 
     def __init__(self, connection: Connection | None = None) -> None:
         self._connection = connection
         self._session = aiohttp.ClientSession(
-            # A connection that is kept is read whether there is a request or not, and what comes
-            # then knows no bound.
+            # aiohttp reads a connection that is kept even without a request, and without a bound.
             connector=aiohttp.TCPConnector(
                 limit=0, limit_per_host=CONNECTIONS_A_POD, force_close=True, ssl=False
             ),
@@ -161,11 +161,14 @@ class ClientRecords:
         self._headers = {contract.TOKEN_HEADER: self.target.token}
 
     async def pull(self, *, from_sequence: int, seen_version: int) -> Pulled:
-        """Wait for a record or news of the progress. Raises FetchError (no answer), or Refused: it
-        can't be used."""
+        """Wait for a record or a change of the progress.
+
+        Raises FetchError without an answer, and Refused for an answer that can't be used.
+        """
         query = urlencode({"from": from_sequence, "seen": seen_version, "wait": WAIT_SECONDS})
         try:
-            url, most = f"{self.target.url}/records?{query}", contract.MAX_DELIVERY_BYTES
+            url = f"{self.target.url}/records?{query}"
+            most = contract.MAX_DELIVERY_BYTES
             answer = await self.fetcher.fetch_bytes(
                 url,
                 limit_bytes=most,
@@ -182,11 +185,12 @@ class ClientRecords:
             raise Refused(f"{mismatch}; {WRONG_IMAGE}") from mismatch
         except ValueError as error:
             raise Refused(f"answer does not fit the contract: {error}") from error
-        # A client that has not read its plan yet (or can't) does not know its run, and has nothing
+        # A client that has not read its plan yet (or can't) does not know its run; it sends nothing
         # but its progress.
         if delivery.run_uid != self.target.run_uid and (delivery.run_uid or delivery.records):
             raise Refused(f"answer is of run {delivery.run_uid!r}")
-        arrivals, refused = [], []
+        arrivals = []
+        refused = []
         for e, body in zip(delivery.records, bodies, strict=True):
             if (problem := self._problem_with(e, body)) is None:
                 arrivals.append(
@@ -197,7 +201,10 @@ class ClientRecords:
         return Pulled(progress=delivery.progress, arrivals=tuple(arrivals), refused=tuple(refused))
 
     async def acknowledge(self, through: int) -> bool:
-        """Tell that all records below `through` are stored; False when the client did not hear."""
+        """Tell the client that all records below `through` are stored.
+
+        False when it did not answer.
+        """
         body = contract.Acknowledgement(through=through).model_dump_json()
         try:
             url = f"{self.target.url}/ack"

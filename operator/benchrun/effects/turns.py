@@ -1,6 +1,7 @@
-"""Turns that are fair between namespaces: of whoever waits, however many of one namespace do.
+"""Turns that are fair between namespaces, however many requests of one namespace wait.
 
-`Lane` is the order, `Places` a number of places that are waited for in it."""
+`Lane` is the order; `Places` is a number of places that requests wait for in this order.
+"""
 
 import asyncio
 from collections import Counter
@@ -23,7 +24,10 @@ W = TypeVar("W", bound=_InNamespace)
 
 
 class Lane(Generic[W]):
-    """Who waits, each once. Namespaces take turns; within one, first come, first served."""
+    """A queue in which every item waits once.
+
+    Namespaces take turns; within a namespace, items are taken first come, first served.
+    """
 
     def __init__(self) -> None:
         self._waiting: dict[str, dict[W, None]] = {}  # by namespace, in the order of their turns
@@ -36,7 +40,7 @@ class Lane(Generic[W]):
 
     @property
     def namespaces(self) -> tuple[str, ...]:
-        """Those that somebody of waits, in the order of their turns."""
+        """Return the namespaces with waiting items, in the order of their turns."""
         return tuple(self._waiting)
 
     def add(self, one: W) -> None:
@@ -49,11 +53,14 @@ class Lane(Generic[W]):
             del self._waiting[one.namespace]
 
     def take(self) -> W | None:
-        """Take out whose turn it is; None: nobody waits."""
+        """Remove and return the item whose turn it is; None where none waits."""
         return self.take_of(next(iter(self._waiting), ""))
 
     def take_of(self, namespace: str) -> W | None:
-        """Take out the first of a namespace, which had its turn then."""
+        """Remove and return the first item of a namespace, which has then had its turn.
+
+        None without one.
+        """
         waiting = self._waiting.get(namespace)
         if waiting is None:
             return None
@@ -63,7 +70,7 @@ class Lane(Generic[W]):
         return one
 
     def put_last(self, namespace: str) -> None:
-        """Let all others that wait go before the namespace."""
+        """Put the namespace behind all others that wait."""
         if namespace in self._waiting:
             self._waiting[namespace] = self._waiting.pop(namespace)
 
@@ -78,8 +85,11 @@ class _Waiter:
 
 
 class Places:
-    """So many places. One that comes free goes to the namespace that has the fewest. The last of
-    several is kept for a namespace that has none, so that nobody waits for others to be done."""
+    """A number of places, shared fairly between namespaces.
+
+    A place that becomes free goes to the namespace that has the fewest. The last of several is kept
+    for a namespace that has none, so no namespace waits for others to finish.
+    """
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -92,7 +102,7 @@ class Places:
 
     @asynccontextmanager
     async def taken(self, namespace: str) -> AsyncIterator[None]:
-        """Have a place of the namespace's, once it is its turn."""
+        """Hold one of the namespace's places, once it is its turn."""
         waiter = _Waiter(namespace)
         self._waiting.add(waiter)
         self._call_next()
@@ -115,12 +125,17 @@ class Places:
     def _call_next(self) -> None:
         while (namespace := self._whose_turn()) is not None:
             waiter = self._waiting.take_of(namespace)
-            if waiter is not None and not waiter.called.done():  # done: it has just given up
+            if (
+                waiter is not None and not waiter.called.done()
+            ):  # done: the waiter has just given up
                 self._taken[namespace] += 1
                 waiter.called.set_result(None)
 
     def _whose_turn(self) -> str | None:
-        """Which namespace has the next place; None: there is none, or nobody for it."""
+        """Return the namespace that gets the next place.
+
+        None where no place is free or none may take it.
+        """
         having = min(self._waiting.namespaces, key=lambda each: self._taken[each], default=None)
         if having is None or self.free <= 0:
             return None

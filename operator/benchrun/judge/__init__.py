@@ -1,1 +1,4 @@
-"""Whether the numbers can be trusted: rules over stages, verdicts, objectives, results. Pure."""
+"""Whether the measured numbers can be trusted: rules over stages, verdicts, objectives, results.
+
+All functions are pure.
+"""

@@ -23,24 +23,26 @@ class Page:
 
     @property
     def summary(self) -> str:
-        """What was found: the first sentence below the title."""
+        """Return what was found: the first sentence below the title."""
         return f"{self._lead.partition('. ')[0].removesuffix('.')}."
 
     @property
     def severity(self) -> str:
-        """Severities it may have, as the lead names them: "Suspect or Invalid"."""
+        """Return the severities that the lead names, such as "Suspect or Invalid"."""
         words = re.findall(r"\w+", self._lead.partition(". ")[2])
         return " or ".join(severity for severity in SEVERITIES if severity in words)
 
     @property
     def meaning(self) -> str:
-        """What it does to the numbers, without Markdown."""
+        """Return what the finding does to the numbers, without Markdown."""
         return _plain(self._section("What it means"))
 
     @property
     def remedy(self) -> str:
-        """What to change, without Markdown: the first step, and those after it that fit into
-        MAX_REMEDY_CHARS together."""
+        """Return what to change, without Markdown.
+
+        That is the first step, and as many of the next ones as fit into MAX_REMEDY_CHARS together.
+        """
         steps = [
             _plain(step)
             for step in re.split("^- ", self._section("What to do"), flags=re.MULTILINE)[1:]
@@ -60,7 +62,7 @@ class Page:
 
 @cache
 def page_of(code: Code) -> Page:
-    """The page of a code: an installation has one for each."""
+    """Return the page of a code; an installation has one for each."""
     installed = files("benchrun") / "findings"
     folder = installed if installed.is_dir() else CHECKOUT
     return Page(code, (folder / f"{code}.md").read_text(encoding="utf-8"))

@@ -1,5 +1,7 @@
-"""A run judged, or re-evaluated: from its records to everything in its status that is computed from
-them."""
+"""Judge a run, or evaluate a stored one again.
+
+Everything in the status of a run that is computed from its records begins here.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -18,9 +20,9 @@ from benchrun.measure.metrics_page import Sample
 from benchrun.observe import Run
 from benchrun.plan import cells, probed_cells
 
-# A mix may have eight of them, and a run sixteen mixes; with so many the status stays small.
+# A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-SOURCE_CHARACTERS = 160  # The last of a path: they identify it better than the first.
+SOURCE_CHARACTERS = 160  # Kept from the end of a path, which identifies it best.
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
@@ -30,8 +32,11 @@ _VALID_REASONS: Mapping[api.Verdict, str] = {
 def dataset_statuses(
     records: Iterable[StageRecord], *, workloads: int
 ) -> tuple[list[api.DatasetStatus], list[api.Truncated]]:
-    """Of each workload once, in the order in which they were measured. All records of a workload
-    have the same facts: reading stops when so many `workloads` were found."""
+    """Return the status of each dataset once, in the order in which workloads were measured.
+
+    All records of a workload have the same datasets: reading stops when this many `workloads` were
+    found. Also return what was truncated.
+    """
     facts: dict[str, tuple[DatasetFacts, ...]] = {}
     for record in records:
         facts.setdefault(record.stage_id.partition("/")[0], record.datasets)
@@ -66,16 +71,18 @@ def judged_run(
     ended_early: bool = False,
     unstored: Sequence[str] = (),
 ) -> api.Judgement:
-    """Judge a run by these records, in order of measurement. `records` may open each on access.
+    """Judge a run by these records, in order of measurement.
 
-    `servers`, `client`: as the last status will have them. `baseline`: the run that the spec names;
-    None: there is none. A run that ended early is compared with nothing. `unstored`: stages whose
-    record is lost once it is judged."""
+    `records` may open each on access. `servers`, `client`: as the last status will have them.
+    `baseline`: the run that the spec names; None if there is none. A run that ended early, or whose
+    requests all failed, is compared with nothing. `unstored`: stages whose record is lost once it
+    is judged.
+    """
     profile, records = _profile_of(spec, records)
     planned = (*cells(spec), *probed_cells(spec, records))
     found = results(planned, records, samples, spec=spec, servers=servers, unstored=unstored)
     datasets, datasets_cut = dataset_statuses(records, workloads=len(spec.workloads))
-    # In all stages: a repeat that was lost leaves the others.
+    # They failed in all stages that were measured.
     of_code = next((f for f in found.findings if f.code == api.Code.ALL_REQUESTS_FAILED), None)
     failed = of_code is not None and of_code.count == sum(row.repeats for row in found.whole)
     judgement = api.Judgement(
@@ -111,7 +118,7 @@ def judged_run(
 
 
 def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, Any]:
-    """What statuses and judgements have of it alike."""
+    """Return the fields that a status and a judgement have in common."""
     of_status = found._asdict() | {"results": backed(found.results, profile)}
     return {name: value for name, value in of_status.items() if name != "whole"}
 
@@ -119,7 +126,10 @@ def _of_status(found: Judged, profile: api.ProfileStatus | None) -> dict[str, An
 def _profile_of(
     spec: api.BenchmarkRunSpec, records: Sequence[StageRecord]
 ) -> tuple[api.ProfileStatus | None, Sequence[StageRecord]]:
-    """What came of the profile, and the records without its own, which is the last."""
+    """Return the status of the profile, and the records without the profile's own, the last.
+
+    The status is None where the spec wants no profile, or there are no records.
+    """
     if spec.measurement.profile is None or not records:
         return None, records
     found = records[-1].profile
@@ -129,11 +139,14 @@ def _profile_of(
 def _client_status(
     records: Sequence[StageRecord], pod: api.ClientStatus | None
 ) -> api.ClientStatus | None:
-    """The pod's, with engine, shards and chat template of the first record; None: nothing was
-    measured."""
+    """Return the pod's status with engine, shards and chat template of the first record.
+
+    None if nothing was measured.
+    """
     if not records:
         return None
-    first, shards = records[0], records[0].shards
+    first = records[0]
+    shards = records[0].shards
     known = {
         "engine": first.engine.name,
         "engine_version": first.engine.version,
@@ -146,11 +159,14 @@ def _client_status(
 
 
 def _objectives_met(found: Judged) -> api.ConditionStatus:
-    """Unknown unless all are certain: an inconclusive objective is not met. A search that found a
-    load met them."""
+    """Return whether all objectives are met, as the status of a condition.
+
+    It is Unknown unless all are certain or one is missed: an inconclusive objective is not met. A
+    search that found a load met its objectives.
+    """
     searches = {search.workload for search in found.searches}
     outcomes = {o.outcome for r in found.whole for o in r.objectives if r.workload not in searches}
-    # Loads below one that was not confirmed were met.
+    # Where a load was met and not confirmed, its objectives are not missed.
     outcomes |= {
         "Met"
         if s.lower is not None
@@ -163,8 +179,10 @@ def _objectives_met(found: Judged) -> api.ConditionStatus:
 
 
 def _objectives(found: Judged) -> dict[str, list[str]]:
-    """Return the objectives in words, by outcome, at loads that the spec lists: a search has a
-    sentence of its own."""
+    """Return the objectives in words, by outcome, at load points that the spec lists.
+
+    A search has a sentence of its own.
+    """
     searched = {search.workload for search in found.searches}
     texts: dict[str, list[str]] = {}
     for row in found.whole:
@@ -177,8 +195,10 @@ def _objectives(found: Judged) -> dict[str, list[str]]:
 
 
 def _objectives_message(found: Judged) -> str:
-    """Return the message of the condition: every objective that is not met, the missed ones
-    first."""
+    """Return the message of the condition.
+
+    It lists every objective that is not met, the missed ones first, then the sentences of searches.
+    """
     texts = _objectives(found)
     listed = [
         f"{word}: {text}" for word in ("Missed", "Inconclusive") for text in texts.get(word, ())
@@ -188,7 +208,10 @@ def _objectives_message(found: Judged) -> str:
 
 
 def _objectives_answer(found: Judged) -> str:
-    """Return what came of the objectives, with the first that decided; empty if there are none."""
+    """Return the outcome of the objectives with the first one that decided, in words.
+
+    Empty if there are none.
+    """
     texts = _objectives(found)
     for outcome, word in (("Missed", "missed"), ("Inconclusive", "undecided")):
         if of_outcome := texts.get(outcome):
@@ -200,7 +223,8 @@ def _objectives_answer(found: Judged) -> str:
 
 
 def _sentence(found: Judged) -> str:
-    verdict, total = found.verdict, len(found.whole)
+    verdict = found.verdict
+    total = len(found.whole)
     if found.searches:
         sentences = "; ".join(f"{search.workload}: {search.sentence}" for search in found.searches)
         worth = {"Valid": "", "Suspect": " Some numbers it rests on are suspect, see findings."}
@@ -217,12 +241,12 @@ def _sentence(found: Judged) -> str:
 
 
 class Rejudged(NamedTuple):
-    """What the rules of this version find."""
+    """What the rules of this version find in a stored run."""
 
     status: (
         api.BenchmarkRunStatus
-    )  # As stored, with new rows, findings and verdict, of cells that have a record left.
-    missing: Mapping[str, int]  # Records that were judged once and are lost, by cell.
+    )  # As stored, but with new results of all load points that have a record left.
+    missing: Mapping[str, int]  # Records that were judged once and are lost, by load point.
 
 
 def rejudge(
@@ -233,11 +257,15 @@ def rejudge(
     *,
     thresholds: Thresholds,
 ) -> Rejudged:
-    """Judge what is there. A record that was not kept does not make its cell Invalid; a stage that
-    was never measured does, as it did the first time."""
+    """Judge a stored run again, by the records that are left.
+
+    A record that was not kept does not make its load point Invalid; a stage that was never measured
+    does, as it did the first time.
+    """
     here = {record.stage_id for record in records}
     judged_once = {row.cell: row.repeats for row in stored.results}
-    planned, missing = [], {}
+    planned = []
+    missing = {}
     known = (*cells(spec), *probed_cells(spec, records))
     for cell in known:
         absent = [stage for stage in cell.stage_ids if stage not in here]
@@ -268,7 +296,10 @@ def rejudge(
 def with_severities(
     spec: api.BenchmarkRunSpec, wanted: Sequence[api.RuleSeverity]
 ) -> api.BenchmarkRunSpec:
-    """The spec with other severities; those it sets itself stay where nothing else is wanted."""
+    """Return the spec with the wanted severities.
+
+    Those that it sets itself stay for all other codes.
+    """
     rules = {rule.code: rule for rule in (*spec.validity.severities, *wanted)}
     validity = spec.validity.model_copy(update={"severities": list(rules.values())})
     return spec.model_copy(update={"validity": validity})

@@ -1,7 +1,8 @@
-"""Whether a cell meets the latency objectives of the spec.
+"""Whether a load point meets the latency objectives of the spec.
 
-An objective is met or missed with 95 % certainty or not at all, by a test that knows that requests
-in a queue are alike (`benchrun_client.contract.certainty`). A failed request is above every limit.
+An objective is Met or Missed with 95 % certainty, otherwise it is Inconclusive. The test takes into
+account that requests in a queue are alike (`benchrun_client.contract.certainty`). A failed request
+is above every limit.
 """
 
 import math
@@ -16,7 +17,7 @@ from benchrun.measure import Samples, latency_samples, request_figures
 TRUSTED: tuple[Verdict, ...] = (
     "Valid",
     "Suspect",
-)  # Verdicts of cells whose numbers mean something.
+)  # Verdicts of load points whose numbers mean something.
 
 _SINCE_DUE: Mapping[str, str] = {
     "ttft": request_figures.QUEUED_TTFT,
@@ -31,7 +32,7 @@ def expected_samples(
     parts: Sequence[Plateau | None] | None,
     failed: bool = True,
 ) -> Samples:
-    """Return the latencies of the stages of a cell; see `latency_samples`."""
+    """Return the latencies of the stages of a load point; see `latency_samples`."""
     return latency_samples(
         records,
         users=expected.users,
@@ -50,12 +51,13 @@ def objective_results(
     error: float = ERROR,
     one_stretch: bool = True,
 ) -> list[ObjectiveResult]:
-    """Return the outcome of each objective, over the requests of the cell that count.
+    """Return the outcome of each objective, over the requests of the load point that count.
 
-    Samples with the wait in the client's queue, where there are any, go before those without; of a
-    latency without any nothing is known. `error` is how often, at most, Met or Missed is wrong.
-    `one_stretch`: whether a limit close to what was measured needs repeats to be decided; a search
-    comes back to its answer at another time.
+    Samples that include the wait in the client's queue take precedence, where there are any. An
+    objective on a latency without samples is Inconclusive, and so is every objective if the verdict
+    is not trusted. `error` is how often, at most, Met or Missed is wrong. `one_stretch`: whether a
+    limit close to what was measured needs repeats to be decided; a search measures its answer again
+    at another time.
     """
     found = [
         _result(objective, sample_of(objective, samples), error, one_stretch=one_stretch)
@@ -67,7 +69,8 @@ def objective_results(
 def _result(
     objective: Objective, sample: LatencySample | None, error: float, *, one_stretch: bool
 ) -> ObjectiveResult:
-    limit_ms, percentile = objective.max_milliseconds, objective.percentile
+    limit_ms = objective.max_milliseconds
+    percentile = objective.percentile
     result = ObjectiveResult(
         metric=objective.metric,
         percentile=percentile,
@@ -88,13 +91,16 @@ def _result(
 
 
 def inconclusive(objectives: Sequence[ObjectiveResult]) -> list[ObjectiveResult]:
-    """The same of a cell that is not trusted."""
+    """Return the same results, all Inconclusive, for a load point that is not trusted."""
     return [objective.model_copy(update={"outcome": "Inconclusive"}) for objective in objectives]
 
 
 def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLimits:
-    """What a single request must keep to meet every objective: of several on one latency the
-    strictest. A limit on gaps (ITL) is none on requests."""
+    """Return the limits that a single request must keep to meet every objective.
+
+    Of several objectives on one latency the strictest counts; a latency without any has no limit. A
+    limit on gaps (ITL) is none on requests.
+    """
 
     def strictest(metric: str) -> float:
         return min(
@@ -107,6 +113,6 @@ def request_limits(objectives: Sequence[Objective]) -> request_figures.RequestLi
 
 
 def sample_of(objective: Objective, samples: Samples) -> LatencySample | None:
-    """The values an objective is about; None where they were not measured."""
+    """Return the values that an objective is about, or None where they were not measured."""
     latency = next(each for each in request_figures.LATENCIES if each.upper() == objective.metric)
     return samples.get(_SINCE_DUE.get(latency, latency)) or samples.get(latency)

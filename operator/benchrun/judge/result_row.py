@@ -1,5 +1,4 @@
-"""One row of the results: the figures of a cell, how sure they are, what they cost, and what they
-mean."""
+"""One row of the results: the figures of a load point, how sure they are, and what they cost."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -16,12 +15,13 @@ from benchrun.judge.objectives import TRUSTED, inconclusive, objective_results, 
 from benchrun.judge.rules.all_rules import verdict_of_findings
 from benchrun.judge.rules.rule import SEVERITIES, CellContext, Code, StageFinding
 from benchrun.judge.throughput import throughput_of, throughputs
-from benchrun.names import ROLE_PROXY
+from benchrun.measure.server_pressure import server_limits
+from benchrun.names import ROLE_PREFILL, ROLE_PROXY, ROLE_SERVER
 from benchrun.plan import objective_error, searched
 
 
 class Intervals(NamedTuple):
-    """By the keys of `metrics`."""
+    """The intervals of percentiles, by the keys of `metrics`, and those that are uncertain."""
 
     intervals: dict[str, list[float]]
     """Low and high end in milliseconds, five significant digits."""
@@ -51,8 +51,11 @@ def intervals(
 def tokens_per_joule(
     gpus: measure.GpuFigures, roles: Sequence[api.RoleFigures]
 ) -> dict[str, float | None]:
-    """Nothing where no exporter was read. None where the power of a role is not known: the tokens
-    are the work of all."""
+    """Return the output tokens a joule, as an entry of `metrics`.
+
+    Empty where no exporter was read. The value is None where the power of a role is not known: the
+    tokens are the work of all.
+    """
     read = any(
         role.gpu_power_mean_watts is not None or role.no_power_reason is not None for role in roles
     )
@@ -66,8 +69,10 @@ def tokens_per_joule(
 def row(
     measured: api.Result, found: Sequence[StageFinding], explanation: Explanation | None
 ) -> api.Result:
-    """The row of a cell with what only the whole run shows: all that was `found` at it, and why
-    requests waited."""
+    """Complete the row of a load point with what only the whole run shows.
+
+    `found`: everything found at it. `explanation`: why requests waited; None where it is not known.
+    """
     verdict = verdict_of_findings(found)
     update: dict[str, object] = {
         "verdict": verdict,
@@ -78,11 +83,11 @@ def row(
     }
     if explanation is not None:
         update |= {"waiting": explanation.waiting, "bottleneck": explanation.bottleneck}
-        if explanation.waiting.reason == "None":  # nobody asks what holds requests back
+        if explanation.waiting.reason == "None":  # nothing held requests back
             update["explanations"] = [
                 each for each in measured.explanations if each.question != "MaxModelLen"
             ]
-        # For each role, where the row's own sentences are about one of several.
+        # Where there are several roles, the row's own sentences are about one of them.
         by_role = explanation.by_role.items()
         words = {
             role: {"waiting": of.waiting.reason, "limit": of.bottleneck.limit}
@@ -95,9 +100,12 @@ def row(
 def measured_row(
     context: CellContext, found: Sequence[StageFinding], *, spec: api.BenchmarkRunSpec
 ) -> api.Result:
-    """Of a cell as it was measured, by what its own rules found; one without any record has figures
-    of nothing."""
-    cell, records = context.cell, context.records
+    """Build the result row for a measured load point from its rule findings.
+
+    A load point without records gets no figures.
+    """
+    cell = context.cell
+    records = context.records
     # Gaps between chunks that hold several tokens are not gaps between tokens.
     hidden = "itl" if any(each.code is Code.CHUNKS_ARE_NOT_TOKENS for each in found) else ""
     shown = {latency: pool for latency, pool in context.pools.items() if latency != hidden}
@@ -140,7 +148,7 @@ def measured_row(
         },
         traffic=hashlib.sha256(digests.encode()).hexdigest() if records else None,
         sampling=tokens_chosen.pop() if len(tokens_chosen) == 1 else None,
-        explanations=length_explanations(context),
+        explanations=length_explanations(context, step_tokens=_step_tokens(spec)),
         by_repeat=figures_by_repeat(context.stages),
         roles=[*roles, *proxy_role(records)],
         objectives=objective_results(
@@ -155,9 +163,21 @@ def measured_row(
     )
 
 
+def _step_tokens(spec: api.BenchmarkRunSpec) -> int | None:
+    """Return how many tokens the spec allows a step of the servers that compute prompts."""
+    started = spec.started
+    if started is None:
+        return None
+    split = spec.server is not None and spec.server.disaggregated is not None
+    args = started.words_of(ROLE_PREFILL if split else ROLE_SERVER)
+    return server_limits(args).step_tokens
+
+
 def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> list[api.RoleFigures]:
-    """The figures of the only role, with what ran by the servers' times where the gauge's samples
-    are no mean."""
+    """Return the roles, with the mean running by times where the gauge gives no mean.
+
+    `by_counters`: mean of what ran by the servers' times, known where there is only one role.
+    """
     return [
         each
         if each.running_mean is None or gauge_is_mean(each.running_mean, by_counters)
@@ -167,7 +187,7 @@ def by_times(roles: Sequence[api.RoleFigures], by_counters: float | None) -> lis
 
 
 def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.RoleFigures]:
-    """Server figures by role, over all these stages."""
+    """Return the server figures of each role, over all these stages."""
     found = []
     for role in dict.fromkeys(window.role for window in stage_windows):
         own = [window for window in stage_windows if window.role == role]
@@ -178,19 +198,19 @@ def role_figures(stage_windows: Sequence[measure.windows.Window]) -> list[api.Ro
 
 
 def proxy_role(records: Sequence[StageRecord]) -> list[api.RoleFigures]:
-    """What the proxy did over all these stages; nothing where requests went straight to a
-    server."""
+    """Return what the proxy did over all these stages.
+
+    Empty where requests went straight to a server.
+    """
     if (found := measure.counters.proxy_figures(records)) is None:
         return []
-    added_ms, cores = (
-        measure.request_figures.rounded(found.added_mean_ms),
-        measure.request_figures.rounded(found.cores),
-    )
+    added_ms = measure.request_figures.rounded(found.added_mean_ms)
+    cores = measure.request_figures.rounded(found.cores)
     return [api.RoleFigures(role=ROLE_PROXY, added_mean_ms=added_ms, cores=cores)]
 
 
 def _codes(found: Sequence[StageFinding]) -> list[str]:
-    """The worst first."""
+    """Return the codes of the findings, the worst first."""
     ordered = sorted(found, key=lambda finding: -SEVERITIES.index(finding.severity))
     return list(dict.fromkeys(finding.code.value for finding in ordered))
 
@@ -200,8 +220,10 @@ def _steady(
     plateaus: Sequence[tuple[StageRecord, measure.Plateau]],
     spec: api.BenchmarkRunSpec,
 ) -> dict[str, float | None]:
-    """Return the figures of the steady part, under the keys of `metrics`; of stages without one the
-    throughput alone."""
+    """Return the figures of the steady part, under the keys of `metrics`.
+
+    Where a plateau is not steady, return the throughput alone.
+    """
     if not all(where.is_steady for _, where in plateaus):
         return measure.request_figures.plateau_totals(plateaus)
     return measure.request_figures.plateau_metrics(
@@ -233,14 +255,18 @@ PER_GPU = "output_throughput_per_gpu"
 
 
 def gpus_of(servers: Sequence[api.ServerStatus]) -> int:
-    """GPUs of all roles together; 0 where they are not known, as behind an endpoint, or there are
-    none."""
+    """Return the GPUs of all roles together.
+
+    0 where they are not known, as behind an endpoint, or there are none.
+    """
     return sum(server.gpus for server in servers)
 
 
 def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
-    """The row with the throughput of a GPU, None where that of all is not known; as it was without
-    GPUs."""
+    """Add the throughput per GPU to a row.
+
+    It is None where that of all is not known. Without GPUs the row is returned unchanged.
+    """
     if not gpus:
         return row
     throughput = row.figure("output_throughput")
@@ -258,7 +284,10 @@ def with_throughput_per_gpu(row: api.Result, gpus: int) -> api.Result:
 def cost_status(
     cost: api.Cost | None, servers: Sequence[api.ServerStatus]
 ) -> api.CostStatus | None:
-    """What these servers cost an hour, by the price in the spec. None: it names none."""
+    """Return what these servers cost an hour, by the price in the spec.
+
+    Prices of tokens are returned in its place where the spec names them. None if it names no price.
+    """
     if cost is None:
         return None
     gpus = gpus_of(servers)
@@ -272,7 +301,10 @@ def cost_status(
 
 
 def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
-    """The row with its costs; as it was without a price, or where tokens have prices."""
+    """Add its costs to a row.
+
+    Without a price, or where tokens have prices, the row is returned unchanged.
+    """
     found = costs({key: row.figure(key) for key in api.THROUGHPUTS}, cost)
     return row.model_copy(update={"metrics": row.metrics | found})
 
@@ -280,8 +312,10 @@ def with_costs(row: api.Result, cost: api.CostStatus | None) -> api.Result:
 def costs(
     rates: Mapping[str, float | None], cost: api.CostStatus | None
 ) -> dict[str, float | None]:
-    """At these throughputs by their keys, each None where it is not known; nothing without a price
-    of time."""
+    """Return the costs of a million tokens at these throughputs, by their keys in `metrics`.
+
+    Each is None where it is not known. Empty without a price of time.
+    """
     if cost is None or cost.per_million_tokens is not None:
         return {}
     keys = {api.OUTPUT_COST: "output_throughput", api.TOTAL_COST: "total_token_throughput"}
@@ -295,29 +329,31 @@ def costs(
 
 
 def token_costs(records: Sequence[StageRecord], cost: api.Cost | None) -> dict[str, float | None]:
-    """What these stages cost by the prices of tokens, over their tokens; None where it is not known
-    how much of the prompts was in the prefix cache; nothing without such prices.
+    """Return what these stages cost by the prices of tokens, over their tokens.
 
         (uncached x input + cached x cachedInput + output tokens x output) / tokens
 
-    Tokens are those of requests that succeeded. Of their prompts the part counts as cached that the
-    servers found of all they looked up, stage by stage; a cache that is off is asked for nothing.
+    Prices and costs are per million tokens. Only requests that succeeded count. The cached part of
+    their prompts is the share that the servers found of all tokens they queried, stage by stage; a
+    cache that is off is not queried. None where that share or the output tokens are not known;
+    empty without such prices.
     """
     prices = cost.per_million_tokens if cost is not None else None
     if prices is None:
         return {}
-    prompts, cached, outputs = 0.0, 0.0, 0.0
+    prompts = 0.0
+    cached = 0.0
+    outputs = 0.0
     for record in records:
-        columns, lookups = (
-            record.requests,
-            measure.counters.prefix_lookups(measure.counters.prefilling(record.servers)),
-        )
+        columns = record.requests
+        lookups = measure.counters.prefix_lookups(measure.counters.prefilling(record.servers))
         if lookups is None:
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         looked_up, *found = lookups
         share = min(1.0, max(0.0, measure.request_figures.ratio(sum(found), looked_up) or 0.0))
         tokens = sum(compress(columns.input_tokens, columns.ok))
-        prompts, cached = prompts + tokens, cached + share * tokens
+        prompts = prompts + tokens
+        cached = cached + share * tokens
         if not measure.request_figures.counts_tokens(record):
             return {api.OUTPUT_COST: None, api.TOTAL_COST: None}
         outputs += sum(compress(columns.output_tokens, columns.ok))

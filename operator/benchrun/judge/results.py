@@ -1,7 +1,7 @@
-"""The judged results of a run: cell by cell, one row each, in the order of the plan."""
+"""The judged results of a run: one row for each load point, in the order of the plan."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from benchrun_client.contract import StageRecord, is_bounded
@@ -9,6 +9,12 @@ from benchrun_client.contract import StageRecord, is_bounded
 from benchrun import api
 from benchrun.judge.explain.cell_explanations import Limits, Seen, explanations, seen_at
 from benchrun.judge.explain.explanations import with_limit_told_once, with_true_runs
+from benchrun.judge.explain.prompt_beginnings import (
+    beginnings,
+    block_tokens_of,
+    earlier_cells,
+    with_beginnings,
+)
 from benchrun.judge.objectives import TRUSTED
 from benchrun.judge.result_row import (
     cost_status,
@@ -41,7 +47,7 @@ from benchrun.judge.thresholds import Thresholds, thresholds_of
 from benchrun.measure import metrics_page, request_figures, server_pressure, stage_windows
 from benchrun.names import ROLE_DECODE, ROLE_PREFILL, ROLE_SERVER
 
-UNCERTAIN = "?"  # Follows a figure that so few requests can't bound.
+UNCERTAIN = "?"  # Follows a figure that rests on too few requests.
 
 
 ALIKE_PERCENT = 3.0
@@ -50,19 +56,22 @@ adds waiting."""
 
 
 class P99TTFT(NamedTuple):
-    """The p99 TTFT of a cell, as a number and for the column."""
+    """The p99 TTFT of a load point, as a number and as text for the column."""
 
     milliseconds: float | None
     text: str
 
 
 def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> api.Headline | None:
-    """Return the figures of the best load point of the first workload, marked if it is Suspect;
-    None if none is Valid or Suspect. `p99_ttft` answers for a cell.
+    """Return the figures of the best load point of the first workload.
 
-    The best is among the Valid ones, else the Suspect ones; of these among those that meet every
-    objective, if any do. Of those within 3 % of the highest output throughput it has the lowest p99
-    TTFT."""
+    They are marked if it is Suspect; None if no load point is Valid or Suspect. `p99_ttft` returns
+    the p99 TTFT of a load point by its id.
+
+    The best is one of the Valid load points, else one of the Suspect ones; of these one that meets
+    every objective, if any does. Of those within 3 % of the highest output throughput it has the
+    lowest p99 TTFT.
+    """
     first = [row for row in rows if row.workload == rows[0].workload and row.verdict in TRUSTED]
     kept = [row for row in first if row.verdict == "Valid"] or first
     kept = [row for row in kept if _meets_objectives(row)] or kept
@@ -73,9 +82,11 @@ def headline(rows: Sequence[api.Result], p99_ttft: Callable[[str], P99TTFT]) -> 
     best, ttft = min(
         alike, key=lambda each: (_or_infinite(each[1].milliseconds), -_throughput(each[0]))
     )
-    throughput, text = shown(best.figure("output_throughput")), ttft.text
+    throughput = shown(best.figure("output_throughput"))
+    text = ttft.text
     if best.verdict == "Suspect":
-        throughput, text = _marked(throughput), _marked(text)
+        throughput = _marked(throughput)
+        text = _marked(text)
     return api.Headline(cell=best.cell, throughput=throughput, p99_ttft=text)
 
 
@@ -101,8 +112,11 @@ def _marked(figure: str) -> str:
 
 
 def p99_ttft(cell: CellContext) -> P99TTFT:
-    """For the column. Where a cap held back an open loop it includes the wait in the client: "143
-    ms with queue"; of too few requests: "143? ms"."""
+    """Return the p99 TTFT of a load point, with its text for the column.
+
+    Where a cap held back an open loop it includes the wait in the client: "143 ms with queue". With
+    too few requests it is marked: "143? ms".
+    """
     name = request_figures.QUEUED_TTFT if cell.queued else "ttft"
     sample = cell.answered[name]
     if not sample.count:
@@ -114,24 +128,27 @@ def p99_ttft(cell: CellContext) -> P99TTFT:
 
 
 def shown(value: float | None) -> str:
-    """Three digits or all of the whole part: 812, 81.2, 8.12, 12345; "-" for nothing."""
+    """Return a figure with three digits, or with all digits of its whole part.
+
+    Such as 812, 81.2, 8.12, 12345; "-" for None.
+    """
     if value is None:
         return "-"
     decimals = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
     return f"{value:.{decimals}f}"
 
 
-# A record takes hundreds of bytes a request while it is open, and a judged cell a few thousand in
-# all. So cells are judged one after the other, and no more records are open at a time than those of
-# one.
+# A record takes hundreds of bytes a request while it is open, and a judged load point a few
+# thousand in all. So load points are judged one after the other, and only the records of one are
+# open at a time.
 
 
 class JudgedCell(NamedTuple):
-    """A cell without its records."""
+    """A judged load point, without its records."""
 
-    summary: Sequence[StageSummary]  # What rules of the run, and searches, look at.
-    seen: Sequence[StageFinding]  # As the rules found it, before the severities of the spec.
-    # By its own findings, with the spec's severities; what only the whole run shows is added later.
+    summary: Sequence[StageSummary]  # For the rules of the run, and for searches.
+    seen: Sequence[StageFinding]  # Findings before the severities of the spec.
+    # By its own findings, with the severities of the spec; `row` adds what only the run shows.
     row: api.Result
     p99_ttft: P99TTFT  # For the headline.
     explained_by: Seen  # Empty: nothing was measured.
@@ -146,8 +163,10 @@ def cell_context(
     spec: api.BenchmarkRunSpec,
     servers: Sequence[api.ServerStatus] = (),
 ) -> CellContext:
-    """What rules are given of a cell. `records`: its own, in order of repeats; the others are as
-    `results` takes them."""
+    """Build the context that rules get of a load point.
+
+    `records`: its own, in order of repeats; for the other arguments see `results`.
+    """
     expected = expected_load(spec, cell)
     seconds = expected.scrape_interval_seconds
     windows = [stage_windows(record, samples, scrape_interval=seconds) for record in records]
@@ -161,7 +180,7 @@ def cell_context(
 
 
 class Judged(NamedTuple):
-    """What goes into the status, under its names."""
+    """The judgement of a run, under the names of its status."""
 
     results: list[api.Result]
     findings: list[api.Finding]
@@ -182,17 +201,21 @@ def results(
     thresholds: Thresholds | None = None,
     unstored: Sequence[str] = (),
 ) -> Judged:
-    """Judge these cells by these records; a cell without all of them is Invalid. No record at all:
-    Unknown, no rows.
+    """Judge these load points by these records.
 
-    `records`: those of a cell are read when it is judged and released after it, so a sequence may
-    open each on access. `servers`: what the servers and their logs report, and where their pods
-    were; none where only the spec is known of them. `thresholds`: None for those of the spec.
-    `unstored`: stages whose record is kept nowhere."""
+    A load point without all of its records is Invalid. Without any record at all, the verdict is
+    Unknown and there are no rows.
+
+    `records`: a load point's are read when it is judged and released after it, so a sequence
+    may open each on access. `servers`: what the servers and their logs report, and where their pods
+    were; empty where only the spec is known of them. `thresholds`: None for the spec's.
+    `unstored`: stages whose record is kept nowhere.
+    """
     places = {record.stage_id: place for place, record in enumerate(records)}
     if not any(stage in places for cell in plan_cells for stage in cell.stage_ids):
         return Judged([], [], "Unknown", None, [], [], [])
-    limits, severities = thresholds or thresholds_of(spec), spec.validity.severities
+    limits = thresholds or thresholds_of(spec)
+    severities = spec.validity.severities
     server_limits = _server_limits(spec, servers)
 
     def judged(cell: api.Cell) -> JudgedCell:
@@ -226,9 +249,10 @@ def results(
     bare_rows = (
         row(each.row, found[cell_id], explained.get(cell_id)) for cell_id, each in by_cell.items()
     )
-    cost, gpus = cost_status(spec.cost, servers), gpus_of(servers)
+    cost = cost_status(spec.cost, servers)
+    gpus = gpus_of(servers)
     priced = [with_costs(with_throughput_per_gpu(each, gpus), cost) for each in bare_rows]
-    rows = with_limit_told_once(with_true_runs(priced, servers, limits))
+    rows = _answered(priced, spec, summaries, servers, limits)
     findings = aggregate(finding for of_cell in found.values() for finding in of_cell)
     searches = search_results(spec, plan_cells, summaries, rows)
     max_bytes = (
@@ -240,6 +264,26 @@ def results(
     verdict = worst(each.verdict for each in relied_on) or "Unknown"
     best = headline(relied_on, lambda cell_id: by_cell[cell_id].p99_ttft)
     return Judged(kept, findings, verdict, best, truncated, searches, rows)
+
+
+def _answered(
+    rows: Sequence[api.Result],
+    spec: api.BenchmarkRunSpec,
+    summaries: Mapping[str, Sequence[StageSummary]],
+    servers: Sequence[api.ServerStatus],
+    limits: Thresholds,
+) -> list[api.Result]:
+    """Return the rows with the answers that only the whole run gives.
+
+    These are what was sent before, and which repeat is true.
+    """
+    stages = {cell_id: [s.stage_id for s in of_cell] for cell_id, of_cell in summaries.items()}
+    every = [stage for of_cell in summaries.values() for stage in of_cell]
+    last = max(every, key=lambda stage: stage.sequence)
+    begun = beginnings(spec, last=last.stage_id, block_tokens=block_tokens_of(servers))
+    told = with_beginnings(rows, begun, stages)
+    earlier = earlier_cells(begun, stages)
+    return with_limit_told_once(with_true_runs(told, servers, limits, earlier))
 
 
 def _server_limits(spec: api.BenchmarkRunSpec, servers: Sequence[api.ServerStatus]) -> Limits:

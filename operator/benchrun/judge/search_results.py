@@ -1,11 +1,11 @@
-"""The results of searches, by the judged load points: the highest load that met every objective,
-and its uncertainty.
+"""The results of searches: the highest load that met every objective, and its uncertainty.
 
-The client chose the loads; its own conclusion is not used. A load point whose numbers can't be
-trusted meets nothing. The answer is a load that was confirmed, by stages that took no part in
-choosing it."""
+They rest on the judged load points. The client chose the loads; its own conclusion is not used. A
+load point whose numbers can't be trusted meets nothing. The answer is a load that was confirmed, by
+stages that took no part in choosing it.
+"""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from decimal import Decimal
 from typing import Literal
 
@@ -30,8 +30,10 @@ def search_results(
     measured: Mapping[str, Sequence[StageSummary]],
     rows: Sequence[Result],
 ) -> list[SearchResult]:
-    """One for each search, in their order. `measured`: the stages of each cell, by its id. `rows`:
-    all of the run, uncut."""
+    """Return one result for each search, in their order.
+
+    `measured`: the stages of each load point, by its id. `rows`: all rows of the run, uncut.
+    """
     found = []
     for name, search in searched(spec).items():
         of_workload = [
@@ -46,19 +48,21 @@ def search_results(
 
 
 def deciding(rows: Sequence[Result], found: Sequence[SearchResult]) -> list[Result]:
-    """The rows that a run's verdict rests on: every listed load point, and of a search the load
-    that it found. That a server was overloaded above it is part of the answer. A search that found
-    none rests on all it measured."""
+    """Return the rows that a run's verdict rests on.
+
+    That is every listed load point, and of a search the load that it found: an overloaded server
+    above it is part of the answer. A search that found no load rests on all it measured.
+    """
     answers = {each.workload: each.lower for each in found}
     kept = [row for row in rows if answers.get(row.workload) in (None, row.value)]
-    # Of a load that was confirmed the confirmation alone: what led there was chosen for its luck,
-    # too.
+    # Where a load was confirmed only the confirmation counts: what led there was also chosen for
+    # its luck.
     cells = {row.cell for row in kept}
     return [row for row in kept if confirmation_id(row.cell) not in cells]
 
 
 def outcome_of(row: Result) -> Literal["Met", "Missed", "Inconclusive"]:
-    """Of all objectives of a load point."""
+    """Return the outcome of all objectives of a load point together."""
     outcomes = {objective.outcome for objective in row.objectives}
     if "Missed" in outcomes:
         return "Missed"
@@ -85,12 +89,13 @@ def _result(
         if lower is None or upper is None
         else 100 * (float(upper.value) / float(lower.value) - 1)
     )
-    outcome, why = "Incomplete", "; the search did not end, or a record of it is missing"
+    outcome = "Incomplete"
+    why = "; the search did not end, or a record of it is missing"
     has_ended = any(stage.probe is not None and stage.probe.ends_search for stage in stages)
-    # With every record of it here, probes and repeats are numbered without a gap.
     places = [place for stage in stages if (place := open_stage(stage.stage_id)) is not None]
-    numbers, planned = {probe for _, probe, _ in places}, sum(len(cell.stage_ids) for cell in cells)
-    if has_ended and numbers == set(range(1, len(numbers) + 1)) and len(places) == planned:
+    planned = sum(len(cell.stage_ids) for cell in cells)
+    numbers = {probe for _, probe, _ in places}
+    if has_ended and _has_no_gap(numbers, search.max_probes) and len(places) == planned:
         outcome, why = _outcome(search, rows, confirmations, lower=lower, upper=upper)
     missed = upper is not None and outcome_of(upper) == "Missed"
     return SearchResult(
@@ -105,6 +110,13 @@ def _result(
         stages=len(stages),
         sentence=_sentence(search, lower=lower, upper=upper, missed=missed) + why,
     )
+
+
+def _has_no_gap(numbers: Set[int], max_probes: int) -> bool:
+    """Return whether looks, and confirmations, are numbered one after the other."""
+    looks = {number for number in numbers if number <= max_probes}
+    confirmations = {number - max_probes for number in numbers - looks}
+    return all(some == set(range(1, len(some) + 1)) for some in (looks, confirmations))
 
 
 def _outcome(

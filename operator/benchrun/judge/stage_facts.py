@@ -1,5 +1,4 @@
-"""The expected load of a stage, and the facts that its requests show, computed once for all
-rules."""
+"""The expected load of a stage, and what its requests show, computed once for all rules."""
 
 import math
 from collections import defaultdict
@@ -20,12 +19,12 @@ from benchrun.plan import cpu_limits, model_path, role_replicas, served_name
 
 @dataclass(frozen=True, slots=True)
 class ExpectedLoad:
-    """A load point of a workload, in numbers."""
+    """The load that the spec defines for a load point, in numbers."""
 
     rate: float | None  # Arrivals a second of an open loop; None: users, a trace, or all at once.
     concurrency: int | None  # Users of a closed loop, or the cap of an open one; None: no bound.
     closed_loop: (
-        bool  # Whether each answer brings the next request. A rate of "inf" under a cap is one.
+        bool  # Whether an answer triggers the next request, as with rate "inf" under a cap.
     )
     api: Literal["Completions", "Chat"]
     ignore_eos: bool
@@ -49,40 +48,45 @@ class ExpectedLoad:
     )  # How many of each role the run starts; none at an endpoint.
     cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
     served_name: str = ""  # The name in the requests.
-    think_seconds: float = 0.0  # A user's, between an answer and its next request, on average.
+    think_seconds: float = 0.0  # Mean time of a user from an answer to the next request.
     model: str | None = (
         None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
     )
 
     @property
     def all_at_once(self) -> bool:
-        """Every request is sent at the first instant: the draining of a queue is measured."""
+        """Return whether every request is sent at the first instant.
+
+        Then the draining of a queue is measured.
+        """
         return self.rate is None and self.concurrency is None and not self.follows_trace
 
     @property
     def never_steady(self) -> bool:
-        """Whether the load has no steady part by its nature, so that whole stages are the load."""
+        """Return whether the load has no steady part by its nature, so that whole stages count."""
         return self.all_at_once or self.follows_trace or self.whole_batches
 
     @property
     def users(self) -> int | None:
-        """Requests in flight all along: the users of a closed loop, or a batch; None: their number
-        changes."""
+        """Return the number of requests in flight all along.
+
+        These are the users of a closed loop, or a batch; None if their number changes.
+        """
         return self.concurrency if self.closed_loop or self.whole_batches else None
 
     @property
     def capped(self) -> bool:
-        """An open loop whose arrivals may have to wait in the client."""
+        """Return whether arrivals of an open loop may have to wait in the client."""
         return self.rate is not None and self.concurrency is not None
 
     @property
     def has_due_instants(self) -> bool:
-        """Whether each request has its own instant to be sent, and only the client can delay it."""
+        """Return whether each request has an instant to be sent that only the client can delay."""
         return (self.rate is not None and not self.capped) or self.follows_trace
 
 
 def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
-    """The load that the spec defines for a cell."""
+    """Build the expected load of a load point from the spec."""
     workload = next(w for w in spec.workloads if w.name == cell.workload)
     rate = float(cell.value) if cell.axis == "rate" and cell.value != "inf" else None
     users = (
@@ -115,7 +119,7 @@ def expected_load(spec: BenchmarkRunSpec, cell: Cell) -> ExpectedLoad:
 GPU_STATES = (
     "gpu_xid",
     "gpu_memory_errors",
-)  # Figures of samples that keep their value from one stage to the next.
+)  # Figures in samples that keep their value from one stage to the next.
 THROUGHPUT_PARTS = 20
 MIN_THROUGHPUT_PARTS = 6  # Four parts are left of six: too few to estimate their noise with less.
 REQUESTS_A_PART = 5
@@ -125,8 +129,10 @@ COUNTS_AGREE_PERCENT = 1.0
 
 @dataclass(frozen=True)
 class StageFacts:
-    """A measured stage with what is known of it; failed requests count as in flight and in no other
-    figure."""
+    """A measured stage with what is computed from it.
+
+    Failed requests count as in flight and in no other figure.
+    """
 
     record: StageRecord
     expected: ExpectedLoad
@@ -138,28 +144,30 @@ class StageFacts:
 
     @property
     def id(self) -> str:
-        """Of the stage."""
+        """Return the id of the stage."""
         return self.record.stage_id
 
     @property
     def requests(self) -> RequestColumns:
-        """Of the record, in order of sending."""
+        """Return the requests of the record as columns, in order of sending."""
         return self.record.requests
 
     @property
     def edges(self) -> Sequence[ServerEdge]:
-        """The servers' counters before and after the stage."""
+        """Return the servers' counters before and after the stage."""
         return self.record.servers
 
     @property
     def samples(self) -> Sequence[Sample]:
-        """Of all servers."""
+        """Return the samples of all servers."""
         return [sample for window in self.windows for sample in window.samples]
 
     @cached_property
     def gpus(self) -> Mapping[tuple[str, str], Sequence[float]]:
-        """Each of `GPU_STATES` in order of time, by server and figure; a value that stays is there
-        once."""
+        """Return the values of each of `GPU_STATES` in order of time, by server and figure.
+
+        A value that stays the same is listed once.
+        """
         found = defaultdict[tuple[str, str], list[float]](list)
         for sample in self.samples:
             for name in GPU_STATES:
@@ -171,7 +179,10 @@ class StageFacts:
 
     @property
     def most_running(self) -> float | None:
-        """Most requests that ran at once in any sample, all servers of a role together."""
+        """Return the most requests that ran at once in any sample; None if unknown.
+
+        All servers of a role count together.
+        """
         running = (
             sample.running for window in self.windows for sample in measure.windows.together(window)
         )
@@ -179,22 +190,22 @@ class StageFacts:
 
     @property
     def seconds(self) -> float:
-        """From the first request to the last answer."""
+        """Return the time from the first request to the last answer, in seconds."""
         return measure.request_figures.duration_seconds(self.record)
 
     @cached_property
     def due_us(self) -> Sequence[int]:
-        """When requests arrived: a cap may have sent them later."""
+        """Return when requests arrived, in microseconds; a cap may have sent them later."""
         return list(map(sub, self.requests.start_us, self.requests.queue_us))
 
     @cached_property
     def flight(self) -> measure.InFlight:
-        """Requests in flight, from their sending on."""
+        """Return the requests in flight over time, each from its sending on."""
         return measure.in_flight(self.requests)
 
     @cached_property
     def demand(self) -> measure.InFlight:
-        """Requests in flight or held back by the client's cap."""
+        """Return the requests in flight or held back by the client's cap, over time."""
         return (
             measure.in_flight(self.requests, with_client_queue=True)
             if self.expected.capped
@@ -203,9 +214,13 @@ class StageFacts:
 
     @cached_property
     def expected_in_flight(self) -> float | None:
-        """Requests that users keep in flight on average: all users, but for those that think (by
-        Little's law). Of an open loop its cap; None: no bound."""
-        users, think_seconds = self.expected.concurrency, self.expected.think_seconds
+        """Return how many requests users keep in flight on average.
+
+        That is all users, but for those that think (by Little's law). For an open loop it is the
+        cap; None if there is no bound.
+        """
+        users = self.expected.concurrency
+        think_seconds = self.expected.think_seconds
         if users is None or not think_seconds or not self.e2el_us:
             return users
         e2el_seconds = max(1.0, sum(self.e2el_us) / len(self.e2el_us)) / 1e6
@@ -213,7 +228,7 @@ class StageFacts:
 
     @cached_property
     def plateau(self) -> measure.Plateau | measure.NoPlateau:
-        """Where the expected load holds."""
+        """Return where the expected load holds, or why it does so nowhere."""
         if self.expected.follows_trace:
             return measure.NoPlateau.FOLLOWS_TRACE
         if self.expected.whole_batches:
@@ -227,34 +242,43 @@ class StageFacts:
 
     @property
     def steady_part(self) -> measure.Plateau | None:
-        """The part that latencies are of; None where the load or a short stage has none."""
+        """Return the part that latencies are taken from.
+
+        None where the load or a short stage has none.
+        """
         where = self.plateau
         return where if isinstance(where, measure.Plateau) and where.is_steady else None
 
     @cached_property
     def mean_in_flight(self) -> float:
-        """Over the whole stage, by Little's law; 0 where nothing was answered."""
+        """Return the mean requests in flight over the whole stage, by Little's law.
+
+        0 where nothing was answered.
+        """
         return sum(self.e2el_us) / 1e6 / self.seconds if self.seconds > 0 else 0.0
 
     @cached_property
     def answered(self) -> Sequence[int]:
-        """Positions in the record's columns of the requests that were answered."""
+        """Return the positions of the answered requests in the record's columns."""
         return list(compress(range(len(self.requests.ok)), self.requests.ok))
 
     @cached_property
     def ttft_us(self) -> Sequence[int]:
-        """Of answered requests, in order of sending."""
+        """Return the TTFT of answered requests in microseconds, in order of sending."""
         return list(compress(self.requests.ttft_us, self.requests.ok))
 
     @property
     def mean_ttft_ms(self) -> float | None:
-        """Of answered requests; None where there are none."""
+        """Return the mean TTFT of answered requests; None where there are none."""
         return sum(self.ttft_us) / len(self.ttft_us) / 1000 if self.ttft_us else None
 
     @cached_property
     def server_ttft_ms(self) -> float | None:
-        """The servers' own mean, where it is of the requests that the client saw answered. Of a
-        disaggregated server it is the proxy's, which includes the transfer between the roles."""
+        """Return the mean TTFT that the servers measured.
+
+        None where it is not of the requests that the client saw answered. Of a disaggregated server
+        it is the proxy's, which includes the transfer between the roles.
+        """
         answered = len(self.answered)
         total, count = (
             measure.counters.rise(self.edges, each)
@@ -272,15 +296,18 @@ class StageFacts:
 
     @cached_property
     def running_by_counters(self) -> float | None:
-        """Requests that ran on average, by Little's law from times and not from a gauge: the
-        servers' own until the first token, less their queue, and what the client saw after it.
-        Premise: the servers' counts are of the requests that were answered. None where they are
-        not, or behind a proxy."""
+        """Return the mean number of running requests, by Little's law from times.
+
+        No gauge is used, but the servers' own time until the first token, less their queue, and
+        what the client saw after it. Premise: the servers' counts are of the requests that were
+        answered. None where they are not, or behind a proxy.
+        """
         queued, count = (
             measure.counters.rise(self.edges, each)
             for each in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
         )
-        answered, first_ms = len(self.answered), self.server_ttft_ms
+        answered = len(self.answered)
+        first_ms = self.server_ttft_ms
         is_unknown = first_ms is None or queued is None or not count or self.seconds <= 0
         if is_unknown or measure.counters.proxy_edges(self.record):
             return None
@@ -292,34 +319,42 @@ class StageFacts:
 
     @property
     def ttft_gap_ms(self) -> float | None:
-        """Mean TTFT at the client minus the servers' own; None where either is unknown."""
-        at_client, at_server = self.mean_ttft_ms, self.server_ttft_ms
+        """Return mean TTFT at the client less the servers' own; None where either is unknown."""
+        at_client = self.mean_ttft_ms
+        at_server = self.server_ttft_ms
         return None if at_client is None or at_server is None else at_client - at_server
 
     @cached_property
     def mean_decode_ms(self) -> float | None:
-        """From the first token to the last, of answers with more than one; None where there are
-        none."""
+        """Return the mean time from the first token to the last, of answers with more than one.
+
+        None where there are none.
+        """
         rows = zip(self.e2el_us, self.ttft_us, self._tokens, strict=True)
         lasted = [e2el - ttft for e2el, ttft, tokens in rows if tokens > 1]
         return sum(lasted) / len(lasted) / 1000 if lasted else None
 
     @cached_property
     def e2el_us(self) -> Sequence[int]:
-        """Of answered requests, in order of sending."""
+        """Return the E2EL of answered requests in microseconds, in order of sending."""
         return list(compress(self.requests.e2el_us, self.requests.ok))
 
     @cached_property
     def tpot_us(self) -> Sequence[float]:
-        """Of requests answered with more than one token, in order of sending."""
+        """Return the TPOT of answered requests in microseconds, in order of sending.
+
+        Only requests with more than one token have it.
+        """
         return measure.request_figures.known(
             measure.request_figures.request_values(self.requests, "tpot", failed=None)
         )
 
     @cached_property
     def batches(self) -> Mapping[str, Sequence[float]]:
-        """The figures in which repeats are compared, each as means of batches in order of time;
-        without values, none."""
+        """Return the figures in which repeats are compared, each as means of batches.
+
+        Batches are in order of time; a figure without values has none.
+        """
         latencies = {
             "meanTtftMs": self.ttft_us,
             "meanTpotMs": self.tpot_us,
@@ -332,9 +367,12 @@ class StageFacts:
         return {**batches, "outputTokensPerSecond": self._throughput_batches()}
 
     def _throughput_batches(self) -> list[float]:
-        """Output tokens a second in equal parts of the stage, a request's tokens counted at its
-        end. Without the first part, in which most answers are still to come, and the last, in which
-        they run out."""
+        """Return output tokens a second in equal parts of the stage.
+
+        The tokens of a request are counted at its end. The first part, in which most answers are
+        still to come, and the last, in which they run out, are left out. Empty where there are too
+        few answers, or where the server counts no tokens.
+        """
         parts = min(THROUGHPUT_PARTS, len(self.answered) // REQUESTS_A_PART)
         length = self.seconds / max(1, parts)
         if parts < MIN_THROUGHPUT_PARTS or length <= 0 or not self.counts_tokens:
@@ -346,8 +384,16 @@ class StageFacts:
         return [count / length for count in tokens[1 : parts - 1]]
 
     @property
+    def sent_again(self) -> int:
+        """Return how many requests were sent once more on a new connection.
+
+        A server may have seen both, and counts the one that was broken off as aborted.
+        """
+        return 0 if self.record.streams is None else self.record.streams.reconnected
+
+    @property
     def counts_tokens(self) -> bool:
-        """Whether the server has counted the tokens of its answers."""
+        """Return whether the server has counted the tokens of its answers."""
         return measure.request_figures.counts_tokens(self.record)
 
     @cached_property

@@ -1,9 +1,10 @@
-"""What does not fit its share of the status is cut, the least missed first, and every cut is
-reported in `truncated`.
+"""The cuts that keep results and findings within their share of the status.
 
-The status stays under 100 kB whatever the spec asks for; the records have all of it. Never cut,
-while their row stays: the verdict, throughput and mean latencies, the digest of the traffic, and
-the mark on an uncertain percentile that is shown."""
+The status stays under 100 kB whatever the spec asks for; the records keep everything. What matters
+least is cut first, and every cut is reported in `truncated`. While a row stays, these are never
+cut: its verdict, throughput and mean TTFT, TPOT and E2EL (of the steady part, if it has one), the
+digest of the traffic, and the mark on an uncertain percentile that is shown.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -23,7 +24,7 @@ for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
 """What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of
 a load point."""
-MAX_CODES = 3  # Of a row that is cut; they are in order, the worst first.
+MAX_CODES = 3  # Findings kept of a row that is cut; the worst are first.
 
 T = TypeVar("T")
 Changed = TypeVar("Changed", ComparedCell, Row)
@@ -38,8 +39,11 @@ def cut_to(
     cuts: Iterable[Callable[[T], T]],
     shorter: Callable[[T], T],
 ) -> T:
-    """As much as fits: the cuts are made one after the other, then `shorter` drops entries until
-    nothing is left to drop."""
+    """Return as much of `whole` as fits into `max_bytes`.
+
+    Make the cuts one after the other until it fits; then drop entries with `shorter` until nothing
+    is left to drop.
+    """
     kept = whole
     for cut in cuts:
         if size(kept) <= max_bytes:
@@ -51,8 +55,10 @@ def cut_to(
 
 
 def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
-    """The lists that were cut, of these fields with the number of entries in the whole and in what
-    is kept."""
+    """Return an entry for each list that was cut.
+
+    `counts`: the name of a field, the number of entries in the whole, and the number that is kept.
+    """
     return [
         Truncated(field=name, total=total, included=left)
         for name, total, left in counts
@@ -61,7 +67,7 @@ def truncations(counts: Iterable[tuple[str, int, int]]) -> list[Truncated]:
 
 
 def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> int:
-    """Of the entries in a list."""
+    """Return the size of the entries in a JSON list, in bytes."""
     return sum(
         len(each.model_dump_json(by_alias=True, exclude_none=exclude_none).encode()) + 1
         for each in entries
@@ -69,7 +75,7 @@ def json_bytes(entries: Iterable[BaseModel], *, exclude_none: bool = True) -> in
 
 
 def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
-    """The entries without their changes of this word."""
+    """Return the entries without their changes of this word."""
     return [
         each.model_copy(update={"changes": [c for c in each.changes if c.word != word]})
         for each in entries
@@ -79,8 +85,11 @@ def without_changes(entries: Iterable[Changed], word: Word) -> list[Changed]:
 def fitted(
     whole: list[Result], findings: Sequence[Finding] = (), *, max_bytes: int = MAX_BYTES
 ) -> tuple[list[Result], list[Truncated]]:
-    """Cut, one kind of figure after the other until the rest fits beside the findings, and last
-    whole rows from the end."""
+    """Cut the rows until they fit beside the findings.
+
+    One kind of figure is cut after the other, and last whole rows from the end. Return the rows
+    that are kept and the lists that were truncated.
+    """
     kept = cut_to(
         max_bytes - json_bytes(findings, exclude_none=False),
         whole,
@@ -99,7 +108,7 @@ def fitted(
 
 
 MAX_COMPARISON_BYTES = 16_000  # Of the load points of a comparison.
-COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # With its message, which the condition repeats.
+COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # And its message, which the condition repeats.
 _WORDS: tuple[Word, ...] = (
     "NotComparable",
     "Unknown",
@@ -112,8 +121,11 @@ _WORDS: tuple[Word, ...] = (
 def fitted_cells(
     whole: list[ComparedCell], *, max_bytes: int = MAX_COMPARISON_BYTES
 ) -> tuple[list[ComparedCell], list[Truncated]]:
-    """Changes of one word after the other, then whole load points from the end. The words of all
-    stay in the message."""
+    """Cut the load points of a comparison until they fit.
+
+    Changes of one word are cut after the other, then whole load points from the end; the message
+    still counts all words. Return the load points that are kept and the lists that were truncated.
+    """
     cuts = (partial(without_changes, word=word) for word in _WORDS)
     kept = cut_to(max_bytes, whole, size=json_bytes, cuts=cuts, shorter=lambda cells: cells[:-1])
     changes = [sum(len(cell.changes) for cell in cells) for cells in (whole, kept)]
@@ -129,7 +141,10 @@ def _of_rows(rows: list[Result], cut: _Cut) -> list[Result]:
 
 
 def _without(pattern: str) -> _Cut:
-    """Without the figures whose key begins so; an interval or a mark goes with its figure."""
+    """Return a cut that drops the figures whose key begins with this pattern.
+
+    An interval or a mark goes with its figure.
+    """
     gone = re.compile(pattern)
 
     def cut(row: Result) -> Result:
@@ -152,7 +167,7 @@ def _without_outcome(outcome: str) -> _Cut:
 
 
 def _without_explained_evidence(row: Result) -> Result:
-    """The sentences carry their numbers themselves."""
+    """Drop the evidence of explanations: their sentences carry the numbers."""
     explained = {"waiting": row.waiting, "bottleneck": row.bottleneck}
     bare = {k: v.model_copy(update={"evidence": {}}) for k, v in explained.items() if v}
     answers = [each.model_copy(update={"evidence": {}}) for each in row.explanations]
@@ -160,7 +175,10 @@ def _without_explained_evidence(row: Result) -> Result:
 
 
 def _highest_percentile_only(row: Result) -> Result:
-    """Of those that can be relied on, if there are any."""
+    """Keep the highest percentile alone.
+
+    It is the highest of those that can be relied on, or of all if none can.
+    """
     every = {float(key[1 : key.index("_")]) for key in row.metrics if _PERCENTILE.match(key)}
     certain = every - {float(key[1 : key.index("_")]) for key in row.uncertain}
     highest = max(certain or every, default=0.0)
@@ -179,7 +197,7 @@ def _worst_objective_only(row: Result) -> Result:
 
 
 def _without_good_news(row: Result) -> Result:
-    """Without explanations that nothing waited and that there is no bottleneck."""
+    """Drop explanations that nothing waited, that nothing limits, or that noise explains all."""
     waited = row.waiting if row.waiting and row.waiting.reason != "None" else None
     bottleneck = row.bottleneck if row.bottleneck and row.bottleneck.limit != "None" else None
     answers = [each for each in row.explanations if each.answer != "Noise"]
@@ -189,13 +207,13 @@ def _without_good_news(row: Result) -> Result:
 
 
 def _without_field(field: str) -> _Cut:
-    """Its list or dictionary empty, or None."""
+    """Return a cut that sets a field to its default: an empty list or dictionary, or None."""
     empty = Result.model_fields[field].get_default(call_default_factory=True)
     return lambda row: row.model_copy(update={field: empty})
 
 
 def _without_whole_stage_latencies(row: Result) -> Result:
-    """Keep latencies of the steady part alone, where there is one."""
+    """Drop whole-stage latencies that the row also has of its steady part."""
     kept = {
         key: value
         for key, value in row.metrics.items()

@@ -1,4 +1,7 @@
-"""The thresholds of all rules, with their reasons. A run names the digest of its thresholds."""
+"""The thresholds of all rules, with their reasons.
+
+The status of a run has the digest of its thresholds.
+"""
 
 import hashlib
 import json
@@ -106,7 +109,7 @@ class Thresholds:
     """In a TTFT at most, beside the set-up of its connection, which is measured: one lets a prompt
     beyond the first TCP window of 10 segments through (RFC 6928: 14.6 kB), one is the request's
     own. What the gap has beyond these is not the path's."""
-    lost_segments_suspect: float = 2.0  # TCP segments of a stage: so many are chance.
+    lost_segments_suspect: float = 2.0  # TCP segments of a stage: this many are chance.
     lost_segments_suspect_percent: float = 0.5
     """Of the answers. A lost request is sent again after 200 ms or more (Linux's TCP_RTO_MIN): from
     1 % on that is the p99."""
@@ -132,7 +135,7 @@ class Thresholds:
     """An API server of vLLM. Its one event loop fills a core at most; close to that, requests wait
     before the engine."""
     client_invalid_factor: float = (
-        3.0  # Times those of gap and lag: overload grows faster than load does.
+        3.0  # Times the thresholds of gap and lag: overload grows faster than load does.
     )
     skew_suspect_ms: float = 20.0
     """Between the first and the last of a client's processes to begin, with the error of their
@@ -155,7 +158,7 @@ class Thresholds:
         0.8  # Its event loop fills a core at most; close to that, streams wait for each other.
     )
     idle_samples_percent: float = (
-        50.0  # Of samples: one role has no request in so many, another a queue in as many.
+        50.0  # Of samples: one role is idle in more of them, and another has a queue.
     )
     cold_start_factor: float = (
         3.0  # Times the usual TTFT: prompt lengths rarely make that much, compiling always does.
@@ -167,7 +170,7 @@ class Thresholds:
     """Of a server's CPU periods. In each it stands still for up to 100 ms, and every stream with
     it: from one in twenty on, the pauses are in the p95 of the gaps between tokens."""
     cpu_waiting_suspect_percent: float = (
-        5.0  # Of the time: about so much slower a server is that always has work.
+        5.0  # Of the time: a server that always has work is slower by about as much.
     )
     warmup_batch_factor: float = 2.0
     """Engines capture and compile for batch sizes in steps, which are no wider than that."""
@@ -244,7 +247,7 @@ class Thresholds:
     """Between the requests at the servers and those the client waits for. Network and front end
     explain less."""
     littles_law_floor_ms: float = (
-        20.0  # A request: beside very short ones the way to the server and back is not small.
+        20.0  # Per request: beside very short ones the way to the server and back is not small.
     )
     littles_law_steps: float = (
         2.0  # Of the p99 of ITL, a step that prefills: vLLM sets its gauges at the end of one.
@@ -255,17 +258,20 @@ class Thresholds:
     littles_law_samples: float = 10.0  # Samples needed to estimate that error.
 
     def digest(self) -> str:
-        """SHA-256 of the numbers under their names."""
+        """Return the SHA-256 of all numbers with their names, in hexadecimal digits."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
 def thresholds_of(spec: BenchmarkRunSpec) -> Thresholds:
-    """The defaults, with what the spec sets."""
+    """Return the default thresholds, with those that the spec sets."""
     return Thresholds(max_failed_percent=float(spec.validity.max_failed_percent))
 
 
 def judge_of(spec: BenchmarkRunSpec, thresholds: Thresholds | None = None) -> Judge:
-    """`status.judge` of a run, judged by these thresholds: None for those of the spec."""
+    """Build `status.judge` of a run that was judged by these thresholds.
+
+    None stands for the spec's own.
+    """
     return Judge(
         version=JUDGE_VERSION,
         thresholds_digest=f"sha256:{(thresholds or thresholds_of(spec)).digest()}",

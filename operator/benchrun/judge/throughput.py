@@ -1,5 +1,7 @@
-"""Which throughput of a load point is compared, priced and shown: that of the plateau, of the
-arrivals, or of the whole stage."""
+"""The throughput of a load point that is compared, priced and shown.
+
+It is that of the plateau, of the arrivals, or of the whole stage.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,7 +31,10 @@ MOST_BY_CHANCE = (
 def throughput_of(
     stages: Sequence[StageFacts], found: Sequence[StageFinding]
 ) -> ThroughputOf | None:
-    """Of a cell, by its stages and what was found at them; None without a stage."""
+    """Return which throughput a load point has, by its stages and what was found at them.
+
+    None without a stage.
+    """
     if not stages:
         return None
     if kept_up(stages, found):
@@ -40,8 +45,10 @@ def throughput_of(
 def throughputs(
     stages: Sequence[StageFacts], *, on_plateaus: bool = True
 ) -> Mapping[str, float | None]:
-    """Of stages in one pool, by THROUGHPUTS: of the plateaus where every stage has one, else of
-    whole stages."""
+    """Return the throughputs of pooled stages, by the keys in THROUGHPUTS.
+
+    They are taken on the plateaus where every stage has one, otherwise over whole stages.
+    """
     plateaus = [
         (stage.record, stage.plateau) for stage in stages if isinstance(stage.plateau, Plateau)
     ]
@@ -51,9 +58,11 @@ def throughputs(
 
 
 def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool:
-    """Whether an open loop was served as fast as it arrived: no queue that grows was found, and
-    while requests arrived, answers were at most as many short of them as a threshold and chance
-    allow."""
+    """Return whether an open loop was served as fast as it arrived.
+
+    It was if no growing queue was found and, while requests arrived, the answers fell short of them
+    by no more than a threshold and chance allow.
+    """
     if any(
         f.code is Code.NOT_STEADY_STATE and f.evidence.get("cause") == BEYOND_CAPACITY
         for f in found
@@ -79,11 +88,14 @@ def kept_up(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> bool
 
 
 def _arriving(stage: StageFacts) -> Plateau | None:
-    """The part of an open loop in which requests arrived at an even pace, or that of a trace; None
-    for any other load."""
+    """Return the part of a stage in which requests arrived at an even pace.
+
+    That is the plateau of an open loop, or a trace without its beginning; None for any other load.
+    """
     if not stage.due_us:
         return None
-    first, last = min(stage.due_us), max(stage.due_us)
+    first = min(stage.due_us)
+    last = max(stage.due_us)
     if stage.expected.follows_trace:
         part = Plateau(first + math.ceil(SKIPPED_SHARE * (last - first)), last, ())
     elif stage.expected.rate is not None and isinstance(stage.plateau, Plateau):
@@ -94,8 +106,11 @@ def _arriving(stage: StageFacts) -> Plateau | None:
 
 
 def common(rows: Sequence[Result]) -> ThroughputOf | None:
-    """Which throughput these rows are compared by: that of plateaus where all have one, of arrivals
-    where all kept up. None: some do not tell, and whole stages are compared."""
+    """Return which throughput these rows are compared by.
+
+    That of arrivals where all kept up, of plateaus where all have one, otherwise of whole stages.
+    None if some rows do not tell; whole stages are compared then.
+    """
     found = {row.throughput_of for row in rows}
     if found == {"Arrivals"} or None in found:
         return found.pop() if len(found) == 1 else None
@@ -103,15 +118,19 @@ def common(rows: Sequence[Result]) -> ThroughputOf | None:
 
 
 def compared_figure(row: Result, key: str, *, among: Sequence[Result]) -> float | None:
-    """Of a row, by its key in `metrics`; a throughput is of the same part of the stage in all rows
-    it is compared `among`."""
+    """Return a figure of a row, by its key in `metrics`.
+
+    A throughput is of the same part of the stage in all rows that it is compared `among`.
+    """
     return row.figure(key) if common(among) in ("Plateau", "Arrivals") else row.metrics.get(key)
 
 
 def arrivals_reason(row: Result) -> str:
-    """Why the throughputs of a load point are not compared."""
+    """Return why the throughputs of a load point are not compared, in words."""
     served = number(row.figure(THROUGHPUTS[0]))
     offered = (
-        f"{row.value} requests/s arrived" if row.axis == "rate" else "requests arrived as recorded"
+        f"{row.value} requests/s were offered"
+        if row.axis == "rate"
+        else "requests were offered as recorded"
     )
     return f"{offered} and {served} were served: the load limited the throughput"

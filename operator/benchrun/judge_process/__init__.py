@@ -1,2 +1,4 @@
-"""The judge in a process of its own, under limits: the one place that opens what a tenant's pod
-sent."""
+"""The judge in a process of its own, under limits.
+
+It is the only place that opens what a tenant's pod sent.
+"""

@@ -1,8 +1,9 @@
 """The judge process: `python -m benchrun.judge_process MEMORY_BYTES CPU_SECONDS`.
 
-For each job it makes a fork of itself that has the limits, reads, judges, writes and ends: loading
-takes a second once, and no run meets what another left. After a fork that failed it ends as well:
-the rest of the job is still in the pipe."""
+For each job it forks. The fork sets the limits, reads, judges, writes and ends: loading takes a
+second once, and no run meets what another left behind. After a fork that failed the process ends as
+well: the rest of the job is still in the pipe.
+"""
 
 import gc
 import os
@@ -16,12 +17,15 @@ from benchrun.judge_process.judge_job import judge_job, table_job
 from benchrun.judge_process.messages import MAX_JUDGEMENT_BYTES, Job, read_job
 
 NO_MORE_JOBS = 100
-NICENESS = 10  # a judgement may wait; scraping and letting go, in the process beside it, may not
+NICENESS = 10  # a judgement may wait; scraping and releasing servers, in the operator, may not
 MAX_WORDS = 300
 
 
 def main(arguments: list[str]) -> int:
-    """Judge until there is nothing more to judge."""
+    """Judge jobs until there are no more; return the exit code.
+
+    1 if a fork failed, otherwise 0.
+    """
     memory_bytes, cpu_seconds = (int(argument) for argument in arguments)
     os.nice(NICENESS)
     gc.freeze()  # what is loaded stays shared with the forks

@@ -1,5 +1,7 @@
-"""A job judged: its parts are opened and checked, what does not fit is left out and counted, and
-the rest goes to the judge."""
+"""Judge one job: open and check its parts, then evaluate them.
+
+Parts that can't be used are left out and counted.
+"""
 
 import hashlib
 import json
@@ -30,7 +32,10 @@ from benchrun.plan import Owner, planned_searches, problem_with, stage_ids
 
 
 def table_job(job: SweepJob, parts: Iterable[Part]) -> SweepTable:
-    """The table. Raises ValueError where the spec or a run's status is not one."""
+    """Build the table of a sweep.
+
+    Raises ValueError where the spec or a run's status is invalid.
+    """
     measured = {part.head.name: BenchmarkRunStatus.model_validate_json(part.data) for part in parts}
     spec = BenchmarkSweepSpec.model_validate(job.spec)
     return sweep_table(spec, job.runs, measured, baseline=job.baseline, missing=job.missing)
@@ -40,8 +45,10 @@ _LOAD = re.compile(r"[0-9]{1,12}(\.[0-9]{1,10})?")
 
 
 def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None:
-    """Why the record's load can't be one that its search chose; None: it can, or the stage is of no
-    search."""
+    """Return why the record's load can't be one that its search chose.
+
+    None if it can, or if the stage belongs to no search.
+    """
     place = open_stage(record.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
     if search is None:
@@ -58,7 +65,8 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
         )
     if search.axis == "concurrency" and value != int(value):
         return f"stage {record.stage_id}: {value} is not a whole number of users"
-    expected, sent = search.requests_at(value), len(record.requests.ok)
+    expected = search.requests_at(value)
+    sent = len(record.requests.ok)
     return (
         None
         if expected == sent
@@ -68,8 +76,10 @@ def probe_problem(record: StageRecord, searches: Sequence[Search]) -> str | None
 
 @dataclass(frozen=True, slots=True)
 class PackedRecords(Sequence[StageRecord]):
-    """Records as they came; each is opened anew whenever it is read: parsed, one takes many times
-    as much memory."""
+    """Records that stay packed; each is opened anew whenever it is read.
+
+    Parsed, a record takes many times as much memory.
+    """
 
     _packed: tuple[bytes, ...]
 
@@ -87,8 +97,10 @@ MAX_SAMPLES = (
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
-    """The judgement of a run. Raises ValueError where its spec is not one; a part that can't be
-    used is refused."""
+    """Judge a run.
+
+    A part that can't be used is refused. Raises ValueError where the spec is invalid.
+    """
     started = time.monotonic()
     spec = BenchmarkRunSpec.model_validate(job.spec)
     opened = _Opened(spec, Owner(namespace=job.namespace, name=job.name, uid=job.uid))
@@ -116,8 +128,10 @@ def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
 
 
 class _Opened:
-    """What the parts hold. Records are checked against the stages and searches that the run
-    plans."""
+    """What the parts of a job hold.
+
+    Records are checked against the stages and searches that the run plans.
+    """
 
     def __init__(self, spec: BenchmarkRunSpec, owner: Owner) -> None:
         self._run_uid = owner.uid
@@ -129,7 +143,7 @@ class _Opened:
         self.refused: list[str] = []
 
     def take(self, part: Part) -> None:
-        """Open a part, or refuse it."""
+        """Open a part, or refuse it and keep the reason."""
         try:
             self._open(part.head, part.data)
         except (ValueError, TypeError, OverflowError, MemoryError, RecursionError) as error:
@@ -139,7 +153,7 @@ class _Opened:
     def _open(self, head: PartHead, data: bytes) -> None:
         if head.kind == "record":
             record = self._record(head, data)
-            self.records.setdefault(record.sequence, data)  # the first of a stage stands
+            self.records.setdefault(record.sequence, data)  # the first record of a stage counts
         elif head.kind == "timeline":
             found = timeline.decode(data)
             if len(self.samples) + len(found) > MAX_SAMPLES:
@@ -154,8 +168,11 @@ class _Opened:
             raise ValueError("not a part of a run")
 
     def _record(self, head: PartHead, data: bytes) -> StageRecord:
-        """Raises ValueError where this is not the record that its envelope says, or the plan has no
-        such record."""
+        """Open a record and check it.
+
+        Raises ValueError where it is not the record that its envelope says, or the plan has no such
+        record.
+        """
         if hashlib.sha256(data).hexdigest() != head.digest:
             raise ValueError("its digest does not match its bytes")
         record = open_record(data)
@@ -164,7 +181,7 @@ class _Opened:
             raise ValueError("it is of another run")
         if envelope.sequence != head.sequence or envelope.ends_search != head.ends_search:
             raise ValueError("it is not what its envelope says")
-        # Where these stood, a Job or an annotation, may be gone.
+        # The Job or the annotation that held these may be gone.
         if head.stage_id not in (None, envelope.stage_id) or head.plan_digest not in (
             None,
             envelope.plan_digest,

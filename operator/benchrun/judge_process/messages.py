@@ -1,9 +1,10 @@
-"""Messages between the operator and its judge process: a job and its parts go in, a judgement comes
-out.
+"""Messages between the operator and its judge process.
 
-In go the `Job` as a line of JSON, for each part its `PartHead` as a line and as many bytes as it
-says, then an empty line; out comes the `Judgement` as a line of JSON. The operator imports this
-module, so that nothing of the judge is imported here."""
+A job and its parts go in: the `Job` as a line of JSON, for each part its `PartHead` as a line and
+as many bytes as it says, then an empty line. A judgement comes out: the `Judgement` as a line of
+JSON, or the `SweepTable` of a `SweepJob`. The operator imports this module, so it imports nothing
+of the judge.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -30,7 +31,7 @@ class _Line(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     def line(self) -> bytes:
-        """As it is sent."""
+        """Return the message as the line that is sent."""
         return self.model_dump_json(exclude_none=True).encode() + b"\n"
 
 
@@ -67,7 +68,10 @@ _ANY_JOB: TypeAdapter[Job | SweepJob] = TypeAdapter(
 
 
 class PartHead(_Line):
-    """Header of a part. Of a record everything in its envelope is checked."""
+    """The header of a part.
+
+    Its fields about a record are checked against the record's envelope.
+    """
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
@@ -81,16 +85,19 @@ class PartHead(_Line):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of them with its bytes: a record (packed, as it was stored), a timeline (packed chunk),
-    or the baseline (JSON of the BenchmarkRun). Of a sweep: what a run measured (JSON of its status,
-    `api.sweep.essence`), under its uid."""
+    """A part of a job with its bytes.
+
+    These are a record (packed, as it was stored), a timeline (packed chunk), or the baseline (JSON
+    of the BenchmarkRun). Of a sweep they are what a run measured (JSON of its status,
+    `api.sweep.essence`), and the run's uid is the name.
+    """
 
     head: PartHead
     data: bytes
 
     @classmethod
     def of(cls, kind: PartKind, data: bytes, *, name: str, **of_record: Any) -> Self:
-        """A part of these bytes. Raises ValueError where they are too many."""
+        """Build a part of these bytes. Raises ValueError where they are too many."""
         return cls(PartHead(kind=kind, size=len(data), name=name, **of_record), data)
 
 
@@ -99,8 +106,10 @@ class NotAJob(ValueError):
 
 
 def read_job(source: BinaryIO) -> tuple[Job | SweepJob, Iterator[Part]] | None:
-    """The job and its parts as they come; None: nothing comes any more. Raises NotAJob, or
-    ValueError."""
+    """Read a job, and its parts as they come.
+
+    None if nothing comes any more. Raises NotAJob, or ValueError, also while parts are read.
+    """
     line = source.readline(MAX_JOB_BYTES)
     return (_ANY_JOB.validate_json(_whole(line)), _parts(source)) if line else None
 

@@ -1,4 +1,4 @@
-"""Means of batches of values that are alike."""
+"""Means of batches of values that resemble their neighbours."""
 
 from collections.abc import Sequence
 from itertools import pairwise
@@ -14,8 +14,10 @@ BATCHES = 20
 
 
 def batch_means(values: Sequence[float], *, batches: int = BATCHES) -> list[float]:
-    """Means of `batches` consecutive parts, equal in length to within one value; fewer values stand
-    for themselves."""
+    """Return the means of `batches` consecutive parts, whose lengths differ by one value at most.
+
+    With fewer values than `batches`, every value is its own mean.
+    """
     parts = min(batches, len(values))
     edges = [len(values) * i // parts for i in range(parts + 1)] if parts else []
     return [fmean(values[a:b]) for a, b in pairwise(edges)]

@@ -1,7 +1,8 @@
 """How counters of servers and of the proxy rose between the two edges of a stage.
 
-A counter that fell, or another start time, is another process: that is a reset, and never clamped
-to 0."""
+A counter that fell, or another start time, means another process: that is a reset, and is never
+clamped to 0.
+"""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,22 +44,22 @@ TTFT_SUM = "time_to_first_token_seconds_sum"
 
 
 def of_vllm(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
-    """All but a proxy's, which has other counters."""
+    """Return all edges but the proxy's, which has other counters."""
     return tuple(edge for edge in edges if edge.role != ROLE_PROXY)
 
 
 def answering(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
-    """Those of servers that write answers: they count each request of the client once."""
+    """Return the edges of servers that write answers: they count each client request once."""
     return tuple(edge for edge in edges if edge.role in ANSWERING_ROLES)
 
 
 def prefilling(edges: Iterable[ServerEdge]) -> tuple[ServerEdge, ...]:
-    """Those of servers that compute prompts, each once."""
+    """Return the edges of servers that compute prompts: they count each prompt once."""
     return tuple(edge for edge in edges if edge.role in PREFILLING_ROLES)
 
 
 def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
-    """Those of each role, in order of appearance."""
+    """Group edges by role, in order of each role's first edge."""
     return {
         role: tuple(e for e in edges if e.role == role)
         for role in dict.fromkeys(edge.role for edge in edges)
@@ -66,8 +67,10 @@ def by_role(edges: Sequence[ServerEdge]) -> dict[str, tuple[ServerEdge, ...]]:
 
 
 def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
-    """Rise of one counter, summed over these servers; None where one lacks it at an edge, or was
-    restarted in between."""
+    """Return the rise of one counter, summed over these servers.
+
+    None where a server lacks the counter at an edge, or was restarted in between.
+    """
     return (
         None
         if any(map(is_reset, edges))
@@ -76,100 +79,117 @@ def rise(edges: Sequence[ServerEdge], counter: str) -> float | None:
 
 
 def prefix_lookups(edges: Sequence[ServerEdge]) -> tuple[float, float, float] | None:
-    """Prompt tokens that these servers looked up in a prefix cache, that they found in their own,
-    and in a cache behind it (host memory, disk, another node; 0 without its series). None where a
-    server's counters were not read at both ends."""
-    hits, queries = rise(edges, PREFIX_HITS), rise(edges, PREFIX_QUERIES)
+    """Return how many prompt tokens these servers looked up in and found in prefix caches.
+
+    The three values are tokens looked up, tokens found in the servers' own caches, and tokens found
+    in a cache behind them (host memory, disk, another node; 0 without its series). None where a
+    server's counters were not read at both edges.
+    """
+    hits = rise(edges, PREFIX_HITS)
+    queries = rise(edges, PREFIX_QUERIES)
     if hits is None or queries is None:
         return None
     external_hits, external_queries = (
         math.fsum(rise_at(edge, counter) or 0.0 for edge in edges)
         for counter in (EXTERNAL_HITS, EXTERNAL_QUERIES)
     )
-    # What the first tier misses is looked up in the second; without a first tier that is
-    # everything.
+    # The second tier is asked for what the first lacks; without a first tier, for everything.
     return max(queries, external_queries), hits, external_hits
 
 
 def count(snapshot: Mapping[str, float] | None, counter: str) -> float | None:
-    """The value of a counter; None where the snapshot lacks it, or no server can have counted so
-    far."""
+    """Return the value of a counter; None where the snapshot lacks it or it is not believable."""
     value = None if snapshot is None else snapshot.get(counter)
     return value if value is not None and is_believable(value) else None
 
 
 def finished(edges: Sequence[ServerEdge], *reasons: str) -> float | None:
-    """Requests that these servers finished for one of vLLM's reasons; None where they count none of
-    them."""
+    """Return how many requests these servers finished for any of these vLLM reasons.
+
+    None where they have a counter for none of the reasons.
+    """
     return sum_of_known(rise(edges, f"finished_{reason}_total") for reason in reasons)
 
 
 def rise_at(edge: ServerEdge, counter: str) -> float | None:
-    """Rise at one server, negative if it fell; None where either edge lacks the counter."""
-    before, after = count(edge.before, counter), count(edge.after, counter)
+    """Return the rise at one server, negative if it fell.
+
+    None where either edge lacks the counter.
+    """
+    before = count(edge.before, counter)
+    after = count(edge.after, counter)
     return None if before is None or after is None else after - before
 
 
 def is_restarted(edge: ServerEdge) -> bool:
-    """Whether the server's process has another start time after the stage than before."""
+    """Return whether the server's process has another start time after the stage than before."""
     return bool(rise_at(edge, START_TIME))
 
 
 def fallen_counters(edge: ServerEdge) -> tuple[str, ...]:
-    """Counters that are lower after the stage than before it."""
+    """Return the names of the counters that are lower after the stage than before it."""
     return tuple(
         name for name in (*ENGINE.counter_series, *PROXY_COUNTERS) if (rise_at(edge, name) or 0) < 0
     )
 
 
 def is_reset(edge: ServerEdge) -> bool:
-    """Whether the server at the end of the stage is not the one of its start."""
+    """Return whether another server process answered at the end of the stage than at its start."""
     return is_restarted(edge) or bool(fallen_counters(edge))
 
 
 CPU = PROCESS_CPU
-_PROXY_SECONDS = "benchrun_proxy_{}_seconds_{}"  # Sum or count of times that the proxy measured.
+_PROXY_SECONDS = (
+    "benchrun_proxy_{}_seconds_{}"  # Sum or count of durations that the proxy measured.
+)
 
 
 @dataclass(frozen=True, slots=True)
 class ProxyFigures:
-    """Of the proxy between prefill and decode, over one or more stages; None where it does not
-    count that."""
+    """Figures of the proxy between prefill and decode, over one or more stages.
 
-    added_mean_ms: float | None  # Of the time to first token, what neither role took.
+    None where the proxy does not count what a figure needs.
+    """
+
+    added_mean_ms: float | None  # Mean part of TTFT that neither prefill nor decode took.
     queued_mean_ms: (
         float | None
-    )  # Wait for a free place under the proxy's limit of requests at once.
+    )  # Mean wait for a free place under the proxy's limit of concurrent requests.
     cores: float | None
 
 
 def proxy_edges(record: StageRecord) -> tuple[ServerEdge, ...]:
-    """Those of the proxy; none where requests go straight to a server."""
+    """Return the proxy's edges; empty where requests go straight to a server."""
     return tuple(edge for edge in record.servers if edge.role == ROLE_PROXY)
 
 
 def proxy_figures(records: Iterable[StageRecord]) -> ProxyFigures | None:
-    """Of stages that went through a proxy; None where none did."""
+    """Return the proxy's figures over the stages that went through it; None where none did."""
     if not (through := [record for record in records if proxy_edges(record)]):
         return None
     times = (
         _PROXY_SECONDS.format(*words)
-        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"))
+        for words in (("added", "sum"), ("added", "count"), ("queue", "sum"), ("queue", "count"))
     )
-    added, count, queued, cpu = (
+    added, added_count, queued, queued_count, cpu = (
         sum_of_all([rise(proxy_edges(record), counter) for record in through])
         for counter in (*times, CPU)
     )
     seconds = math.fsum(duration_seconds(record) for record in through)
     return ProxyFigures(
-        ratio(added, count, 1000), ratio(queued, count, 1000), cores=ratio(cpu, seconds)
+        ratio(added, added_count, 1000),
+        ratio(queued, queued_count, 1000),
+        cores=ratio(cpu, seconds),
     )
 
 
 def proxy_ttft(record: StageRecord) -> tuple[float | None, float | None]:
-    """Seconds from the proxy to the first token, summed over requests, and how many requests. The
-    proxy's loop reads a request only when it comes to it, so the loop's mean lag is added for
-    each."""
+    """Return the seconds from the proxy to the first token, summed, and the number of requests.
+
+    The seconds are summed over these requests. The proxy's loop reads a request only when it comes
+    to it, so the loop's mean lag is added for each request. Either value is None where its counters
+    were not read.
+    """
     total, count, lag, ticks = (
         rise(proxy_edges(record), _PROXY_SECONDS.format(time, kind))
         for time in ("time_to_first_token", "loop_lag")

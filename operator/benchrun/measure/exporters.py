@@ -1,5 +1,7 @@
-"""Figures of exporters: the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod; its
-samples summed up over a stage."""
+"""Figures of exporters: parses the text of NVIDIA's DCGM exporter, or of cAdvisor, for one pod.
+
+Also sums up the samples over a stage.
+"""
 
 import math
 from collections import defaultdict
@@ -19,13 +21,15 @@ from benchrun.names import ANSWERING_ROLES
 
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
 """Of lower clocks, as bits; the second name is that of DCGM before version 4."""
-_SLOWED, _POWER_CAPPED = 0x08 | 0x20 | 0x40 | 0x80, 0x04
+_SLOWED = 0x08 | 0x20 | 0x40 | 0x80
+_POWER_CAPPED = 0x04
 """NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware,
 power brake; software power cap."""
 _DERIVED = {
     name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")
 }
-_USED, _FREE = GPU_SERIES["gpu_memory_mib"][0], "DCGM_FI_DEV_FB_FREE"
+_USED = GPU_SERIES["gpu_memory_mib"][0]
+_FREE = "DCGM_FI_DEV_FB_FREE"
 _LINES = tuple(
     f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names
 )
@@ -39,14 +43,16 @@ _PART_OF_A_GPU = "GPU_I_ID"
 
 
 def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The GPU figures of a `Sample`, by name, for one pod. Raises UnreadableMetrics, also where no
-    GPU is this pod's.
+    """Return the GPU figures of a `Sample` for one pod, by name.
+
+    Raises UnreadableMetrics for unreadable text, and where no GPU is this pod's.
 
         DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-..",modelName="..",container="vllm",namespace="lab",pod="chat-0"}
         412.5
 
     The exporter names pods where it runs with its Kubernetes mapping, as NVIDIA's GPU operator and
-    Helm chart start it."""
+    Helm chart start it.
+    """
     listed, refused = series_of(text, _LINES)
     own = [series for series in listed if _holder(series.labels) == (pod, namespace)]
     if not own:
@@ -61,7 +67,7 @@ def gpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None
             )
         raise UnreadableMetrics(problem)
     is_part = any(series.labels.get(_PART_OF_A_GPU) for series in own)
-    # What one of the GPUs has no value of is unknown of all.
+    # A figure that one of the GPUs lacks is unknown for all of them.
     lacking = {series.name for series in refused if _holder(series.labels) == (pod, namespace)}
     # One value a GPU, or a part of one: where several containers of a pod hold it, it is listed for
     # each.
@@ -100,9 +106,12 @@ _CONTAINER = (
 
 
 def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
-    """The CPU figures of a `Sample`, by name; None where the container has no limit. Raises
-    UnreadableMetrics."""
-    wanted, own = (namespace, pod, ENGINE.container), defaultdict[str, list[float]](list)
+    """Return the CPU figures of a `Sample`, by name; None where the container has no limit.
+
+    Raises UnreadableMetrics.
+    """
+    wanted = (namespace, pod, ENGINE.container)
+    own = defaultdict[str, list[float]](list)
     for name, labels, value in series_of(text, tuple(chain.from_iterable(CPU_SERIES.values())))[0]:
         if any(tuple(map(labels.get, names)) == wanted for names in _CONTAINER):
             own[name].append(value)
@@ -124,13 +133,17 @@ def _holder(labels: Mapping[str, str]) -> tuple[str, str] | None:
 
 @dataclass(frozen=True, slots=True)
 class GpuFigures:
-    """Those of `RoleFigures`, of all these servers, and tokens per joule; None where one of them
-    has no such figure."""
+    """The GPU figures of `RoleFigures` over all these servers, and output tokens per joule.
 
-    gpu_power_mean_watts: float | None = None  # All GPUs together.
-    gpu_memory_max_mib: float | None = None  # Most that any GPU held.
+    A figure is None where one of the servers lacks it.
+    """
+
+    gpu_power_mean_watts: float | None = None  # The sum over all GPUs.
+    gpu_memory_max_mib: float | None = None  # The largest of any GPU.
     sm_clock_mean_mhz: float | None = None
-    no_power_reason: str | None = None  # Where an exporter was read and the power is not known.
+    no_power_reason: str | None = (
+        None  # Set where an exporter was read and the power is still not known.
+    )
     output_tokens_per_joule: float | None = None
 
 
@@ -138,9 +151,12 @@ NOT_RENEWED = "the exporter renewed its figures fewer than twice within a stage"
 
 
 def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
-    """Over windows of one role or of all, of one stage or more. Tokens per joule are what the
-    servers that write answers counted, over what all of them drew, both from the first to the last
-    renewal of the exporter's figures."""
+    """Return the GPU figures over windows of one role or of all, of one stage or more.
+
+    Output tokens per joule are what the servers that write answers counted, over what all servers
+    drew, both from the first to the last renewal of the exporter's figures. All figures are None
+    where a server gave no sample.
+    """
     by_pod: dict[tuple[str, str], list[Sequence[Sample]]] = defaultdict(list)
     windows = list(stage_windows)
     for window in windows:
@@ -167,9 +183,11 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
 
 
 def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
-    """By server, the samples for which the exporter had renewed its figures within this time: it
-    does so every 30 seconds by default, and answers with the old ones until then, so that the first
-    sample may be older than the stage."""
+    """Return, by pod, the samples whose GPU figures the exporter renewed within these samples.
+
+    The exporter renews its figures every 30 seconds by default and answers with the old ones until
+    then, so the first sample may be older than the stage.
+    """
     shown = [s for s in samples if known((s.gpu_joules, s.gpu_watts, s.sm_clock_mhz))]
     servers = by_server(sorted(shown, key=lambda each: each.at))
     return {
@@ -179,7 +197,7 @@ def renewed(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
-    """The samples that were the first to show a new value of one of these figures."""
+    """Return the samples that were the first to show a new value of one of these figures."""
     values = [(sample, [getattr(sample, name) for name in names]) for sample in stage]
     shown = [(sample, of_sample) for sample, of_sample in values if known(of_sample)]
     return [sample for (_, old), (sample, new) in pairwise(shown) if old != new]
@@ -190,8 +208,10 @@ def _renewed(stage: Sequence[Sample], *names: str) -> list[Sample]:
 
 
 def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | None]:
-    """Watts of one server, and tokens a second that it wrote meanwhile; None where no stage has two
-    renewals."""
+    """Return the watts of one server, and the output tokens a second that it wrote meanwhile.
+
+    None where no stage has two renewals.
+    """
     spans = [span for stage in stages if (span := _span(stage)) is not None]
     seconds = math.fsum(last.at - first.at for _, first, last in spans)
     tokens = sum_of_all(
@@ -201,10 +221,13 @@ def _rates(stages: Sequence[Sequence[Sample]]) -> tuple[float | None, float | No
 
 
 def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
-    """Joules between the first and the last renewal, and these samples. By the energy counter,
-    unless it fell; else by the power shown, each value until the next. None: neither renewed
-    twice."""
-    counted, shown = _renewed(stage, "gpu_joules"), _renewed(stage, "gpu_watts")
+    """Return the joules between the first and the last renewal, and the samples of these two.
+
+    The energy counter is used unless it fell; otherwise the power shown, each value until the next.
+    None where neither was renewed twice.
+    """
+    counted = _renewed(stage, "gpu_joules")
+    shown = _renewed(stage, "gpu_watts")
     joules = known(sample.gpu_joules for sample in stage)
     if len(counted) > 1 and all(before <= after for before, after in pairwise(joules)):
         return (
@@ -221,20 +244,26 @@ def _span(stage: Sequence[Sample]) -> tuple[float, Sample, Sample] | None:
 
 
 def throttled_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """By server, of its CPU periods; as `_percent`."""
+    """Return, by pod, the percentage of its CPU periods that were throttled; see `_percent`."""
     return _percent(samples, "cpu_throttled_periods", "cpu_periods", renewing="cpu_periods")
 
 
 def waiting_for_cpu_percent(samples: Iterable[Sample]) -> Mapping[str, float]:
-    """By server, of the time between its first sample and its last; as `_percent`."""
+    """Return, by pod, the percentage of time in which it waited for CPU; see `_percent`.
+
+    The time is that between the pod's first sample and its last.
+    """
     return _percent(samples, "cpu_waiting_seconds", "at", renewing="cpu_waiting_seconds")
 
 
 def _percent(
     samples: Iterable[Sample], part: str, whole: str, *, renewing: str
 ) -> Mapping[str, float]:
-    """From the first renewal (the reading before may be older than the stage) to the last; without
-    servers that have fewer than two."""
+    """Return, by pod, 100 times the rise of `part` over the rise of `whole`.
+
+    Counts from the first renewal of `renewing` (the reading before may be older than the stage) to
+    the last. Leaves out servers with fewer than two renewals.
+    """
     found: dict[str, float | None] = {}
     for (_, pod), own in by_server(sorted(samples, key=lambda each: each.at)).items():
         if len(shown := _renewed(own, renewing)) > 1:

@@ -1,9 +1,9 @@
-"""The text of a metrics endpoint (Prometheus exposition) of a server, parsed into a `Sample` and
-`ServerFacts`.
+"""Parser of a server's metrics page (Prometheus exposition) into a `Sample` and `ServerFacts`.
 
-An endpoint has some 800 lines, of which a dozen matter: lines are picked by their beginning and
-only those are parsed, which costs a hundredth of parsing everything. A value that no server can
-have is left out, and counted."""
+A page has some 800 lines, of which a dozen matter: lines are picked by their beginning and only
+those are parsed, which costs a hundredth of parsing everything. A value that no server can have is
+left out, and counted.
+"""
 
 import math
 import re
@@ -23,11 +23,9 @@ MAX_SERIES = (
 MAX_LINES = (
     65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
 )
-MAX_LINE_CHARS = 8192  # Of one wanted series; vLLM's cache_config_info is the longest, some 1,500.
+MAX_LINE_CHARS = 8192  # Longest line of a wanted series; vLLM's cache_config_info has some 1,500.
 MAX_LABELS = 128
-MAX_REPORTED = (
-    35  # Labels kept of what a server reports of itself; what its log says it chose is added.
-)
+MAX_REPORTED = 35  # Reported labels that are kept; settings found in the server's log are added.
 
 COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,
@@ -56,7 +54,7 @@ class ServerFacts:
 
 
 class UnreadableMetrics(ValueError):
-    """What came back is not the text of a metrics endpoint."""
+    """The response is not the text of a metrics endpoint."""
 
 
 class Series(NamedTuple):
@@ -66,11 +64,11 @@ class Series(NamedTuple):
 
 
 def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
-    """The figures of one scrape. Raises UnreadableMetrics."""
+    """Parse one scrape into a sample. Raises UnreadableMetrics."""
     found, refused = series_of(text, _SAMPLE_LINES, labelled=False)
     values: dict[str, list[float]] = {}
-    # Of several engines, one without a value would make a sum too small, and a counter seem to
-    # fall.
+    # With several engines, one without a value would make a sum too small, and a counter seem
+    # to fall.
     lacking = {series.name for series in refused}
     for name, _, value in found:
         if name not in lacking:
@@ -82,14 +80,15 @@ def parse_sample(text: str, *, at: float, role: str, pod: str) -> Sample:
 def combined(
     values: Mapping[str, Sequence[float]], series: Mapping[str, Sequence[str]]
 ) -> dict[str, float | None]:
-    """Figures of a sample from the values of each series. `series`: names by figure, of which the
-    first that is there counts."""
+    """Combine the values of each series into the figures of a sample.
+
+    A figure without a believable value is None. `series` has the series names of each figure; the
+    first name with values counts.
+    """
     found: dict[str, float | None] = {}
     for name, names in series.items():
-        of_figure, figure = (
-            next((values[each] for each in names if values.get(each)), None),
-            SAMPLE_FIGURES[name],
-        )
+        of_figure = next((values[each] for each in names if values.get(each)), None)
+        figure = SAMPLE_FIGURES[name]
         value = None if of_figure is None else figure.scale * COMBINE[figure.by](of_figure)
         believed = value if value is not None and is_believable(value) else None
         found[name] = (
@@ -101,8 +100,11 @@ def combined(
 
 
 def parse_facts(text: str) -> ServerFacts:
-    """What the server reports of its cache: labels of the first engine process, tokens of all.
-    Raises UnreadableMetrics."""
+    """Parse what the server reports of its cache.
+
+    The labels are those of the first engine process, the tokens the sum of all. Raises
+    UnreadableMetrics.
+    """
     info = ENGINE.settings_series
     engines = [labels for name, labels, _ in series_of(text, (info,))[0] if name == info]
     if not engines:
@@ -123,9 +125,11 @@ def parse_facts(text: str) -> ServerFacts:
 def series_of(
     text: str, starts: tuple[str, ...], *, labelled: bool = True
 ) -> tuple[list[Series], list[Series]]:
-    """The lines that begin with one of `starts`, and apart from them those with a value that is not
-    a number from 0 to 1e15. Raises UnreadableMetrics. `labelled`: with their labels, which cost
-    most."""
+    """Parse the lines that begin with one of `starts`, separated by whether values are believable.
+
+    The first list has the series whose value is a number from 0 to 1e15, the second all others.
+    `labelled` parses the labels too, which cost most. Raises UnreadableMetrics.
+    """
     if text.count("\n") > MAX_LINES:
         raise UnreadableMetrics(f"more than {MAX_LINES} lines")
     lines = text.split("\n")
@@ -154,8 +158,10 @@ def series_of(
 
 
 def _series(line: str, labelled: bool) -> Series:
-    """Of `name{label="value",..} 12.5 1700000000000`, where the labels and the instant may be
-    absent. Raises ValueError."""
+    """Parse a line `name{label="value",..} 12.5 1700000000000`; labels and instant may be absent.
+
+    Raises ValueError.
+    """
     name = _NAME.match(line)
     if name is None or len(line) > MAX_LINE_CHARS:
         raise ValueError
@@ -170,7 +176,8 @@ def _series(line: str, labelled: bool) -> Series:
 
 def _labels(text: str) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    position, end = 0, len(text.rstrip())
+    position = 0
+    end = len(text.rstrip())
     for _ in range(MAX_LABELS):
         if position >= end:
             return found

@@ -1,9 +1,9 @@
-"""Figures of a cell: the requests of all its stages in one pool, under vLLM's own key names; and
-numbers that may be missing.
+"""Figures of a load point under vLLM's own key names, and arithmetic on missing numbers.
 
-Those of one stage are vLLM's own. Those of several are what one long stage would have had:
-latencies over all requests, throughput as totals over summed durations. Failed requests count in
-`failed` alone, and in `answered_percent`."""
+The requests of all stages of a load point form one pool. The figures of one stage are vLLM's own.
+Those of several are what one long stage would have had: latencies over all requests, throughput as
+totals over summed durations. Failed requests count in `failed` alone, and in `answered_percent`.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -27,40 +27,45 @@ ones up to here."""
 
 
 def is_believable(value: float) -> bool:
-    """Whether a gauge or counter can have this value: a number from 0 to 1e15, not NaN."""
+    """Return whether a gauge or counter can have this value: a number from 0 to 1e15, not NaN."""
     return 0 <= value <= GREATEST
 
 
 def known(values: Iterable[float | None]) -> list[float]:
-    """Those that are not None."""
+    """Return the values that are not None."""
     return [value for value in values if value is not None]
 
 
 def sum_of_all(values: Sequence[float | None]) -> float | None:
-    """The sum; None where a value is missing, or there is none."""
+    """Return the sum; None where a value is missing, or there is no value."""
     return None if None in values else sum_of_known(values)
 
 
 def sum_of_known(values: Iterable[float | None]) -> float | None:
-    """The sum of those that are known; None where none is."""
+    """Return the sum of the values that are not None; None where there is none."""
     found = known(values)
     return math.fsum(found) if found else None
 
 
 def ratio(part: float | None, whole: float | None, scale: float = 1.0) -> float | None:
-    """`scale` times part over whole; None where one of them is missing, or the whole is 0."""
+    """Return `scale` times part over whole.
+
+    None where one is missing, or the whole is 0 or less.
+    """
     return None if part is None or whole is None or whole <= 0 else scale * part / whole
 
 
 def risen(before: float | None, after: float | None) -> float | None:
-    """How far a counter rose; None where it is missing, or fell: another process."""
+    """Return how far a counter rose; None where it is missing, or fell (another process)."""
     return None if before is None or after is None or after < before else after - before
 
 
 Latency = Literal["ttft", "tpot", "itl", "e2el"]
 LATENCIES: tuple[Latency, ...] = ("ttft", "tpot", "itl", "e2el")
 SIGNIFICANT_DIGITS = 5
-Pools = Mapping[str, Distribution]  # Latencies of many requests by their name, in microseconds.
+Pools = Mapping[
+    str, Distribution
+]  # Latencies of many requests in microseconds, by the latency's name.
 Metrics = dict[str, float | None]  # Figures by the keys of `results[].metrics`; None: not known.
 
 QUEUED_TTFT = "ttft_including_client_queue"
@@ -73,7 +78,10 @@ QUEUE_TIME are vLLM's own names."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:
-    """Time per output token after the first; a one-token answer has none."""
+    """Return the TPOT of each request in microseconds; None for an answer of one token.
+
+    TPOT is the time per output token after the first.
+    """
     rows = zip(requests.e2el_us, requests.ttft_us, requests.output_tokens, strict=True)
     return ((e2el - ttft) / (tokens - 1) if tokens > 1 else None for e2el, ttft, tokens in rows)
 
@@ -92,8 +100,10 @@ _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] =
 def request_values(
     requests: RequestColumns, latency: str, *, failed: float | None = None
 ) -> list[float | None]:
-    """One value a request, in microseconds: None where it has none, `failed` where the request
-    failed."""
+    """Return one value per request, in microseconds.
+
+    The value is None where the request has none, and `failed` where the request failed.
+    """
     return [
         value if ok else failed
         for value, ok in zip(_OF_REQUESTS[latency](requests), requests.ok, strict=True)
@@ -101,8 +111,10 @@ def request_values(
 
 
 def latencies(records: Sequence[StageRecord], latency: str) -> Distribution:
-    """All successful requests of these records; microseconds. `latency`: one of LATENCIES, or of
-    those with the queue."""
+    """Return the distribution of a latency over all successful requests, in microseconds.
+
+    `latency` is one of LATENCIES or QUEUED_LATENCIES.
+    """
     if latency == "itl":
         return Distribution.of_counts(
             chain.from_iterable(zip(r.gaps.us, r.gaps.count, strict=True) for r in records)
@@ -117,9 +129,13 @@ def pools_of(records: Sequence[StageRecord], names: Sequence[str] = LATENCIES) -
 
 
 def mean_ms(record: StageRecord, latency: Latency) -> float | None:
-    """The mean of one stage, in milliseconds; without ordering its values first."""
+    """Return the mean of a latency in one stage, in milliseconds; None without values.
+
+    The values are not sorted first, unlike in `latencies`.
+    """
     if latency == "itl":
-        total, count = sum(map(mul, record.gaps.us, record.gaps.count)), sum(record.gaps.count)
+        total = sum(map(mul, record.gaps.us, record.gaps.count))
+        count = sum(record.gaps.count)
         return milliseconds(total / count) if count else None
     values = known(request_values(record.requests, latency))
     return milliseconds(fmean(values)) if values else None
@@ -135,8 +151,10 @@ all requests."""
 def pooled_metrics(
     records: Sequence[StageRecord], pools: Pools, percentiles: Sequence[str]
 ) -> Metrics:
-    """Every figure of a cell. Latencies are milliseconds with five significant digits; counts are
-    exact."""
+    """Return every figure of a load point from its stages in one pool.
+
+    Latencies are milliseconds with five significant digits; counts are exact.
+    """
     metrics = totals(records) | connect_metrics(records)
     streams = [record.streams for record in records if record.streams is not None]
     if reconnected := sum(each.reconnected for each in streams):
@@ -150,8 +168,11 @@ def pooled_metrics(
 
 
 def counts_tokens(record: StageRecord) -> bool:
-    """Return whether the server has counted the tokens of every answer that it closed; of a record
-    that does not know what was closed, of any."""
+    """Return whether the server counted the tokens of every answer whose stream it closed.
+
+    For a record that does not know which streams were closed: whether it counted those of any
+    answer.
+    """
     if record.streams is not None:
         return not record.streams.uncounted
     columns = record.requests
@@ -159,7 +180,10 @@ def counts_tokens(record: StageRecord) -> bool:
 
 
 def totals(records: Sequence[StageRecord]) -> Metrics:
-    """Counts, tokens, and both per second; None of output tokens that no server has counted."""
+    """Return counts, tokens, and both per second.
+
+    Output tokens are None if no server counted them.
+    """
     duration = math.fsum(map(duration_seconds, records))
     completed = sum(sum(record.requests.ok) for record in records)
     input_tokens = sum(sum(compress(r.requests.input_tokens, r.requests.ok)) for r in records)
@@ -190,9 +214,12 @@ def _throughputs(
 
 
 def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
-    """What of TTFT is the set-up of connections (TCP, TLS): `mean_connect_ms` over all requests, 0
-    for one that used a connection again, so that it can be taken off `mean_ttft_ms`;
-    `max_connect_ms` the longest. Empty where it is not known."""
+    """Return the share of TTFT that setting up connections (TCP, TLS) took.
+
+    `mean_connect_ms` is the mean over all requests, with 0 for a request on a connection in use
+    before, so that it can be subtracted from `mean_ttft_ms`; `max_connect_ms` is the longest. Empty
+    where a record does not have it.
+    """
     made = [record.connections for record in records if record.connections is not None]
     if not made or len(made) < len(records):
         return {}
@@ -206,8 +233,10 @@ def connect_metrics(records: Sequence[StageRecord]) -> Metrics:
 def level_metrics(
     pool: Distribution, latency: str, percentiles: Sequence[str], *, deviation: bool = False
 ) -> Metrics:
-    """`mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured.
-    `std_ttft_ms` costs much."""
+    """Return `mean_ttft_ms`, `median_ttft_ms`, `p99_ttft_ms` ...; None where nothing was measured.
+
+    `deviation` adds `std_ttft_ms`, which costs much.
+    """
     figures = {"mean": pool.mean(), "median": pool.percentile(50)}
     figures |= {"std": pool.deviation()} if deviation else {}
     figures |= {f"p{percentile_word(p)}": pool.percentile(float(p)) for p in percentiles}
@@ -215,14 +244,16 @@ def level_metrics(
 
 
 def percentile_word(percentile: str) -> str:
-    """A percentile as vLLM writes it in its keys: 99 for "99.0", 99.9 for "99.90"."""
+    """Format a percentile as vLLM does in its keys: 99 for "99.0", 99.9 for "99.90"."""
     value = float(percentile)
     return str(int(value)) if value == int(value) else str(value)
 
 
 def duration_seconds(record: StageRecord) -> float:
-    """First send to last answer: the load generator's own figure where there is one, by its
-    monotonic clock."""
+    """Return the seconds from the first send to the last answer.
+
+    The load generator's own figure, by its monotonic clock, is used where there is one.
+    """
     measured = record.scalars.get("duration")
     if measured is not None and is_believable(measured) and measured > 0:
         return float(measured)
@@ -238,7 +269,7 @@ def milliseconds(microseconds: float | None) -> float | None:
 
 
 def rounded(value: float | None) -> float | None:
-    """Five significant digits."""
+    """Round to five significant digits; None stays None."""
     return None if value is None else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
 
 
@@ -259,11 +290,9 @@ def good_requests(
     `since_due` counts TTFT and E2EL with the client's wait. A failed request is not good. An answer
     of one token has no time per output token and so keeps its limit, as in vLLM.
     """
-    ttft_limit, tpot_limit, e2el_limit = (
-        1000 * limits.ttft_ms,
-        1000 * limits.tpot_ms,
-        1000 * limits.e2el_ms,
-    )
+    ttft_limit = 1000 * limits.ttft_ms
+    tpot_limit = 1000 * limits.tpot_ms
+    e2el_limit = 1000 * limits.e2el_ms
 
     def good(of: RequestColumns) -> int:
         waits = of.queue_us if since_due else [0] * len(of.ok)
@@ -282,8 +311,10 @@ def good_requests(
 def goodput(
     records: Sequence[StageRecord], limits: RequestLimits, *, since_due: bool = False
 ) -> float | None:
-    """Return the requests a second of whole stages that kept every limit; None without a
-    duration."""
+    """Return the requests a second of whole stages that kept every limit.
+
+    None without a duration.
+    """
     seconds = math.fsum(map(duration_seconds, records))
     return ratio(good_requests(records, limits, since_due=since_due), seconds)
 
@@ -291,7 +322,7 @@ def goodput(
 # Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the
 # method.
 
-Samples = Mapping[str, contract.LatencySample]  # By the names of pools. Values are microseconds.
+Samples = Mapping[str, contract.LatencySample]  # By the latency's name. Values are microseconds.
 
 
 def latency_samples(
@@ -306,7 +337,7 @@ def latency_samples(
     """Return every latency of a load point, in microseconds.
 
     `users` is how many a closed loop has; None means an open loop, a trace, or all `at_once`.
-    `queued` adds the latencies with the wait in the client's queue. With `failed` failed requests
+    `queued` adds the latencies with the wait in the client's queue. With `failed`, failed requests
     are infinite values; without, they have none. `parts` has the steady part of each record, whose
     requests alone count: None in it means that the stage has none; None for all means that whole
     stages are the load.
@@ -362,8 +393,11 @@ def plateau_metrics(
     queued: bool = False,
     limits: RequestLimits | None = None,
 ) -> Metrics:
-    """Return the figures of one stage's steady part, or of several in one pool, as a cell's are
-    pooled. `queued` adds the latencies with the wait in the client's queue, `limits` goodput."""
+    """Return the figures of one stage's steady part, or of several in one pool.
+
+    They are pooled as in `pooled_metrics`. `queued` adds the latencies with the wait in the
+    client's queue, `limits` adds goodput.
+    """
     metrics = plateau_totals(stages) | {"sent": sum(len(part.started) for _, part in stages)}
     sent = [sent_in_plateau(record, interval) for record, interval in stages]
     for latency in ("ttft", "tpot", "e2el", *(QUEUED_LATENCIES if queued else ())):
@@ -376,8 +410,11 @@ def plateau_metrics(
 
 
 def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
-    """Answers completed in these plateaus, their length in seconds, and requests and tokens a
-    second."""
+    """Return counts and rates over these plateaus.
+
+    They are the answers completed, the plateaus' length in seconds, and requests and tokens a
+    second.
+    """
     seconds = sum(interval.length_us for _, interval in stages) / 1e6
     completed = sum(completed_in(record.requests, interval) for record, interval in stages)
     output = (
@@ -394,8 +431,10 @@ def plateau_totals(stages: Sequence[tuple[StageRecord, Plateau]]) -> Metrics:
 
 
 def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
-    """The record as if only the requests sent in its plateau had been; without gaps, which are kept
-    for the whole stage only."""
+    """Return the record with only the requests sent in its plateau.
+
+    It has no gaps between tokens, which are kept for the whole stage only.
+    """
     positions = sorted(interval.started)
     columns = {
         name: tuple(column[position] for position in positions) for name, column in record.requests
@@ -405,8 +444,10 @@ def sent_in_plateau(record: StageRecord, interval: Plateau) -> StageRecord:
 
 
 def completed_in(requests: RequestColumns, interval: Plateau) -> int:
-    """How many answers were completed after the start of an interval and by its end, whenever they
-    were sent."""
+    """Return how many answers were completed after an interval's start and by its end.
+
+    It does not matter when they were sent.
+    """
     rows = zip(requests.start_us, requests.e2el_us, requests.ok, strict=True)
     return sum(
         1 for start, e2el, ok in rows if ok and interval.start_us < start + e2el <= interval.end_us
@@ -414,8 +455,10 @@ def completed_in(requests: RequestColumns, interval: Plateau) -> int:
 
 
 def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
-    """Prompt tokens of answered requests whose first token came after the start of an interval and
-    by its end."""
+    """Return the prompt tokens of answered requests whose first token came in an interval.
+
+    The interval excludes its start and includes its end.
+    """
     rows = zip(requests.start_us, requests.ttft_us, requests.input_tokens, requests.ok, strict=True)
     return sum(
         tokens
@@ -425,8 +468,11 @@ def input_tokens_in(requests: RequestColumns, interval: Plateau) -> int:
 
 
 def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
-    """How many tokens came after the start of an interval and by its end, of requests that were
-    answered."""
+    """Return how many output tokens of answered requests came in an interval.
+
+    The interval excludes its start and includes its end. Tokens after the first are spread evenly
+    to the end of the answer.
+    """
     columns = (
         requests.start_us,
         requests.ttft_us,
@@ -434,10 +480,13 @@ def output_tokens_in(requests: RequestColumns, interval: Plateau) -> float:
         requests.output_tokens,
         requests.ok,
     )
-    begin, end = interval.start_us, interval.end_us
-    whole, parts = 0, []
+    begin = interval.start_us
+    end = interval.end_us
+    whole = 0
+    parts = []
     for start, ttft, e2el, tokens, ok in zip(*columns, strict=True):
-        first, last = start + ttft, start + max(ttft, e2el)
+        first = start + ttft
+        last = start + max(ttft, e2el)
         if not ok or tokens == 0 or last <= begin or first > end:
             continue
         if begin < first and last <= end:

@@ -1,6 +1,5 @@
 """Whether a server did more when it had more to do, and how fast it went."""
 
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
@@ -29,7 +28,7 @@ class Pace(NamedTuple):
 
     @property
     def prompt_share(self) -> float:
-        """Of all tokens, 0 to 1; 0 where nothing moved."""
+        """Return the share of prompt tokens among all tokens, 0 to 1; 0 where nothing moved."""
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
@@ -37,7 +36,7 @@ Stretch = Sequence[Pace]  # Paces of one server in one stage, in order of time.
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
-    """One a server and stage. A sample without a figure begins no pace."""
+    """Return one stretch per server and stage; two samples that lack a figure give no pace."""
     servers = [own for window in windows for own in by_server(window.samples).values()]
     return [
         [pace for a, b in pairwise(own) if (pace := _between(a, b)) is not None] for own in servers
@@ -45,7 +44,7 @@ def stretches(windows: Iterable[Window]) -> list[Stretch]:
 
 
 def mean_pace(parts: Stretch) -> Pace:
-    """Of several paces, weighted by their time."""
+    """Return the mean of several paces, weighted by their time."""
     seconds = sum(part.seconds for part in parts)
     weighted = ("running", "waiting", "prompt_rate", "generation_rate")
     means = {
@@ -58,7 +57,8 @@ def mean_pace(parts: Stretch) -> Pace:
 
 def _between(first: Sample, last: Sample) -> Pace | None:
     seconds = last.at - first.at
-    running, waiting = _mean(first.running, last.running), _mean(first.waiting, last.waiting)
+    running = _mean(first.running, last.running)
+    waiting = _mean(first.waiting, last.waiting)
     prompt = risen(first.prompt_tokens, last.prompt_tokens)
     generation = risen(first.generation_tokens, last.generation_tokens)
     if seconds <= 0 or running is None or waiting is None or prompt is None or generation is None:
@@ -102,37 +102,43 @@ class OperatingPoint:
     running: float
     throughput: float  # In any unit, the same for all points that are compared.
     kv_percent: float | None = None
+    all_served: bool = False  # Whether the throughput is that of the arrivals: no more was asked.
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two points, the one with more running last."""
+    """Two operating points, the one with more running last."""
 
     low: OperatingPoint
     high: OperatingPoint
 
     @property
     def running_ratio(self) -> float:
-        """Below MIN_RUNNING_RATIO a comparison is not conclusive."""
+        """Return how many times as many ran; below MIN_RUNNING_RATIO nothing can be concluded."""
         return self.high.running / self.low.running
 
     @property
     def change_percent(self) -> float:
-        """Of the throughput, from low to high."""
+        """Return the change of the throughput from low to high, in percent."""
         return 100 * (self.high.throughput / self.low.throughput - 1)
 
     @property
     def is_flat(self) -> bool:
-        return self.change_percent <= FLAT_PERCENT
+        """Premise: the one with more running was asked for more than it did."""
+        return self.change_percent <= FLAT_PERCENT and not self.high.all_served
 
     @property
     def grows(self) -> bool:
-        ratio = self.high.throughput / self.low.throughput
-        return ratio > 0 and math.log(ratio) >= GROWING_EXPONENT * math.log(self.running_ratio)
+        return self.high.throughput / self.low.throughput >= self.growing_ratio
+
+    @property
+    def growing_ratio(self) -> float:
+        """Return the least ratio of throughputs that counts as growth."""
+        return float(self.running_ratio**GROWING_EXPONENT)
 
 
 def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
-    """Every pair far enough apart in what was running, the widest first."""
+    """Return every pair of points far enough apart in what was running, the widest first."""
     ordered = sorted(
         (p for p in points if p.running > 0 and p.throughput > 0), key=lambda p: p.running
     )
@@ -144,9 +150,12 @@ def comparisons(points: Iterable[OperatingPoint]) -> list[Comparison]:
 
 
 def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | None:
-    """The least against the most busy third of a cell's own time; None where they don't differ
-    enough, or where the load does not keep the server `always_busy` (users, or all at once) and
-    nothing waited in the busiest: its throughput is the arrivals'."""
+    """Compare the least busy with the busiest third of a load point's own time.
+
+    None where they do not differ enough, and where the load does not keep the server `always_busy`
+    (users, or all at once) and nothing waited in the busiest third: its throughput is then the rate
+    of arrivals.
+    """
     parts = [
         mean_pace(s[i : i + PART]) for s in stretches for i in range(0, len(s) - PART + 1, PART)
     ]
@@ -158,7 +167,8 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
         return None
     alike.sort(key=lambda part: part.running)
     third = len(alike) // 3
-    least, most = mean_pace(alike[:third]), mean_pace(alike[-third:])
+    least = mean_pace(alike[:third])
+    most = mean_pace(alike[-third:])
     if not always_busy and most.waiting < 1:
         return None
     pair = [
@@ -175,10 +185,10 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 # hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
 FULL_STEP_TOKENS = (
-    1024  # Three times what it takes for arithmetic to outlast the reading of weights.
+    1024  # Three times the tokens from which arithmetic takes longer than reading weights.
 )
 PROMPT_TO_OUTPUT = (
-    10  # From so many prompt tokens for one of output, nine tenths of each step are prompts.
+    10  # With so many prompt tokens per output token, nine tenths of each step are prompts.
 )
 STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
 MIN_PACES = 3
@@ -188,15 +198,19 @@ MIN_PACES = 3
 class FullSteps:
     """Steps full of prompts, and a throughput that the queue does not change."""
 
-    step_tokens: float  # Of one step of an engine, on average.
+    step_tokens: float  # Mean tokens of one step of an engine.
     prompt_rate: float  # Prompt tokens a second while others waited.
-    change_percent: float  # Of that rate, from the first half of the queue to the second.
+    change_percent: float  # Change of that rate from the first half of the queue to the second.
 
 
 def full_steps(
     pressure: Pressure, stretches: Iterable[Stretch], lengths: Lengths | None
 ) -> FullSteps | None:
-    """None where steps are not full of prompts, or their throughput changes, or it is not known."""
+    """Return the figures of steps that are full of prompts.
+
+    None where steps are not full of prompts, where their throughput changes, or where either is not
+    known.
+    """
     queued = [pace for stretch in stretches for pace in stretch if pace.waiting >= 1]
     if lengths is None or pressure.queued_running is None or len(queued) < MIN_PACES:
         return None
@@ -210,7 +224,8 @@ def full_steps(
     if computed < PROMPT_TO_OUTPUT * lengths.output or step_tokens < FULL_STEP_TOKENS:
         return None
     middle = len(queued) // 2
-    first, last = mean_pace(queued[:middle]).prompt_rate, mean_pace(queued[middle:]).prompt_rate
+    first = mean_pace(queued[:middle]).prompt_rate
+    last = mean_pace(queued[middle:]).prompt_rate
     if first <= 0 or abs(last / first - 1) * 100 > STEADY_PERCENT:
         return None
     return FullSteps(step_tokens, mean_pace(queued).prompt_rate, 100 * (last / first - 1))

@@ -18,8 +18,10 @@ DEFAULT_SEQUENCES_STEP = (
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """Of one server, all its engines together unless it says otherwise. None: not known; vLLM's
-    defaults depend on version and GPU."""
+    """The limits of one server, for all its engines together unless a field says otherwise.
+
+    None means not known: vLLM's defaults depend on version and GPU.
+    """
 
     sequences: int | None = None  # Most requests that run at once (--max-num-seqs).
     sequences_are_default: bool = (
@@ -38,8 +40,10 @@ def server_limits(
     *,
     kv_cache_tokens: int | None = None,
 ) -> ServerLimits:
-    """From the arguments of `vllm serve` (None: not known), else from the settings that the server
-    reports."""
+    """Read the limits from the arguments of `vllm serve`, else from the server's reported settings.
+
+    `args` is None where the arguments are not known.
+    """
     given = ServeArgs.of(args or ())
     settings = {name.replace("_", "-"): value for name, value in (reported or {}).items()}
     engines = _number(given.text("data-parallel-size") or settings.get("data-parallel-size")) or 1
@@ -60,7 +64,7 @@ def server_limits(
 
 
 def _number(text: str | None) -> int | None:
-    """None for what is not a number above 0."""
+    """Parse a number of tokens; None for anything that is not a number above 0."""
     try:
         return tokens_of(text or "") or None
     except ValueError:
@@ -71,10 +75,12 @@ def _number(text: str | None) -> int | None:
 # max-num-seqs, the KV cache has blocks for its prompt, and the tokens of the step are not used up.
 # So a request that waits although there is room in the first two waits for the third.
 
-IN_A_BUCKET = 0.5  # So far below a limit is the mean of samples of which some are one short of it.
-# Of those running: fewer are on their way in, seen between two steps, and wait for nothing.
+IN_A_BUCKET = (
+    0.5  # A bucket whose samples are partly one short of a limit has a mean so far below it.
+)
+# Share of running requests: fewer are just entering, seen between two steps, and not waiting.
 MIN_WAITING_SHARE = 0.05
-# In use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
+# Share in use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
 KV_FULL = 0.95
 MIN_KV_FULL = (
     0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
@@ -87,10 +93,12 @@ CEILING_SHARE = 0.8
 """Of the samples with a queue: where so many show exactly the same number running, a limit on that
 number holds."""
 STEP_TOLERANCE = (
-    0.3  # How near what runs comes to what the tokens of a step allow; prompts differ in length.
+    0.3  # Relative distance to the number that a step allows; prompts differ in length.
 )
-NEARLY_ALL = 0.9  # Of the places, as a mean over samples: prompts and answers differ in length.
-# Of the samples with a queue: where so many show all places taken, requests wait for places.
+NEARLY_ALL = (
+    0.9  # Share of places taken, as a mean over samples: prompts and answers differ in length.
+)
+# Share of samples with a queue: where so many show all places taken, requests wait for places.
 MIN_FULL_SHARE = 0.1
 
 
@@ -104,13 +112,13 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Pressure:
-    """The busy samples of a cell. Means and maxima are over samples of single servers."""
+    """The busy samples of a load point. Means and maxima are over samples of single servers."""
 
-    samples: int  # With something running or waiting, and both known.
-    queued: int  # Of these, with requests that waited.
+    samples: int  # Samples with something running or waiting, and both known.
+    queued: int  # Samples of these with requests that waited.
     running_mean: float
     running_max: float
-    queued_running: float | None  # Running on average while others waited.
+    queued_running: float | None  # Mean of running requests while others waited.
     waiting_mean: float
     waiting_max: float
     kv_mean_percent: float | None
@@ -119,7 +127,7 @@ class Pressure:
     prefix_hit_percent: float | None
     hold: (
         Hold | None
-    )  # What held back in most samples with a queue; None: nothing waited, or it can't be told.
+    )  # The cause in most samples with a queue; None: nothing waited, or it can't be told.
     sequence_limit: (
         float | None
     )  # How many may run: the setting, else the ceiling that the samples show, else None.
@@ -138,8 +146,10 @@ class Lengths:
 def pressure(
     windows: Sequence[Window], limits: ServerLimits, lengths: Lengths | None
 ) -> Pressure | None:
-    """Of the windows of one role; without `lengths` no request was answered. None without a busy
-    sample."""
+    """Compute the pressure over the windows of one role; None without a busy sample.
+
+    `lengths` is None where no request was answered.
+    """
     busy = [
         s
         for w in windows
@@ -148,7 +158,8 @@ def pressure(
     ]
     if not busy:
         return None
-    found, full = figures(windows), KV_FULL
+    found = figures(windows)
+    full = KV_FULL
     if limits.kv_cache_tokens is not None and lengths is not None:
         # The next prompt finds no room.
         full = max(
@@ -167,7 +178,8 @@ def pressure(
         # counts the few that are left. Those places are not free: a waiting request has them
         # already.
         del holds[Hold.STEP]
-    running, waiting = [s.running or 0.0 for s in busy], [s.waiting or 0.0 for s in busy]
+    running = [s.running or 0.0 for s in busy]
+    waiting = [s.waiting or 0.0 for s in busy]
     return Pressure(
         samples=len(busy),
         queued=len(queued),
@@ -190,8 +202,10 @@ def pressure(
 def _places_may_be_taken(
     queued: Sequence[Sample], ceiling: float | None, limits: ServerLimits, lengths: Lengths | None
 ) -> bool:
-    """Whether as many may run as may: those that end with a step are no longer counted after it,
-    with answers of one token none."""
+    """Return whether as many requests run as may, allowing for those that end with a step.
+
+    Those are no longer counted after the step; with answers of one token, none is.
+    """
     by_step = running_by_step(limits, lengths)
     if (
         ceiling is None
@@ -206,8 +220,10 @@ def _places_may_be_taken(
 
 
 def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | None:
-    """Requests that run when every step is full of prompts: each stays for as many steps as it has
-    output tokens."""
+    """Return how many requests run when every step is full of prompts; None where not known.
+
+    Each request stays for as many steps as it has output tokens.
+    """
     if limits.step_tokens is None or lengths is None:
         return None
     return limits.engines * max(1.0, limits.step_tokens / max(1.0, lengths.prompt)) * lengths.output
@@ -216,8 +232,11 @@ def running_by_step(limits: ServerLimits, lengths: Lengths | None) -> float | No
 def _ceiling(
     busy: Sequence[Sample], full: float, limits: ServerLimits, lengths: Lengths | None
 ) -> float | None:
-    """The number running that most samples with a queue show, if nothing else than a limit on that
-    number explains it."""
+    """Return the number running that most samples with a queue show, if only a limit explains it.
+
+    None where something else explains it: tokens of a step, or a number that is not vLLM's default
+    though the default applies.
+    """
     queued = [s for s in busy if s.waiting and (s.kv_cache is None or s.kv_cache < full)]
     highest = max((s.high or s).running or 0.0 for s in busy)
     at_highest = sum(highest - (s.running or 0.0) < IN_A_BUCKET for s in queued)
@@ -230,15 +249,19 @@ def _ceiling(
 
 
 def _is_queued(sample: Sample, ceiling: float | None, full: float) -> bool:
-    running, waiting = math.ceil(sample.running or 0.0), sample.waiting or 0.0
+    running = math.ceil(sample.running or 0.0)
+    waiting = sample.waiting or 0.0
     held = (ceiling is not None and running >= ceiling) or (sample.kv_cache or 0.0) >= full
     return waiting >= 1 and (held or waiting >= MIN_WAITING_SHARE * running)
 
 
 def _hold(sample: Sample, ceiling: float | None, full: float, *, preempting: bool) -> Hold | None:
-    """In the order in which the scheduler checks. None: whether the KV cache had room is not
-    known."""
-    usage, running = sample.kv_cache, sample.running or 0.0
+    """Decide what a queued sample waited for, in the order in which the scheduler checks.
+
+    None where it is not known whether the KV cache had room.
+    """
+    usage = sample.kv_cache
+    running = sample.running or 0.0
     # A bucket's mean is short of a limit where one of its samples is. Under a full cache, a few at
     # the limit say nothing.
     if ceiling is not None and (round if (usage or 0.0) >= full else math.ceil)(running) >= ceiling:

@@ -1,5 +1,7 @@
-"""Statistical tests: Student and Welch, Hochberg's correction, order and trend of series, agreement
-of repeats, and the power of a comparison."""
+"""Statistical tests of differences, order, trends and repeats, and the power of a comparison.
+
+Student and Welch, Hochberg's correction, order and trend of series, agreement of repeats.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -22,7 +24,7 @@ CONFIDENCE = 0.95
 
 
 def fisher_p_value(f: float, between: float, within: float) -> float:
-    """The probability of a value above `f` with these degrees of freedom."""
+    """Return the probability that an F value with these degrees of freedom exceeds `f`."""
     return (
         1.0
         if f <= 0
@@ -36,16 +38,18 @@ def fisher_p_value(f: float, between: float, within: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """A mean or a difference of means, from which its p-value and its interval at any confidence
-    follow."""
+    """A mean, or a difference of means, with its standard error.
+
+    Its p-value and its interval at any confidence follow from it.
+    """
 
     estimate: float
-    squared_error: float  # Of a mean: variance of the values over their number.
-    degrees_of_freedom: float  # Of a mean: the number of values less one.
+    squared_error: float  # For a mean: variance of the values over their number.
+    degrees_of_freedom: float  # For a mean: the number of values less one.
 
     @property
     def p_value(self) -> float:
-        """Two-sided: the probability of so large an estimate when the true value is 0."""
+        """Return the two-sided probability of so large an estimate when the true value is 0."""
         if self.squared_error == 0:
             return 1.0 if self.estimate == 0 else 0.0
         return student_p_value(
@@ -53,8 +57,7 @@ class Contrast:
         )
 
     def exceeds(self, limit: float) -> float:
-        """One-sided: the probability of so large an estimate when the true difference is
-        `limit`."""
+        """Return the one-sided probability of such an estimate when the true value is `limit`."""
         if self.squared_error == 0:
             return 0.0 if self.estimate > limit else 1.0
         t = (self.estimate - limit) / math.sqrt(self.squared_error)
@@ -62,48 +65,54 @@ class Contrast:
         return tail if t > 0 else 1.0 - tail
 
     def reach(self, confidence: float) -> float:
-        """Half the width of the interval; 0 where no value differed from its own side's others."""
+        """Return half the width of the interval; 0 where the values of each side are all equal."""
         if self.squared_error == 0:
             return 0.0
         return student_quantile(confidence, self.degrees_of_freedom) * math.sqrt(self.squared_error)
 
 
 def mean_of(values: Sequence[float]) -> Contrast:
-    """The mean of two values or more."""
+    """Return the mean of two values or more, with its standard error."""
     mean = math.fsum(values) / len(values)
     variance = math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)
     return Contrast(mean, variance / len(values), len(values) - 1)
 
 
 def welch(first: Contrast, second: Contrast) -> Contrast:
-    """`second` minus `first`, whose scatter may differ; each the mean of two values or more."""
-    estimate, squared_error = (
-        second.estimate - first.estimate,
-        first.squared_error + second.squared_error,
-    )
+    """Return `second` minus `first`, whose scatter may differ.
+
+    Each a mean of two values or more.
+    """
+    estimate = second.estimate - first.estimate
+    squared_error = first.squared_error + second.squared_error
     if squared_error == 0:
         return Contrast(estimate, 0.0, first.degrees_of_freedom + second.degrees_of_freedom)
     # Shares, not squares of tiny errors, which could vanish.
-    share_1, share_2 = first.squared_error / squared_error, second.squared_error / squared_error
+    share_1 = first.squared_error / squared_error
+    share_2 = second.squared_error / squared_error
     freedom = 1 / (share_1**2 / first.degrees_of_freedom + share_2**2 / second.degrees_of_freedom)
     return Contrast(estimate, squared_error, freedom)
 
 
 def log_ratio_percent(log_ratio: float) -> float:
-    """A logarithm of a ratio as a change in percent; infinite beyond what a float holds."""
+    """Convert the logarithm of a ratio to a change in percent.
+
+    Infinite beyond what a float holds.
+    """
     return 100 * math.expm1(log_ratio) if log_ratio < 700 else math.inf
 
 
 def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
-    """The error rate at which Hochberg's procedure puts each question, in the order given, when all
-    together may err by `error`.
+    """Return the level at which Hochberg's procedure tests each question, in the order given.
 
-    A question is answered "yes" exactly where its p-value is at most its level. From the largest
-    p-value down, the first is tested at `error`, the second at half of it, the third at a third
-    ...; the first "yes" is the answer to all smaller ones. Figures of one measurement move
-    together, and where all of them changed each may then be tested at `error` (Holm would test the
-    first at a fifth of it, of five). Y. Hochberg, Biometrika 75 (1988); holds for independent and
-    for positively dependent questions (S. K. Sarkar, Annals of Statistics 26, 1998)."""
+    All questions together may err by `error`. A question is answered "yes" exactly where its
+    p-value is at most its level. From the largest p-value down, the first is tested at `error`, the
+    second at half of it, the third at a third ...; the first "yes" is the answer to all smaller
+    ones. Figures of one measurement move together, and where all of them changed each may then be
+    tested at `error` (Holm would test the first of five at a fifth of it). Y. Hochberg, Biometrika
+    75 (1988); holds for independent and for positively dependent questions (S. K. Sarkar, Annals of
+    Statistics 26, 1998).
+    """
     descending = sorted(p_values, reverse=True)
     agreed = next(
         (place for place, p in enumerate(descending, start=1) if p <= error / place),
@@ -123,21 +132,26 @@ def hochberg_levels(p_values: Sequence[float], *, error: float) -> list[float]:
 
 
 def surplus(values: Sequence[float]) -> int:
-    """Rising pairs less falling ones, over all pairs of a series in order of time."""
+    """Return rising pairs less falling ones, over all pairs of a series in order of time."""
     return sum((b > a) - (b < a) for a, b in combinations(values, 2))
 
 
 def order_p_value(series: Sequence[Sequence[float]], *, inflation: float = 1.0) -> float:
-    """How likely random orders would have so many of all pairs rising, or falling. Equal values
-    make it careful. `inflation` is how many times independence overstates what is known."""
+    """Return the probability that random orders have so many more rising, or falling, pairs.
+
+    Equal values make the test conservative. `inflation` is how many times larger the variance is
+    than for independent values.
+    """
     shrunk = math.ceil(abs(sum(map(surplus, series))) / math.sqrt(inflation) - 1e-9)
     return _order_p_value(tuple(map(len, series)), shrunk)
 
 
 @lru_cache(maxsize=256)
 def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
-    """The share of all orders of such series whose rising pairs outnumber the falling ones, or the
-    reverse, by `surplus`."""
+    """Return the share of all orders of series with these lengths that have at least this surplus.
+
+    The surplus is of rising pairs over falling ones, or the reverse.
+    """
     if surplus <= 0:
         return 1.0
     pairs = sum(length * (length - 1) // 2 for length in lengths)
@@ -145,8 +159,11 @@ def _order_p_value(lengths: tuple[int, ...], surplus: int) -> float:
 
 
 def _falling_pairs(lengths: Sequence[int]) -> list[float]:
-    """The probabilities of 0, 1, 2 ... falling pairs in random orders: a value falls behind 0 to n
-    of the n before it in its series, each equally likely, whatever the others do."""
+    """Return the probabilities of 0, 1, 2 ... falling pairs in random orders of series.
+
+    A value makes 0 to n falling pairs with the n values before it in its series, each number
+    equally likely and independent of the other values.
+    """
     chances = [1.0]
     for before in (n for length in lengths for n in range(1, length)):
         sums = [0.0, *accumulate([*chances, *[0.0] * before])]
@@ -180,12 +197,15 @@ class Trend:
 
 
 def trend(values: Sequence[float]) -> Trend | None:
-    """The trend of values in order of time, their mean not negative; None below `MIN_BATCHES`
-    values."""
+    """Return the trend of values in order of time; None below `MIN_BATCHES` values.
+
+    The mean of the values must not be negative.
+    """
     means = batch_means(values)
     if len(means) < MIN_BATCHES:
         return None
-    slope, level = theil_sen_slope(means), math.fsum(means) / len(means)
+    slope = theil_sen_slope(means)
+    level = math.fsum(means) / len(means)
     residuals = [mean - level - slope * (i - (len(means) - 1) / 2) for i, mean in enumerate(means)]
     ordered = order_p_value([means], inflation=variance_inflation([residuals], fitted=2))
     directed = mean_of([b - a for a, b in pairwise(means)]).p_value
@@ -193,11 +213,13 @@ def trend(values: Sequence[float]) -> Trend | None:
 
 
 def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float]:
-    """Values in order of time as they would be at the mean load, where more load makes them larger.
+    """Return values in order of time as they would be at the mean load.
 
-    What load does is the slope of the differences of neighbours on those of their loads: slow
-    trends, which may be causes or effects of each other, are not in it. Where it would take a whole
-    value away, as beside a long queue, the slope is noise: the values stay as they are."""
+    The effect of load is the slope of the differences between neighbours on the differences between
+    their loads, not below 0: slow trends, which may be causes or effects of each other, are not in
+    it. Where it would take a whole mean value away, as beside a long queue, the slope is noise and
+    the values are returned unchanged.
+    """
     steps = [
         (load - before, value - was)
         for (before, was), (load, value) in pairwise(zip(loads, values, strict=True))
@@ -211,8 +233,10 @@ def at_equal_load(values: Sequence[float], loads: Sequence[float]) -> list[float
 
 
 def theil_sen_slope(values: Sequence[float]) -> float:
-    """The median of the slopes between any two values, a place: a few large values don't turn it. 0
-    for less than two."""
+    """Return the median of the slopes between any two values, per place; 0 for fewer than two.
+
+    A few large values do not turn it.
+    """
     slopes = [(b - a) / (j - i) for (i, a), (j, b) in combinations(enumerate(values), 2)]
     return median(slopes) if slopes else 0.0
 
@@ -221,8 +245,10 @@ def theil_sen_slope(values: Sequence[float]) -> float:
 
 
 def cv_percent(means: Sequence[float]) -> float | None:
-    """Standard deviation of the repeats' means, sample formula, in percent of their mean; None for
-    fewer than two."""
+    """Return the coefficient of variation of the repeats' means in percent; None below two.
+
+    It is the standard deviation, by the sample formula, over the mean. None also for a mean of 0.
+    """
     if len(means) < 2:
         return None
     mean = mean_of(means)
@@ -234,13 +260,18 @@ def cv_percent(means: Sequence[float]) -> float | None:
 
 
 def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
-    """How likely the noise within repeats alone sets them this far apart; None without two values
-    in some repeat. Each is given as its batch means in order of time; those without values don't
-    count. An F-test, whose noise within repeats is raised, and its degrees of freedom lowered, by
-    what the resemblance of neighbouring batches hides of it."""
+    """Return the probability that noise within repeats alone sets them this far apart.
+
+    Each repeat is given as its batch means in order of time; repeats without values do not count.
+    An F-test, which raises the noise within repeats and lowers its degrees of freedom by what the
+    correlation of neighbouring batches hides of it. None with fewer than two repeats, or without
+    two values in some repeat.
+    """
     groups = [group for group in repeats if group]
-    means, count = [fmean(group) for group in groups], sum(map(len, groups))
-    between, within = len(groups) - 1, count - len(groups)
+    means = [fmean(group) for group in groups]
+    count = sum(map(len, groups))
+    between = len(groups) - 1
+    within = count - len(groups)
     if between < 1 or within < 1:
         return None
     grand = math.fsum(value for group in groups for value in group) / count
@@ -263,9 +294,12 @@ def groups_p_value(repeats: Sequence[Sequence[float]]) -> float | None:
 def repeat_cv_percent(
     records: Sequence[StageRecord], throughputs: Sequence[Mapping[str, float | None]]
 ) -> dict[str, float]:
-    """How far the repeats of a cell scatter, the noise within one server: the coefficient of
-    variation, sample formula, of these throughputs and mean latencies by name. A figure that fewer
-    than two repeats have is left out."""
+    """Return how far the repeats of a load point scatter, in percent, by name of the figure.
+
+    This is the noise within one server: the coefficient of variation, by the sample formula, of
+    these throughputs and of the mean latencies. A figure that fewer than two repeats have is left
+    out.
+    """
     repeats = [
         {**of_stage} | {f"mean_{latency}_ms": mean_ms(record, latency) for latency in LATENCIES}
         for record, of_stage in zip(records, throughputs, strict=True)
@@ -284,22 +318,22 @@ POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
 """How much a figure varies between fresh servers of one configuration, assumed where nothing was
 measured yet."""
-_SHARES, _SCATTERS = (
-    24,
-    64,
-)  # Points of the integrals: twice as many move the result by less than 1 %.
+_SHARES = 24
+_SCATTERS = 64  # Points of the integrals: twice as many move the result by less than 1 %.
 
 
 @lru_cache(maxsize=256)
 def detectable_shift(first: int, second: int, *, error: float) -> float:
-    """The true difference, in its standard errors, that a two-sided test at `error` finds with
-    probability `POWER`.
+    """Return the true difference that a two-sided test at `error` finds with probability `POWER`.
 
-    `first` and `second`: values a side, two or more, of sides that scatter alike, tested by Welch;
-    `second` 0: `first` differences of pairs, tested by Student. The test divides by an estimated
-    standard error (noncentral t: N. L. Johnson, B. L. Welch, Biometrika 31, 1940), whose degrees of
-    freedom follow from how the noise is shared between the sides (B. L. Welch, Biometrika 34,
-    1947); both are integrated over. Error: below 2 points of probability."""
+    The unit is the standard error of the difference. `first` and `second` are the numbers of values
+    on each side, two or more, of sides that scatter alike and are tested by Welch; with `second` 0,
+    `first` is the number of differences of pairs, tested by Student. The test divides by an
+    estimated standard error (noncentral t: N. L. Johnson, B. L. Welch, Biometrika 31, 1940), whose
+    degrees of freedom follow from how the noise is shared between the sides (B. L. Welch,
+    Biometrika 34, 1947); both are integrated over. The result errs by less than 2 points of
+    probability.
+    """
     thresholds = (
         _thresholds(first, second, error)
         if second
@@ -313,9 +347,11 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
             w * v * cdf(shift - t * scatter) for w, t in thresholds for v, scatter in scatters
         )
 
-    low, high = 0.0, 4.0
+    low = 0.0
+    high = 4.0
     while found(high) < POWER:
-        low, high = high, 2 * high
+        low = high
+        high = 2 * high
     while high - low > 1e-4 * high:
         middle = (low + high) / 2
         low, high = (middle, high) if found(middle) < POWER else (low, middle)
@@ -323,12 +359,16 @@ def detectable_shift(first: int, second: int, *, error: float) -> float:
 
 
 def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, float], ...]:
-    """Weights and critical values: the first side's share of the squared error has a beta
-    distribution, here by its angle."""
-    logs, thresholds = [], []
+    """Return weights and critical values over the first side's share of the squared error.
+
+    That share has a beta distribution; it is integrated over by its angle.
+    """
+    logs = []
+    thresholds = []
     for place in range(_SHARES):
         angle = math.pi / 2 * (place + 0.5) / _SHARES
-        sine, cosine = math.sin(angle), math.cos(angle)
+        sine = math.sin(angle)
+        cosine = math.cos(angle)
         freedom = 1 / (sine**4 / (first - 1) + cosine**4 / (second - 1))
         logs.append((first - 2) * math.log(sine) + (second - 2) * math.log(cosine))
         thresholds.append(student_quantile(1 - error, freedom))
@@ -336,16 +376,17 @@ def _thresholds(first: int, second: int, error: float) -> tuple[tuple[float, flo
 
 
 def _scatters(freedom: int) -> tuple[tuple[float, float], ...]:
-    """Weights and ratios of the estimated standard error to the true one."""
+    """Return weights and ratios of the estimated standard error to the true one."""
     reach = 6 / math.sqrt(2 * freedom)
-    low, high = max(0.0, 1 - reach), 1 + reach
+    low = max(0.0, 1 - reach)
+    high = 1 + reach
     points = [low + (high - low) * (place + 0.5) / _SCATTERS for place in range(_SCATTERS)]
     weights = _normalised([(freedom - 1) * math.log(x) - freedom * x * x / 2 for x in points])
     return tuple(zip(weights, points, strict=True))
 
 
 def _normalised(logs: list[float]) -> list[float]:
-    """Weights that add up to 1, of their logarithms but for a constant."""
+    """Return weights that add up to 1 from their logarithms, which may lack a common constant."""
     weights = [math.exp(each - max(logs)) for each in logs]
     total = math.fsum(weights)
     return [weight / total for weight in weights]
@@ -360,20 +401,25 @@ counts as noise."""
 def detectable_percent(
     values: int, questions: int, *, in_blocks: bool = False, cv_percent: float = ASSUMED_CV_PERCENT
 ) -> float:
-    """The smallest change of one of so many figures, in percent upward, that is found with `POWER`.
-    `values`: a side, two or more; `in_blocks`: compared in pairs, where there are `MIN_BLOCKS`."""
+    """Return the smallest change of one of `questions` figures that is found with `POWER`.
+
+    The change is in percent upward. `values` is the number on each side, two or more; `in_blocks`
+    means that they are compared in pairs where there are `MIN_BLOCKS`.
+    """
     error = (1 - CONFIDENCE) / max(1, questions)
     standard_error = math.sqrt(2 * math.log1p((cv_percent / 100) ** 2) / values)
     second = 0 if in_blocks and values >= MIN_BLOCKS else values
     return log_ratio_percent(detectable_shift(values, second, error=error) * standard_error)
 
 
-SERVERS = "fresh servers"  # Unit of `power_sentence`: those of a sweep, one a block and variant.
+SERVERS = "fresh servers"  # Unit of `power_sentence` for a sweep: one server per block and variant.
 
 
 def power_sentence(values: int, questions: int, *, unit: str) -> str:
-    """What a comparison can find, before it is measured. `unit`: what gives a value, in the plural:
-    "repeats", or `SERVERS`."""
+    """Describe what a comparison can find, before it is measured.
+
+    `unit` names what gives a value, in the plural: "repeats", or `SERVERS`.
+    """
     if not questions:
         return "the detectable change is unknown for searched loads and percentiles"
     if values < 2:
@@ -385,5 +431,5 @@ def power_sentence(values: int, questions: int, *, unit: str) -> str:
 
 
 def percent_text(percent: float) -> str:
-    """A change that can be found: "3.2 %"; beyond 100 % its size means nothing."""
+    """Format a change that can be found: "3.2 %"; beyond 100 % its size means nothing."""
     return f"{percent:.2g} %" if percent < 100 else "more than 100 %"

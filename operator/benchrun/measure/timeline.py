@@ -1,8 +1,9 @@
-"""The timeline: samples of all servers over a run, thinned out as they grow many, packed for a
-ConfigMap, and live figures.
+"""The timeline: samples of all servers over a run, thinned out and packed for a ConfigMap.
 
-Packed form: gzip of JSON, one object a server, one column a figure. Instants are whole
-milliseconds, each the difference to the one before, which compresses to next to nothing."""
+Also the live figures. The packed form is gzip of JSON, one object a server, one column a figure.
+Instants are whole milliseconds, each the difference to the one before, which compresses to next to
+nothing.
+"""
 
 import gzip
 import json
@@ -28,31 +29,33 @@ STALE_SECONDS = 60.0
 """A server not scraped for this long no longer counts in live figures: twice the longest scrape
 with its retry."""
 KV_CACHE_DECIMALS = (
-    3  # Of a percentage. A cache of a million tokens is not at 0 with a chat of a hundred in it.
+    3  # Decimals of a percentage: a cache of a million tokens with 100 in use must not show 0.
 )
 
 _WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
 """Figures of which a bucket has the least and the greatest value too."""
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
-_MAX_CONTAINERS = (
-    65_536  # Brackets of all sorts: what is small as text may be large once it is parsed.
-)
+_MAX_CONTAINERS = 65_536  # Brackets of all sorts: a small text may be large once it is parsed.
 _LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
 
 
 def bucket_size(taken: int) -> int:
-    """How many samples of a server go into one bucket after so many of the run: 1 up to 2,048; then
-    16, 32 ... as the run doubles in length, each time 128 buckets more: 3,584 after 8.4 million
-    samples, which is 13 servers for a week."""
+    """Return how many samples of a server go into one bucket after `taken` samples of the run.
+
+    1 up to 2,048 samples; then 16, 32 ... as the run doubles in length, each time 128 buckets more:
+    3,584 after 8.4 million samples, which is 13 servers for a week.
+    """
     return (
         1 if taken < FULL_DETAIL_SAMPLES else 16 << (taken // FULL_DETAIL_SAMPLES).bit_length() - 1
     )
 
 
 def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
-    """Buckets of `size` successive samples of each server, oldest first; larger ones where there
-    would be more than 8,192."""
+    """Merge `size` successive samples of each server into one, oldest first.
+
+    Buckets are larger where there would be more than 8,192.
+    """
     ordered = sorted(samples, key=_order)
     while len(ordered) > MAX_SAMPLES * size:
         size *= 2
@@ -66,7 +69,7 @@ def bucketed(samples: Iterable[Sample], size: int) -> tuple[Sample, ...]:
 
 
 def encode(samples: Sequence[Sample]) -> bytes:
-    """Packed form; the same samples always give the same bytes."""
+    """Pack samples; the same samples always give the same bytes."""
     document: dict[str, Any] = {"schema": SCHEMA, "servers": _columns(samples)}
     if any(sample.high for sample in samples):
         document |= {
@@ -77,8 +80,7 @@ def encode(samples: Sequence[Sample]) -> bytes:
 
 
 def decode(data: bytes) -> tuple[Sample, ...]:
-    """The samples in a packed form. Raises ValueError for anything else, however large it claims to
-    be."""
+    """Unpack samples. Raises ValueError for anything else, however large it claims to be."""
     try:
         document = _document(data)
         samples, low, high = (_samples(document.get(key, [])) for key in ("servers", "low", "high"))
@@ -105,17 +107,21 @@ def _document(data: bytes) -> Mapping[str, Any]:
 
 
 def once(samples: Iterable[Sample]) -> list[Sample]:
-    """Each sample once, oldest first: a chunk whose writing was not confirmed may have been stored
-    twice."""
+    """Drop duplicate samples and sort the rest, oldest first.
+
+    A chunk whose writing was not confirmed may have been stored twice.
+    """
     found = {(sample.role, sample.pod, round(sample.at, 3)): sample for sample in samples}
     return sorted(found.values(), key=lambda sample: sample.at)
 
 
 def live(samples: Sequence[Sample], now: datetime) -> Live | None:
-    """Latest figures, summed over servers (KV cache: of the fullest); rates from each server's last
-    two samples."""
+    """Return the latest figures, summed over servers; None where no server was scraped lately.
+
+    The KV cache is that of the fullest server; rates come from each server's last two samples.
+    """
     moment = now.timestamp()
-    # From the newest back, so that a long timeline costs nothing.
+    # Read from the newest back, so that a long timeline costs nothing.
     fresh = list(takewhile(lambda s: moment - s.at <= STALE_SECONDS, reversed(samples)))[::-1]
     pairs = [(pods[-2] if len(pods) > 1 else None, pods[-1]) for pods in by_server(fresh).values()]
     if not pairs:
@@ -140,7 +146,7 @@ def _order(sample: Sample) -> tuple[float, str, str]:
 
 
 def by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample]]:
-    """By role and pod, in order of their first samples."""
+    """Group samples by role and pod, in order of each server's first sample."""
     servers: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
         servers[sample.role, sample.pod].append(sample)
@@ -148,7 +154,7 @@ def by_server(samples: Iterable[Sample]) -> Mapping[tuple[str, str], list[Sample
 
 
 def _rate(before: Sample | None, after: Sample, counter: str) -> float | None:
-    """Rise a second; None with one sample only, or when the counter fell."""
+    """Return the rise a second; None with one sample only, or when the counter fell."""
     rise = risen(getattr(before, counter, None), getattr(after, counter))
     return (
         None
@@ -168,8 +174,10 @@ def _merged(
     merge: Callable[[list[float]], float],
     names: Collection[str] = tuple(SAMPLE_FIGURES),
 ) -> Sample:
-    """One sample for many with these figures, at their mean instant; start time and XID, which are
-    no measurements, are the last."""
+    """Merge samples into one with these figures, at their mean instant.
+
+    Start time and XID, which are no measurements, are taken from the last.
+    """
     columns = {name: known(getattr(s, name) for s in samples) for name in names}
     merged: dict[str, Any] = dict.fromkeys(SAMPLE_FIGURES)
     merged |= {name: merge(values) if values else None for name, values in columns.items()}
@@ -186,7 +194,7 @@ def _merged(
 
 def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
     def short(value: float | None) -> float | int | None:
-        """Fewest characters: whole numbers without a point, others with six decimals."""
+        """Shorten a number for JSON: whole numbers without a point, others with six decimals."""
         return (
             None
             if value is None
@@ -212,7 +220,8 @@ def _columns(samples: Sequence[Sample]) -> list[dict[str, Any]]:
 def _samples(servers: Sequence[Mapping[str, Any]]) -> tuple[Sample, ...]:
     found: list[Sample] = []
     for server in servers:
-        role, pod = server["role"], server["pod"]
+        role = server["role"]
+        pod = server["pod"]
         if not all(isinstance(name, str) and len(name) <= MAX_SERVER_CHARS for name in (role, pod)):
             raise ValueError("a server's role or pod is not a name")
         instants = _instants(server["at"], most=MAX_SAMPLES - len(found))

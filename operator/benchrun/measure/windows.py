@@ -1,5 +1,7 @@
-"""Which samples of the timeline belong to a stage, and the figures of its servers: by role, and one
-by one."""
+"""Windows of the timeline that belong to a stage, and the figures of its servers.
+
+Figures are given by role and server by server.
+"""
 
 import math
 from bisect import bisect_right
@@ -28,11 +30,11 @@ from benchrun.measure.timeline import by_server
 #
 #     before < tokens < after,  or  tokens == before and the server is busy.
 #
-# `before` while busy is a prefill: the stage has begun, its first token has not come. `before`
-# while idle is the pause ahead of the stage. `after` belongs to nobody or, when busy, to the next
-# stage, whose `before` it is: by then every answer of this stage is complete. So windows of one
-# server never overlap. Where the counts can't tell (none at an edge, no token generated, server not
-# recognised) the client's instants are taken.
+# A busy server at `before` is in a prefill: the stage has begun, its first token has not come. An
+# idle one is in the pause ahead of the stage. A sample at `after` belongs to no stage or, when
+# busy, to the next stage, whose `before` it is: by then every answer of this stage is complete. So
+# windows of one server never overlap. Where the counts can't tell (none at an edge, no token
+# generated, server not recognised) the client's instants are taken.
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +43,9 @@ class PodWindow:
 
     role: str
     pod: str
-    edge: ServerEdge | None  # Of the server that they come from; None where it is not known.
+    edge: ServerEdge | None  # The edge of the server that they come from; None where not known.
     samples: tuple[Sample, ...]
-    # Whether it was scraped around the stage at all: one that came later is not waited for.
+    # Whether the pod was scraped around the stage: no samples are expected of one that came later.
     present: bool
 
 
@@ -55,31 +57,34 @@ class Window:
     samples: tuple[Sample, ...]
     edges: tuple[ServerEdge, ...]
     expected: float  # Samples that the scrape interval should have given.
-    servers: int = 1  # How many should have given them.
+    servers: int = 1  # How many servers should have given them.
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One server within one stage. A count is None where an edge lacks it, or the server was
-    restarted in between."""
+    """One server within one stage.
+
+    A count is None where an edge lacks it, or where the server was restarted in between.
+    """
 
     address: str
-    pod: (
-        str | None
-    )  # Where its samples come from; None where no pod's samples are known to be its own.
+    pod: str | None  # The pod of its samples; None where it is not known which pod is this server.
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None
     mean_ttft_ms: float | None  # From the request's arrival at the server.
     mean_queue_ms: float | None
-    figures: RoleFigures  # Of this server alone: those of samples are None without its pod.
+    figures: (
+        RoleFigures  # Figures of this server alone; those from samples are None without its pod.
+    )
 
 
 def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWindow, ...]:
-    """One window a pod that was ever scraped, in order of the pods' first samples."""
+    """Return one window per pod that was ever scraped, in order of the pods' first samples."""
     pods = by_server(samples)
     roles = [role for role, _ in pods]
-    begin, end = record.first_send_unix_us, record.last_receive_unix_us
+    begin = record.first_send_unix_us
+    end = record.last_receive_unix_us
     found = []
     for (role, pod), own in pods.items():
         of_role = [edge for edge in record.servers if edge.role == role]
@@ -94,7 +99,7 @@ def pod_windows(record: StageRecord, samples: Sequence[Sample]) -> tuple[PodWind
 
 
 def _start(edge: ServerEdge) -> float | None:
-    """When the process began that served at the start of the stage."""
+    """Return when the process that served at the start of the stage began, in Unix seconds."""
     seconds = counters.count(edge.before, START_TIME)
     return None if seconds is None else round(seconds, START_DECIMALS)
 
@@ -124,7 +129,7 @@ def _inside(
         if (tokens := s.generation_tokens) is not None
         and (before < tokens < after or (tokens == before and is_busy(s)))
     ]
-    # A bucket of samples may reach into the next stage: such ones only where there are no others.
+    # A bucket of samples may reach into the next stage; it is used only where there is no other.
     ends = [[each.generation_tokens for each in (s.low or s, s.high or s)] for s in found]
     whole = [
         s
@@ -141,14 +146,17 @@ def is_busy(sample: Sample) -> bool:
 def stage_windows(
     record: StageRecord, samples: Sequence[Sample], *, scrape_interval: float
 ) -> tuple[Window, ...]:
-    """One window a role, in order of the role's first sample; of a role without any, the edges
-    alone. None for a proxy."""
+    """Return one window per role, in order of the role's first sample; none for a proxy.
+
+    A role without samples has a window with its edges alone. `scrape_interval` is in seconds.
+    """
     pods = pod_windows(record, samples)
     due = duration_seconds(record) / scrape_interval
     at_edges = counters.by_role(counters.of_vllm(record.servers))
     found = []
     for role in dict.fromkeys((*(pod.role for pod in pods), *at_edges)):
-        scraped, of_role = [pod for pod in pods if pod.role == role], at_edges.get(role, ())
+        scraped = [pod for pod in pods if pod.role == role]
+        of_role = at_edges.get(role, ())
         inside = tuple(sample for pod in scraped for sample in pod.samples)
         servers = max(1, sum(pod.present for pod in scraped)) if pods else len(of_role)
         found.append(Window(role, inside, of_role, expected=due * servers, servers=servers))
@@ -156,9 +164,12 @@ def stage_windows(
 
 
 def together(window: Window) -> Sequence[Sample]:
-    """Requests running and waiting in all servers of the role, at each instant of a sample: a
-    server's latest, else its first; none further than an interval from its own samples, where it is
-    idle. Empty where a server gave no sample: the sum is not known."""
+    """Return the requests running and waiting in all servers of the role, at each sample's instant.
+
+    Each server counts with its latest sample, else its first. A server further than a scrape
+    interval from its own samples is idle and adds nothing. Empty where a server gave no sample: the
+    sum is not known.
+    """
     servers = by_server(sorted(window.samples, key=lambda sample: sample.at)).values()
     if len(servers) < window.servers or len(servers) == 1:
         return window.samples if len(servers) == window.servers else ()
@@ -176,8 +187,10 @@ def together(window: Window) -> Sequence[Sample]:
 
 
 def figures(stage_windows: Iterable[Window]) -> RoleFigures:
-    """Figures over windows of one role: those of a stage, or of all stages of a cell. Not
-    rounded."""
+    """Return the figures over windows of one role, of one stage or of all stages of a load point.
+
+    They are not rounded.
+    """
     parts = list(stage_windows)
     stages = [part.edges for part in parts]
     samples = [sample for part in parts for sample in part.samples]
@@ -195,7 +208,7 @@ def figures(stage_windows: Iterable[Window]) -> RoleFigures:
 
 
 def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, ...]:
-    """Every vLLM server that the client was to scrape, as the record has them."""
+    """Return every vLLM server that the client was to scrape, in the order of the record."""
     pods = pod_windows(record, samples)
     return tuple(
         _replica(edge, [pod for pod in pods if pod.edge is edge])
@@ -204,7 +217,7 @@ def replicas(record: StageRecord, samples: Sequence[Sample]) -> tuple[Replica, .
 
 
 def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
-    # Two pods that began in the same millisecond look the same: neither of them is taken.
+    # Two pods that began in the same millisecond can't be told apart: neither is taken.
     pod = pods[0] if len(pods) == 1 else None
     samples = pod.samples if pod is not None else ()
 
@@ -224,7 +237,7 @@ def _replica(edge: ServerEdge, pods: Sequence[PodWindow]) -> Replica:
 
 
 def rounded_figures(figures: RoleFigures) -> RoleFigures:
-    """As in a status: counts exact, all others with five significant digits."""
+    """Round figures as in a status: counts exact, all others with five significant digits."""
     names = (
         name for name, figure in ROLE_FIGURES.items() if not figure.counters or figure.percent_of
     )

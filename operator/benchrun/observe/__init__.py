@@ -1,10 +1,124 @@
-"""Raw objects of the cluster made into small frozen views, and pod failures into a diagnosis.
-Pure."""
+"""Convert the cluster's raw objects to small views, and pod failures to a diagnosis.
 
-from benchrun.observe.packed import *
-from benchrun.observe.pod_failures import *
-from benchrun.observe.refusals import *
-from benchrun.observe.run_outcomes import *
-from benchrun.observe.untrusted_json import *
-from benchrun.observe.view_builders import *
-from benchrun.observe.views import *
+The views are frozen; all functions are pure.
+"""
+
+from benchrun.observe.packed import packed, unpacked
+from benchrun.observe.pod_failures import (
+    Check,
+    Evidence,
+    diagnose_client,
+    diagnose_server,
+    diagnosed,
+    diagnosed_refusal,
+    diagnosis_of,
+    evidence_of,
+    find_pod_with_hidden_cause,
+    first_diagnosis,
+    is_structural,
+)
+from benchrun.observe.refusals import (
+    Means,
+    Place,
+    is_ruling_on_valid,
+    quantity,
+    refusal_of,
+    refused_pods,
+)
+from benchrun.observe.run_outcomes import (
+    HEADLINE_FIGURES,
+    MAX_CELLS,
+    FinishedRun,
+    SweptRun,
+    finished_run_of,
+    in_short,
+    swept_runs,
+)
+from benchrun.observe.untrusted_json import MAX_MESSAGE_CHARS, instant, number, seconds_between
+from benchrun.observe.view_builders import (
+    MAX_ARGS,
+    MAX_ARGS_CHARS,
+    MAX_VALUES,
+    NO_SPEC,
+    child_of,
+    image_pull_seconds,
+    is_finished,
+    main_container,
+    pod_of,
+    run_of,
+    sweep_of,
+    view_of,
+)
+from benchrun.observe.views import (
+    Child,
+    Children,
+    Declared,
+    Diagnosis,
+    Key,
+    Patience,
+    Pod,
+    Run,
+    Sweep,
+    Termination,
+    run_key,
+    sweep_key,
+    sweep_of_run,
+)
+
+__all__ = [
+    "HEADLINE_FIGURES",
+    "MAX_ARGS",
+    "MAX_ARGS_CHARS",
+    "MAX_CELLS",
+    "MAX_MESSAGE_CHARS",
+    "MAX_VALUES",
+    "NO_SPEC",
+    "Check",
+    "Child",
+    "Children",
+    "Declared",
+    "Diagnosis",
+    "Evidence",
+    "FinishedRun",
+    "Key",
+    "Means",
+    "Patience",
+    "Place",
+    "Pod",
+    "Run",
+    "Sweep",
+    "SweptRun",
+    "Termination",
+    "child_of",
+    "diagnose_client",
+    "diagnose_server",
+    "diagnosed",
+    "diagnosed_refusal",
+    "diagnosis_of",
+    "evidence_of",
+    "find_pod_with_hidden_cause",
+    "finished_run_of",
+    "first_diagnosis",
+    "image_pull_seconds",
+    "in_short",
+    "instant",
+    "is_finished",
+    "is_ruling_on_valid",
+    "is_structural",
+    "main_container",
+    "number",
+    "packed",
+    "pod_of",
+    "quantity",
+    "refusal_of",
+    "refused_pods",
+    "run_key",
+    "run_of",
+    "seconds_between",
+    "sweep_key",
+    "sweep_of",
+    "sweep_of_run",
+    "swept_runs",
+    "unpacked",
+    "view_of",
+]

@@ -11,7 +11,8 @@ from benchrun.api import plain_text
 
 MAX_CHARS = 600
 MAX_READ_CHARS = 32 * 1024  # of the end of a log
-MAX_LINES, MAX_LINE_CHARS = 1024, 2048  # of that end
+MAX_LINES = 1024
+MAX_LINE_CHARS = 2048  # of that end
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))(?:: (?P<text>.*))?$"
@@ -34,9 +35,13 @@ _END_OF_ERROR = re.compile(
 )
 
 
-@lru_cache(maxsize=64)  # every pass reads the same again
+@lru_cache(maxsize=64)  # every reconcile reads the same log again
 def last_words(log: str) -> str:
-    """One line of at most 600 characters; empty if the log holds no message."""
+    """Return the log's last error message as one line of at most 600 characters.
+
+    Without a complaint of argparse or an exception it is the last line that is not noise; an empty
+    string where there is no such line.
+    """
     lines = _lines_of(log)
     # Without a complaint or an exception it is the last line that is not noise.
     plain = (line.text for line in reversed(lines) if not _NOISE.search(line.text))
@@ -45,8 +50,10 @@ def last_words(log: str) -> str:
 
 @lru_cache(maxsize=64)
 def errors(log: str) -> tuple[str, ...]:
-    """The error that ended the program, whole, and before it in time those that it came from. Empty
-    where the log holds none: what else stands in it names no cause."""
+    """Return the whole error that ended the program, then those it came from, the latest first.
+
+    Empty where the log holds no error: its other lines name no cause.
+    """
     lines = _lines_of(log)
     if (at := _complaint(lines)) is not None:
         return (_whole(lines, at),)
@@ -59,8 +66,10 @@ def _lines_of(log: str) -> list["_Line"]:
 
 
 def bounded(words: str) -> str:
-    """Cut to 600 characters, with white space made single, and what looks like a credential or only
-    steers a terminal taken out."""
+    """Return the words cut to 600 characters, on one line with single spaces.
+
+    What looks like a credential is masked, and what only steers a terminal is removed.
+    """
     single = _CREDENTIAL.sub("***", " ".join(plain_text(words[:MAX_READ_CHARS]).split()))
     return single if len(single) <= MAX_CHARS else single[: MAX_CHARS - 1].rstrip() + "…"
 
@@ -79,13 +88,13 @@ class _Line(NamedTuple):
 
     @property
     def process(self) -> str:
-        """Which one wrote it; empty where that is not told."""
+        """Return the prefix's part that names the process; empty where it names none."""
         found = _PROCESS.match(self.prefix)
         return found[0] if found else ""
 
 
 def _usage(lines: list[_Line]) -> str:
-    """argparse's complaint: the last `prog: error: ...` and what follows it."""
+    """Return argparse's complaint: the last `prog: error: ...` and the lines that belong to it."""
     at = _complaint(lines)
     complaint = None if at is None else _ARGPARSE.match(lines[at].text)
     if at is None or complaint is None:
@@ -94,8 +103,11 @@ def _usage(lines: list[_Line]) -> str:
 
 
 def _complaint(lines: list[_Line]) -> int | None:
-    """Where argparse complains. It ends the program: with an exception behind it, it is another
-    program's (a compiler's)."""
+    """Return the index of the line where argparse complains; None: it does not.
+
+    Such a complaint ends the program: where an exception follows it, it is another program's (a
+    compiler's).
+    """
     for at in reversed(range(len(lines))):
         if _ARGPARSE.match(lines[at].text):
             return at
@@ -105,7 +117,7 @@ def _complaint(lines: list[_Line]) -> int | None:
 
 
 def _error(lines: list[_Line]) -> str:
-    """The last exception that is a cause, with its own further lines."""
+    """Return the last exception that is a cause, with its own further lines."""
     if (at := _cause(lines)) is None or (error := _ERROR.match(lines[at].text)) is None:
         return ""
     first = error["text"] or ""
@@ -114,8 +126,11 @@ def _error(lines: list[_Line]) -> str:
 
 
 def _cause(lines: list[_Line]) -> int | None:
-    """Where the last exception stands that neither points to another one nor only says that the
-    program was told to end."""
+    """Return the index of the last exception that is a cause; None: there is no exception.
+
+    An exception that points to another one, or only says that the program was told to end, is
+    returned only where there is no other.
+    """
     found = [at for at, line in enumerate(lines) if _ERROR.match(line.text)]
     own = [at for at in found if not _TOLD_TO_END.match(lines[at].text)] or found
     causes = [at for at in own if not ENGINE.points_up(lines[at].text)]
@@ -123,13 +138,16 @@ def _cause(lines: list[_Line]) -> int | None:
 
 
 def _chain(lines: list[_Line]) -> Iterator[int]:
-    """The cause, and back in the same process the exceptions that Python names as what it came
-    from."""
+    """Yield the index of the cause, then of the exceptions that it came from, as Python names them.
+
+    Only lines of the same process count.
+    """
     at = _cause(lines)
     if at is None:
         return
     yield at
-    process, chained = lines[at].process, False
+    process = lines[at].process
+    chained = False
     for before in reversed(range(at)):
         line = lines[before]
         if line.process != process:
@@ -148,8 +166,10 @@ def _whole(lines: list[_Line], at: int) -> str:
 
 
 def _until_end(lines: list[_Line], at: int) -> list[str]:
-    """Lines after `at` that belong to the same error: up to the next message, traceback, exception
-    or warning."""
+    """Return the lines after `at` that belong to the same error.
+
+    It ends at the next message, traceback, exception or warning.
+    """
     kept: list[str] = []
     for line in lines[at + 1 : at + 1 + MAX_LINES_OF_ERROR]:
         if (
@@ -168,5 +188,5 @@ def _joined(lines: Iterable[str]) -> str:
 
 
 def _got(match: re.Match[str]) -> str:
-    """pydantic's `[type=..., input_value=0, ...]` as "(got 0)"; nothing for a whole object."""
+    """Return pydantic's `[type=..., input_value=0, ...]` as "(got 0)"; empty for a whole object."""
     return f" (got {match['value']})" if match["type"] in ("int", "float", "str", "bool") else ""

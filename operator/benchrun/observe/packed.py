@@ -1,6 +1,7 @@
-"""Specs and statuses as they are held in memory: as bytes, parsed when somebody looks.
+"""Specs and statuses as they are held in memory: as bytes, parsed when they are read.
 
-As Python objects JSON takes up to 20 times the memory of its text."""
+As Python objects JSON takes up to 20 times the memory of its text.
+"""
 
 import json
 import zlib

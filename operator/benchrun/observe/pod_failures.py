@@ -1,5 +1,7 @@
-"""Why a server can't serve and why a client can't measure: checks of a pod's evidence, pure, and
-silent unless sure."""
+"""Why a server can't serve and why a client can't measure.
+
+Each check looks at a pod's evidence, is pure, and returns None unless it is sure.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +28,7 @@ class Evidence:
     # End of the container's log: the fetched tail where there is one, else its termination message.
     log: str
     words: str  # The error in it, without the traceback.
-    errors: tuple[str, ...]  # That error whole, and those that it came from.
+    errors: tuple[str, ...]  # That whole error, and the errors that it came from.
 
     @property
     def exit_code(self) -> int | None:
@@ -34,23 +36,26 @@ class Evidence:
 
     @property
     def endings(self) -> int:
-        """How often the container has ended; while it runs again, its restarts are its endings."""
+        """Return how often the container has ended.
+
+        While it runs again, its restarts are its endings.
+        """
         runs_now = self.pod.terminated is None and self.pod.waiting_reason is None
         return 0 if self.pod.ending is None else self.pod.restarts + (0 if runs_now else 1)
 
     @property
     def place(self) -> Place:
-        """Where in the spec this pod is described."""
+        """Return where in the spec this pod is described."""
         return Place(self.pod.role)
 
     @property
     def pod_words(self) -> str:
-        """Why the pod as a whole ended."""
+        """Return why the pod as a whole ended, in Kubernetes' words."""
         return bounded(": ".join(filter(None, (self.pod.pod_reason, self.pod.pod_message))))
 
     @property
     def is_cause_hidden(self) -> bool:
-        """The error only points to one further up in the log than this reaches."""
+        """Return whether the error only points to one further up in the log than `log` reaches."""
         return ENGINE.points_up(self.words)
 
 
@@ -58,8 +63,11 @@ Check = Callable[[Evidence], Diagnosis | None]
 
 
 def evidence_of(pod: Pod, log_tail: str | None) -> Evidence:
-    """A pod's evidence. The fetched log, perhaps of the next start, counts only where the
-    termination message is not enough."""
+    """Return a pod's evidence.
+
+    The fetched log, perhaps of the next start, counts only where the termination message is not
+    enough.
+    """
     message = pod.ending.message if pod.ending is not None else ""
     by_message = _evidence(pod, message)
     if pod.ending is None or not log_tail or (message and not by_message.is_cause_hidden):
@@ -72,7 +80,7 @@ def _evidence(pod: Pod, log: str) -> Evidence:
 
 
 def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagnosis | None:
-    """The first terminal diagnosis of any pod, else the first that may still resolve."""
+    """Return the first terminal diagnosis of any pod, else the first that may still resolve."""
     ordered = list(checks)
     each = (next(filter(None, (check(evidence) for check in ordered)), None) for evidence in found)
     return min(filter(None, each), key=lambda diagnosis: not diagnosis.terminal, default=None)
@@ -81,8 +89,10 @@ def first_diagnosis(found: Iterable[Evidence], checks: Iterable[Check]) -> Diagn
 def diagnosis_of(
     pods: Iterable[Pod], checks: Iterable[Check], *, log_tail: str | None = None
 ) -> Diagnosis | None:
-    """By all checks for pods that stay; by eviction alone for those being deleted, whose containers
-    end because they are."""
+    """Diagnose the pods: those that stay by all checks, those being deleted by eviction alone.
+
+    The containers of a pod that is being deleted end because of that.
+    """
     listed = list(pods)
     staying = (evidence_of(pod, log_tail) for pod in listed if not pod.deleting)
     leaving = (evidence_of(pod, None) for pod in listed if pod.deleting)
@@ -95,7 +105,7 @@ def diagnosis_of(
 
 
 def diagnosed(reason: str, what: str, remedy: str, *, terminal: bool = True) -> Diagnosis:
-    """What happened and what to change, as one message."""
+    """Build a diagnosis whose message says what happened and what to change."""
     return Diagnosis(reason, f"{what.rstrip('. ')}. {remedy}", terminal)
 
 
@@ -104,8 +114,11 @@ _CANNOT_START = ("RunContainerError", "StartError", "ContainerCannotRun")
 
 
 def crash_loop(evidence: Evidence) -> Diagnosis | None:
-    """Two restarts, or the kubelet's back-off. Where the log only points to a cause further up,
-    that is looked at first."""
+    """Diagnose a container that ended and restarts again and again, or can't be started.
+
+    Two restarts, or the kubelet's back-off, are enough. Where the log only points to a cause
+    further up, that cause is looked for first.
+    """
     pod = evidence.pod
     looping = pod.restarts >= _ENOUGH_RESTARTS or pod.waiting_reason == "CrashLoopBackOff"
     stuck = pod.waiting_reason in _CANNOT_START
@@ -123,7 +136,7 @@ def crash_loop(evidence: Evidence) -> Diagnosis | None:
 
 
 def out_of_memory(evidence: Evidence) -> Diagnosis | None:
-    """The kernel ended the container at its memory limit."""
+    """Diagnose a container that the kernel ended at its memory limit."""
     if evidence.pod.ending is None or evidence.pod.ending.reason != "OOMKilled":
         return None
     weights = (
@@ -151,10 +164,11 @@ _TAKEN = (
 
 
 def evicted(evidence: Evidence) -> Diagnosis | None:
-    """The node or the scheduler ended the pod, or the node is gone."""
+    """Diagnose a pod that the node or the scheduler ended, or whose node is gone."""
     if evidence.pod.pod_reason not in _TAKEN:
         return None
-    pod, resources = evidence.place.pod, evidence.place.resources
+    pod = evidence.place.pod
+    resources = evidence.place.resources
     remedy = (
         f"Start a new run with requests equal to limits in {resources}, and a priority class in "
         f"{pod}."
@@ -163,8 +177,11 @@ def evicted(evidence: Evidence) -> Diagnosis | None:
 
 
 def refused_by_node(evidence: Evidence) -> Diagnosis | None:
-    """The kubelet would not start a pod that the scheduler gave it; another one is made. Whatever
-    its reason is: none of its containers has run."""
+    """Diagnose a pod that the kubelet would not start although the scheduler assigned it.
+
+    Another pod is made in its place. Any reason of the kubelet counts where none of the pod's
+    containers has run.
+    """
     pod = evidence.pod
     never_ran = pod.ending is None and (pod.pod_reason or "") not in (*_TAKEN, _OUT_OF_TIME)
     if pod.phase != "Failed" or not pod.pod_reason:
@@ -190,7 +207,7 @@ _OUT_OF_TIME = "DeadlineExceeded"  # The pod's own; its Job says more.
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:
-    """The pods of a Deployment, a Job or a group are refused, in these words."""
+    """Diagnose the refusal, in these words, of the pods of a Deployment, a Job or a group."""
     if not words:
         return None
     found = refusal_of(words, Place(role))
@@ -201,11 +218,12 @@ _PATIENCE = {Means.RETRY: Patience.RETRIED, Means.NAMESPACE: Patience.REFUSED}
 
 
 def diagnosed_refusal(found: Refusal, what: str, reason: str) -> Diagnosis:
-    """`reason`: of what is no full quota."""
+    """Build the diagnosis of a refusal. `reason` is used unless a full quota is the cause."""
     message = f"{what.rstrip('. ')}. {found.remedy}"
     if found.means == Means.QUOTA:
         return Diagnosis(Reason.QUOTA_EXCEEDED, message, terminal=False, node_helps=False)
-    is_ruling, patience = found.means == Means.RULING, _PATIENCE.get(found.means, Patience.REFUSED)
+    is_ruling = found.means == Means.RULING
+    patience = _PATIENCE.get(found.means, Patience.REFUSED)
     return Diagnosis(reason, message, is_ruling, patience, node_helps=False)
 
 
@@ -221,7 +239,10 @@ _CONFIG = ("CreateContainerConfigError", "CreateContainerError")
 
 
 def image_pull(evidence: Evidence) -> Diagnosis | None:
-    """The image is not available. A first failed pull may be a passing trouble of the registry."""
+    """Diagnose an image that is not available.
+
+    A first failed pull may be a passing trouble of the registry, so it is not terminal.
+    """
     reason = evidence.pod.waiting_reason
     if reason not in (*_NOT_PULLED, *_TRYING):
         return None
@@ -235,8 +256,10 @@ def image_pull(evidence: Evidence) -> Diagnosis | None:
 
 
 def container_config(evidence: Evidence) -> Diagnosis | None:
-    """Something the container refers to is missing (a Secret, a ConfigMap): it may still be
-    created, so we wait."""
+    """Diagnose a container that refers to something missing (a Secret, a ConfigMap).
+
+    It may still be created, so the run waits. An image with the wrong user is terminal.
+    """
     if evidence.pod.waiting_reason not in _CONFIG:
         return None
     words = bounded(evidence.pod.waiting_message or evidence.pod.waiting_reason)
@@ -259,8 +282,10 @@ _USUAL = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")  # of a po
 
 
 def container_waits(evidence: Evidence) -> Diagnosis | None:
-    """The kubelet gives a reason that no other check knows: its words are passed on, and we
-    wait."""
+    """Diagnose a container that waits for a reason which no other check knows.
+
+    The kubelet's words are passed on, and the run waits.
+    """
     reason = evidence.pod.waiting_reason
     if reason is None or reason in _USUAL:
         return None
@@ -307,7 +332,10 @@ taint; then we wait."""
 
 
 def gated(evidence: Evidence) -> Diagnosis | None:
-    """The scheduler may not look at the pod yet: a queue has set gates, and takes them away."""
+    """Diagnose a pod that the scheduler may not look at yet.
+
+    A queue has set scheduling gates, and removes them later.
+    """
     if (gates := evidence.pod.gated) is None or evidence.pod.node is not None:
         return None
     remedy = "The run continues when whoever set them takes them away, as a queue (Kueue) does."
@@ -317,10 +345,11 @@ def gated(evidence: Evidence) -> Diagnosis | None:
 
 
 def unschedulable(evidence: Evidence) -> Diagnosis | None:
-    """The scheduler found no node."""
+    """Diagnose a pod for which the scheduler found no node."""
     if (message := evidence.pod.unschedulable) is None or evidence.pod.node is not None:
         return None
-    words, place = bounded(_TAIL.sub("", message)), evidence.place
+    words = bounded(_TAIL.sub("", message))
+    place = evidence.place
     if is_structural(message):
         fields = f"nodeSelector, affinity and tolerations in {place.pod}"
         mend = f"Lower {place.resources}" if _INSUFFICIENT in words else f"Correct {fields}"
@@ -355,13 +384,12 @@ _ABOUT_VOLUMES = (  # as the scheduler's plugins for volumes say it
 
 
 def _asks_for_nodes(words: str) -> bool:
-    """Whether nodes fail for their labels, names or taints too."""
+    """Return whether nodes also fail for their labels, names or taints."""
     return _TAINTED in words or any(reason in words for reason in _STRUCTURAL)
 
 
 def is_structural(message: str) -> bool:
-    """Whether every node of the cluster fails for a reason that only another spec or another node
-    mends."""
+    """Return whether every node fails for a reason that only another spec or another node mends."""
     too_small = (found := _NOT_EVEN_EMPTY.search(message)) is not None
 
     def never_mends(why: str) -> bool:
@@ -379,19 +407,23 @@ def is_structural(message: str) -> bool:
         if reason is not None and never_mends(reason["why"])
     ]
     # A node that lacks two resources counts twice.
-    nodes, told = int(head["nodes"]), sum(lasting)
+    nodes = int(head["nodes"])
+    told = sum(lasting)
     return len(lasting) == len(reasons) and 0 < nodes <= told and (too_small or nodes == told)
 
 
 def named_by_error(evidence: Evidence) -> Diagnosis | None:
-    """The container has ended, and the error that ended it, or one that this came from, names a
-    cause. What else its log holds (a warning, a retry, a request's text) names none."""
+    """Diagnose an ended container by the error that ended it, or one that this error came from.
+
+    Only a cause that such an error names counts: what else the log holds (a warning, a retry, a
+    request's text) names none.
+    """
     if evidence.pod.ending is None:
         return None
     causes = [c for c in ENGINE.log_causes if c.exit_code in (None, evidence.exit_code)]
     pairs = ((error, cause) for error in evidence.errors for cause in causes)
     named = next((cause for error, cause in pairs if cause.is_named_in(error)), None)
-    # What an error is by its form says less than what any of the chain says in words.
+    # The form of an error says less than the words of any error of the chain.
     formed = (
         cause
         for cause in causes
@@ -431,9 +463,12 @@ def diagnose_server(
     wanted: int = 1,
     refused: str | None = None,
 ) -> Diagnosis | None:
-    """What is wrong with the server, or None. `log_tail` is the end of the failed container's log,
-    once fetched; `refused` why pods are not made, where only events say that. With as many pods as
-    are `wanted` an old refusal does not matter."""
+    """Diagnose what is wrong with the server; None: nothing is.
+
+    `log_tail` is the end of the failed container's log, once fetched. `refused` says why pods are
+    not made, where only events say that. With as many pods as are `wanted` an old refusal does not
+    matter.
+    """
     listed = list(pods)
     found = diagnosis_of(listed, SERVER_CHECKS, log_tail=log_tail)
     if found is not None or deployment is None:
@@ -447,8 +482,10 @@ _BY_SIGNAL = (137, 143)  # 128 + SIGKILL, 128 + SIGTERM
 
 
 def reported_failure(evidence: Evidence) -> Diagnosis | None:
-    """The client's termination message is a `Failure` as JSON: its reason and message, passed
-    on."""
+    """Diagnose a client by its termination message, a `Failure` as JSON.
+
+    Its reason and message are passed on. None: there is no such message.
+    """
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     try:
@@ -459,8 +496,10 @@ def reported_failure(evidence: Evidence) -> Diagnosis | None:
 
 
 def exited(evidence: Evidence) -> Diagnosis | None:
-    """It ended without a report, by a signal from outside or in another way; a client is not
-    restarted."""
+    """Diagnose a client that ended without a report, by a signal from outside or in another way.
+
+    A client is not restarted.
+    """
     if (ended := evidence.pod.terminated) is None or ended.exit_code == 0:
         return None
     if ended.exit_code in _BY_SIGNAL:
@@ -493,8 +532,10 @@ CLIENT_CHECKS: tuple[Check, ...] = (
 def diagnose_client(
     pods: Iterable[Pod], job: Child | None, *, wanted: int = 1, refused: str | None = None
 ) -> Diagnosis | None:
-    """What is wrong with the client, or None. `refused`: why its pods are not made, which only
-    events say."""
+    """Diagnose what is wrong with the client; None: nothing is.
+
+    `refused` says why its pods are not made, which only events say.
+    """
     listed = list(pods)
     if (found := diagnosis_of(listed, CLIENT_CHECKS)) is not None and found.terminal:
         return found
@@ -504,7 +545,10 @@ def diagnose_client(
 
 
 def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
-    """The Job gave up, and no pod shows why. `deleted`: since its pod is gone, or going."""
+    """Diagnose a Job that gave up where no pod shows why.
+
+    `deleted`: it gave up because its pod is gone, or being deleted.
+    """
     if job is None or job.failure is None:
         return None
     if job.failure.startswith("DeadlineExceeded"):
@@ -518,6 +562,8 @@ def job_failed(job: Child | None, *, deleted: bool) -> Diagnosis | None:
 
 
 def find_pod_with_hidden_cause(pods: Sequence[Pod]) -> Pod | None:
-    """A pod whose termination message only points further up in its log: that log is worth
-    fetching."""
+    """Return a pod whose termination message only points further up in its log.
+
+    That log is worth fetching. None: there is no such pod.
+    """
     return next((pod for pod in pods if evidence_of(pod, None).is_cause_hidden), None)

@@ -1,10 +1,10 @@
-"""What a refusal means: the words with which the API server, or a plugin of it, does not take a pod
-or an object.
+"""What the words mean with which the API server, or a plugin of it, refuses a pod or an object.
 
-One function for every child. Nothing is waited for by default: only a quota that has no room now,
-and what the API server had no answer to. All else is a ruling, which stands until somebody changes
-the spec, the policy or the cluster. What people wrote themselves (the words of a webhook or a
-policy) decides nothing: it may say anything."""
+One function judges every child. Nothing is waited for by default, except a quota that has no room
+now and requests that the API server had no answer to. All else is a ruling, which stands until
+somebody changes the spec, the policy or the cluster. What people wrote themselves (the words of a
+webhook or a policy) decides nothing: it may say anything.
+"""
 
 import re
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class Place:
 
     @property
     def part(self) -> str:
-        """What it runs."""
+        """Return the path of what the child runs."""
         ours = {
             names.ROLE_CLIENT: "spec.client",
             names.ROLE_PROXY: f"{self.server}.disaggregated.proxy",
@@ -44,7 +44,7 @@ class Place:
 
     @property
     def pod(self) -> str:
-        """How its pod is placed, and as whom: a proxy's as the client's."""
+        """Return the path of how its pod is placed and as which user; a proxy has the client's."""
         is_clients = self.role in (names.ROLE_CLIENT, names.ROLE_PROXY)
         return "spec.client.pod" if is_clients else f"{self.server}.pod"
 
@@ -56,14 +56,14 @@ class Place:
 
     @property
     def has_pod(self) -> bool:
-        """Whether the spec says anything of such a child: of our ConfigMaps it does not."""
+        """Return whether the spec describes such a child; it does not for the run's ConfigMaps."""
         return self.role in (names.ROLE_CLIENT, *names.SERVING_ROLES)
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
     means: Means
-    words: str  # those of the API server, bounded
+    words: str  # the API server's words, bounded
     remedy: str  # what to do, in a sentence
 
 
@@ -87,30 +87,34 @@ _AMOUNTS = re.compile(
 
 
 def refusal_of(message: str, place: Place) -> Refusal:
-    """What the refusal of a pod, or of an object that makes pods, means."""
+    """Return what the refusal of a pod, or of an object that makes pods, means."""
     text = _PASSED_ON.sub("", message.strip())
     means, remedy = _judged(text, place)
     return Refusal(means, bounded(text).rstrip(". "), remedy)
 
 
 def refused_pods(events: Iterable[raw.Object]) -> str:
-    """Why pods were not made, by the newest of these events; empty where there is none."""
+    """Return why pods were not made, by the newest of these events; empty where there is none."""
     newest = max(events, key=_last_seen, default=None)
     message = "" if newest is None else raw.text(newest.get("message"), raw.MAX_MESSAGE_CHARS)
     return _PASSED_ON.sub("", message.strip())
 
 
 def _last_seen(event: raw.Object) -> str:
-    """In RFC 3339, which is in order as text; whole seconds, or more digits of those that came with
-    a series."""
+    """Return when the event was last seen, in RFC 3339, which sorts as text.
+
+    It has whole seconds, or more digits where the event came with a series.
+    """
     series = raw.mapping(event.get("series"))
     seen = (series.get("lastObservedTime"), event.get("lastTimestamp"), event.get("eventTime"))
     return max(raw.text(each) for each in seen)
 
 
 def is_ruling_on_valid(message: str) -> bool:
-    """Whether a plugin rules on an object that is valid in itself: policies may answer as if it
-    were not."""
+    """Return whether a plugin rules on an object that is valid in itself.
+
+    Policies may answer as if it were invalid.
+    """
     return " is forbidden: " in message or _DENIED.search(message) is not None
 
 
@@ -120,7 +124,8 @@ def _judged(text: str, place: Place) -> tuple[Means, str]:
     if _NOT_ASKED.match(text):
         return Means.RETRY, _RETRIED
     if (denied := _DENIED.search(text)) is not None:
-        head, tail = text[: denied.start()], text[denied.end() :]
+        head = text[: denied.start()]
+        tail = text[denied.end() :]
         if _OWN_TROUBLE.match(head) or (tail.startswith(": failed to") and _NOT_READY.search(tail)):
             return Means.RETRY, _RETRIED
         return Means.RULING, _of_a_policy(denied[0].removesuffix("request") + tail, place)
@@ -138,7 +143,10 @@ _RETRIED = "It is retried."
 
 
 def _of_a_quota(text: str, name: str, place: Place) -> tuple[Means, str]:
-    """A quota that is smaller than the one request never has room for it."""
+    """Return means and remedy of a full quota.
+
+    A quota that is smaller than the one request never has room for it: that is a ruling.
+    """
     too_much = _beyond(text)
     if not too_much:
         return Means.QUOTA, "The run continues when the namespace's quota has room."
@@ -152,10 +160,11 @@ _COUNTED = re.compile(r"^(?:count/|pods$|configmaps$|services\b)")
 
 
 def _beyond(text: str) -> list[str]:
-    """Resources of which a quota's refusal says that more is requested than it has in all."""
+    """Return the resources of which more is requested than the refusing quota has in all."""
     if (found := _AMOUNTS.search(text)) is None:
         return []
-    requested, limited = _amounts(found["requested"]), _amounts(found["limited"])
+    requested = _amounts(found["requested"])
+    limited = _amounts(found["limited"])
     return [
         resource
         for resource, amount in requested.items()
@@ -177,10 +186,11 @@ _BINARY = ("Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 
 
 def quantity(text: str) -> Decimal | None:
-    """A Kubernetes quantity (`500m`, `64Gi`, `1e3`) as a number; None where it is none."""
+    """Parse a Kubernetes quantity (`500m`, `64Gi`, `1e3`) to a number; None where it is none."""
     if (found := _QUANTITY.fullmatch(text)) is None:
         return None
-    number, unit = Decimal(found["number"]), found["unit"] or ""
+    number = Decimal(found["number"])
+    unit = found["unit"] or ""
     if unit in _BINARY:
         return number * Decimal(1024) ** (_BINARY.index(unit) + 1)
     if unit in _DECIMAL:
@@ -188,7 +198,7 @@ def quantity(text: str) -> Decimal | None:
     return number.scaleb(int(unit[1:])) if unit else number
 
 
-# Fields are written as they stand in the spec; {part}, {pod} and {resources} are those of `Place`.
+# Fields are written as they stand in the spec; {part}, {pod} and {resources} come from `Place`.
 _OPERATORS_RIGHTS = "operator"
 _RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), fields)
@@ -227,8 +237,8 @@ _RULINGS: tuple[tuple[re.Pattern[str], tuple[str, ...]], ...] = tuple(
         (r"^\S+ \S+ is invalid: ", ()),
     )
 )
-# The operator's own time-outs, the API server's, its storage's, and those of plugins that were not
-# ready. Of what plugins say only their fixed words, which name nothing that a user chose.
+# Time-outs of the operator, the API server, its storage, and of plugins that were not ready. Only
+# the fixed words of plugins are matched, which name nothing that a user chose.
 _RETRY = re.compile(
     r"not yet ready to handle request|not yet synced|status unknown for quota|try again"
     r"|timed out|\bi/o timeout\b|handshake timeout|request timeout|^Timeout: |deadline exceeded"
@@ -258,7 +268,7 @@ _MOST_NAMED = 3
 
 
 def _of_a_policy(words: str, place: Place) -> str:
-    """What to change, by what the policy speaks of."""
+    """Return what to change, by the fields that the policy's words mention."""
     fields = (field for pattern, field in _NAMED if re.search(pattern, words, re.IGNORECASE))
     return _remedy(tuple(fields)[:_MOST_NAMED], place)
 

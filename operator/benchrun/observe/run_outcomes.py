@@ -1,4 +1,4 @@
-"""Runs that have ended, read from their raw status: their figures, and how a sweep sees them.
+"""The figures of ended runs, and a sweep's runs, read from their raw status.
 
 Total functions: whatever is missing or of another type is left out; nothing raises.
 """
@@ -31,7 +31,7 @@ _MAX_CELL_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class CellFigures:
-    """One load point."""
+    """The figures of one load point."""
 
     cell: str
     workload: str
@@ -45,7 +45,7 @@ class CellFigures:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """One run."""
+    """The outcome of one run that has ended."""
 
     ended_at: datetime
     phase: str
@@ -55,7 +55,10 @@ class FinishedRun:
 
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
-    """From the status of a run that has ended; None where it does not say when that was."""
+    """Return the outcome of an ended run from its status.
+
+    None: the status does not say when the run ended.
+    """
     if (ended_at := raw.instant(status.get("completionTime"))) is None:
         return None
     headline = raw.text(raw.mapping(status.get("headline")).get("cell"), _MAX_CELL_CHARS)
@@ -64,7 +67,7 @@ def finished_run_of(status: raw.Object) -> FinishedRun | None:
         for row in raw.mappings(status.get("results"))
     }
     rows.pop("", None)
-    # The one that `kubectl get` shows is never among those left out.
+    # The load point that `kubectl get` shows is never left out.
     kept = sorted(rows, key=lambda name: name != headline)[:MAX_CELLS]
     return FinishedRun(
         ended_at=ended_at,
@@ -121,23 +124,25 @@ class SweptRun:
 
     @property
     def ended(self) -> bool:
-        """Whether it is over, in any way."""
+        """Return whether the run is over, in any way."""
         return self.state != "Running"
 
 
 def swept_runs(runs: Iterable[Run]) -> dict[str, SweptRun]:
-    """The runs by name."""
+    """Return what a sweep needs of its runs, by name."""
     return {run.name: _swept(run) for run in runs}
 
 
 def _swept(run: Run) -> SweptRun:
-    complete, failed = raw.condition(run.status, "Complete"), raw.condition(run.status, "Failed")
+    complete = raw.condition(run.status, "Complete")
+    failed = raw.condition(run.status, "Failed")
     state: State = "Running"
     if failed.get("status") == "True":
         state = "Cancelled" if failed.get("reason") == Reason.CANCELLED else "Failed"
     elif complete.get("status") == "True":
         state = "Completed"
-    early, status = state in ("Failed", "Cancelled"), run.status
+    early = state in ("Failed", "Cancelled")
+    status = run.status
     since = raw.instant(status.get("scheduledTime"))
     until = raw.instant(status.get("serverReleasedTime")) or raw.instant(
         status.get("completionTime")
@@ -158,7 +163,7 @@ _SHORT_MESSAGE_CHARS = 256
 
 
 def in_short(run: Run) -> Run:
-    """Return the run with no more of spec and status than its sweep asks for, whatever their size."""
+    """Return the run with only those parts of spec and status that its sweep reads."""
     conditions = []
     for type_ in ("Complete", "Failed"):
         condition = raw.condition(run.status, type_)

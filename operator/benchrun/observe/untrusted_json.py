@@ -1,5 +1,7 @@
-"""Reading values out of objects that anybody may have written: never raises, never keeps more than
-the limit."""
+"""Read values out of objects that anybody may have written.
+
+Nothing raises, and nothing longer than the limit is kept.
+"""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +17,7 @@ Object = Mapping[str, object]
 
 
 def parsed(data: bytes) -> object:
-    """What the bytes are as JSON; None for what is not valid, or nested too deep."""
+    """Return the bytes parsed as JSON; None where they are not valid, or nested too deep."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -23,13 +25,15 @@ def parsed(data: bytes) -> object:
 
 
 def mapping(value: object) -> Object:
-    """The value if it is a mapping, else an empty one."""
+    """Return the value if it is a mapping, else an empty one."""
     return value if isinstance(value, Mapping) else {}
 
 
 def holds_more_than(most: int, value: object) -> bool:
-    """Whether it has more values in it than that, keys not counted. An empty list takes 20 times
-    the memory of its text."""
+    """Return whether the value has more than `most` values in it, keys not counted.
+
+    An empty list takes 20 times the memory of its text.
+    """
     found = [value]
     for each in found:
         found.extend(
@@ -41,28 +45,31 @@ def holds_more_than(most: int, value: object) -> bool:
 
 
 def mappings(value: object) -> Iterator[Object]:
-    """The mappings in a list; nothing of anything else."""
+    """Yield the mappings in a list; nothing for any other value."""
     if isinstance(value, Sequence) and not isinstance(value, str | bytes):
         yield from (item for item in value if isinstance(item, Mapping))
 
 
 def text(value: object, limit: int = MAX_NAME_CHARS) -> str:
-    """The value if it is a string, cut to the limit; else nothing."""
+    """Return the value if it is a string, cut to the limit; else an empty string."""
     return _storable(value[:limit]) if isinstance(value, str) else ""
 
 
 def end_of(value: object, limit: int = MAX_MESSAGE_CHARS) -> str:
-    """The last characters of a string: that is where programs say why they ended."""
+    """Return the last characters of a string, where programs say why they ended.
+
+    Empty for anything but a string.
+    """
     return _storable(value[-limit:]) if isinstance(value, str) else ""
 
 
 def _storable(value: str) -> str:
-    """Without halves of characters, which JSON can name and UTF-8 has not."""
+    """Replace lone surrogates, which JSON can name and UTF-8 can't encode."""
     return value if value.isascii() else value.encode(errors="replace").decode()
 
 
 def address(value: object) -> str | None:
-    """An IP address, None for anything else: it becomes a part of URLs."""
+    """Return the value as an IP address, None for anything else: it becomes a part of URLs."""
     try:
         return str(ip_address(text(value))) if "%" not in text(value) else None
     except ValueError:
@@ -70,7 +77,7 @@ def address(value: object) -> str | None:
 
 
 def number(value: object, default: int = 0) -> int:
-    """A whole number, also one written as a string, as quantities are."""
+    """Return a whole number, also one written as a string, as quantities are; else the default."""
     if isinstance(value, bool):
         return default
     if isinstance(value, int):
@@ -81,7 +88,7 @@ def number(value: object, default: int = 0) -> int:
 
 
 def instant(value: object) -> datetime | None:
-    """An RFC 3339 instant, in UTC."""
+    """Parse an RFC 3339 instant, in UTC; None for anything else."""
     if not isinstance(value, str):
         return None
     try:
@@ -92,17 +99,20 @@ def instant(value: object) -> datetime | None:
 
 
 def seconds_between(start: datetime | None, end: datetime | None) -> float | None:
-    """Never below 0, since the clocks of nodes and laptops differ; None where one is not known."""
+    """Return the seconds from start to end, never below 0; None where one of them is not known.
+
+    The clocks of nodes and laptops differ.
+    """
     return None if start is None or end is None else max(0.0, (end - start).total_seconds())
 
 
 def condition(status: Object, type_: str) -> Object:
-    """The condition of that type; empty if there is none."""
+    """Return the condition of that type; empty if there is none."""
     return next((c for c in mappings(status.get("conditions")) if c.get("type") == type_), {})
 
 
 def controller(metadata: Object) -> Object:
-    """The owner reference of whoever controls the object; empty if nobody does."""
+    """Return the owner reference that controls the object; empty if there is none."""
     return next(
         (r for r in mappings(metadata.get("ownerReferences")) if r.get("controller") is True), {}
     )

@@ -1,7 +1,8 @@
-"""Raw objects, as the watches deliver them, made into the small views that decisions read.
+"""Convert raw objects, as the watches deliver them, to the small views that decisions read.
 
 Total functions: whatever is missing, of another type or too long becomes None, empty or cut;
-nothing raises."""
+nothing raises.
+"""
 
 import re
 from collections.abc import Iterable
@@ -27,22 +28,23 @@ from benchrun.observe.views import (
     sweep_that_made,
 )
 
-MAX_ARGS, MAX_ARGS_CHARS = 140, 4000  # what a status shows of them
-MAX_VALUES = 20_000  # of a spec: a sweep of 32 long variants has some 6,000
+MAX_ARGS = 140
+MAX_ARGS_CHARS = 4000  # as much of them as a status shows
+MAX_VALUES = 20_000  # in a spec; a sweep of 32 long variants has some 6,000
 NO_SPEC = f"spec: empty, or more than {MAX_VALUES:,} values in all; leave something out"
 MAX_IMAGE_CHARS = 1024
 _BULKY = ("results", "findings", "servers", "logTail", "variants", "best", "front")
-_OF_THE_ENDED = ("cancel", "ttlSecondsAfterFinished")  # what a spec still says when it has ended
+_OF_THE_ENDED = ("cancel", "ttlSecondsAfterFinished")  # the fields kept of an ended spec
 
 
 def main_container(role: str) -> str:
-    """The container that does the work in a pod of this role."""
+    """Return the name of the container that does the work in a pod of this role."""
     ours = {names.ROLE_CLIENT: names.CLIENT_CONTAINER, names.ROLE_PROXY: names.PROXY_CONTAINER}
     return ours.get(role, ENGINE.container)
 
 
 def is_finished(status: raw.Object) -> bool:
-    """Whether a run or a sweep has ended, by its status."""
+    """Return whether a run or a sweep has ended, by its status."""
     ended = ("Complete", "Failed")
     return any(
         c.get("type") in ended and c.get("status") == "True"
@@ -51,8 +53,11 @@ def is_finished(status: raw.Object) -> bool:
 
 
 def view_of(kind: str, body: raw.Object) -> View:
-    """Whatever it is. Of what has ended only what is still looked at: its results stay in the
-    cluster, not in our memory."""
+    """Return the view of an object of any watched kind.
+
+    Of an ended run or sweep only what is still read is kept: its results stay in the cluster, not
+    in memory.
+    """
     if kind == "Pod":
         return pod_of(body)
     if kind not in (names.KIND, SWEEP_KIND):
@@ -68,19 +73,25 @@ def view_of(kind: str, body: raw.Object) -> View:
 
 
 def run_of(body: raw.Object) -> Run:
-    """A BenchmarkRun; its spec and status stay as they are, but a spec of too many values is as
-    good as none."""
+    """Return the view of a BenchmarkRun, with its whole spec and status.
+
+    A spec of too many values counts as empty.
+    """
     sweep = sweep_that_made(raw.mapping(body.get("metadata")))
     return Run(**_declared(body), sweep_uid=None if sweep is None else sweep.uid)
 
 
 def sweep_of(body: raw.Object) -> Sweep:
-    """A BenchmarkSweep; its spec and status stay as they are."""
+    """Return the view of a BenchmarkSweep, with its whole spec and status.
+
+    A spec of too many values counts as empty.
+    """
     return Sweep(**_declared(body))
 
 
 def _declared(body: raw.Object) -> dict[str, Any]:
-    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
+    metadata = raw.mapping(body.get("metadata"))
+    spec = raw.mapping(body.get("spec"))
     return {
         "namespace": raw.text(metadata.get("namespace")),
         "name": raw.text(metadata.get("name")),
@@ -94,17 +105,28 @@ def _declared(body: raw.Object) -> dict[str, Any]:
     }
 
 
+def labels_of(body: raw.Object) -> tuple[tuple[str, str], ...]:
+    """Return the labels that are not the project's own, by name; the first ones of many."""
+    labels = raw.mapping(raw.mapping(body.get("metadata")).get("labels"))
+    own = sorted(name for name in labels if not name.startswith(f"{names.GROUP}/"))
+    return tuple((name, raw.text(labels[name])) for name in own[:MAX_LABELS])
+
+
+MAX_LABELS = 32
+
+
 def child_of(kind: str, body: raw.Object) -> Child:
-    """A Deployment, LeaderWorkerSet, Job, Service or ConfigMap. The owner counts only where it is a
-    BenchmarkRun that controls it and, of what was measured, would have given it this name: the rest
-    is looked for by its name."""
+    """Return the view of a Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
+
+    Its owner counts only where a BenchmarkRun controls it. A record or a timeline chunk must also
+    have the name that this run would have given it; other objects are looked for by their name.
+    """
     metadata = raw.mapping(body.get("metadata"))
-    labels, annotations = (
-        raw.mapping(metadata.get("labels")),
-        raw.mapping(metadata.get("annotations")),
-    )
+    labels = raw.mapping(metadata.get("labels"))
+    annotations = raw.mapping(metadata.get("annotations"))
     sequence = raw.number(labels.get(names.LABEL_SEQUENCE), default=-1)
-    name, role = raw.text(metadata.get("name")), raw.text(labels.get(names.LABEL_ROLE))
+    name = raw.text(metadata.get("name"))
+    role = raw.text(labels.get(names.LABEL_ROLE))
     owner = controller_of(metadata, names.KIND)
     is_believed = owner is not None and _is_named_by(owner, name, role, sequence)
     return Child(
@@ -127,7 +149,10 @@ def child_of(kind: str, body: raw.Object) -> Child:
 
 
 def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
-    """Who may create any ConfigMap could otherwise make records that stand for those of the run."""
+    """Return whether the run would give a child of this role this name.
+
+    A user who may create any ConfigMap could otherwise make records that pass for the run's own.
+    """
     if role == names.ROLE_STAGE:
         return sequence >= 0 and name == names.stage_name(run.name, run.uid, sequence)
     if role == names.ROLE_TIMELINE:
@@ -136,14 +161,18 @@ def _is_named_by(run: Controller, name: str, role: str, sequence: int) -> bool:
 
 
 def pod_of(body: raw.Object) -> Pod:
-    """A pod. Its run-uid label is believed only where what makes that run's pods of its role
-    controls it; else `run_uid` is empty."""
+    """Return the view of a pod.
+
+    Its run-uid label is believed only where the pod is controlled by what makes that run's pods of
+    its role; else `run_uid` is empty.
+    """
     metadata, spec, status = (raw.mapping(body.get(key)) for key in ("metadata", "spec", "status"))
     labels = raw.mapping(metadata.get("labels"))
     role = raw.text(labels.get(names.LABEL_ROLE))
     container = _main_container(spec.get("containers"), role)
     reported = _main_container(status.get("containerStatuses"), role)
-    state, last = raw.mapping(reported.get("state")), raw.mapping(reported.get("lastState"))
+    state = raw.mapping(reported.get("state"))
+    last = raw.mapping(reported.get("lastState"))
     # What an init container waits for comes first: the status of the main container has only
     # PodInitializing.
     of_init = (
@@ -163,10 +192,8 @@ def pod_of(body: raw.Object) -> Pod:
     gates = (raw.text(gate.get("name")) for gate in raw.mappings(spec.get("schedulingGates")))
     why = raw.text(scheduled.get("message"), raw.MAX_MESSAGE_CHARS)
     started = raw.mapping(state.get("running")) or raw.mapping(state.get("terminated"))
-    limits, args = (
-        raw.mapping(raw.mapping(container.get("resources")).get("limits")),
-        container.get("args"),
-    )
+    limits = raw.mapping(raw.mapping(container.get("resources")).get("limits"))
+    args = container.get("args")
     texts = (
         [raw.text(arg, MAX_ARGS_CHARS) for arg in args[:MAX_ARGS]] if isinstance(args, list) else []
     )
@@ -224,8 +251,10 @@ def pod_of(body: raw.Object) -> Pod:
 def _by_the_scheduler(
     at: datetime | None, taken_at: datetime | None, scheduled_at: datetime | None
 ) -> datetime | None:
-    """When something happened, by the clock that says when the pod was scheduled. The kubelet's own
-    may show any time; what passed since it took the pod is true nevertheless."""
+    """Convert an instant by the kubelet's clock to the clock that says when the pod was scheduled.
+
+    The kubelet's clock may show any time; the time since it took the pod is true nevertheless.
+    """
     if at is None or taken_at is None or scheduled_at is None or at < taken_at:
         return at
     try:
@@ -235,10 +264,14 @@ def _by_the_scheduler(
 
 
 def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> bool:
-    """By the name of its controller: who may create any Job could otherwise make a client that is
-    given the run's token."""
-    run, uid = raw.text(labels.get(names.LABEL_RUN)), raw.text(labels.get(names.LABEL_RUN_UID))
-    owner, child = raw.controller(metadata), names.child_name(run, uid, role)
+    """Return whether the name of the pod's controller is one that its run gives.
+
+    A user who may create any Job could otherwise make a client that is given the run's token.
+    """
+    run = raw.text(labels.get(names.LABEL_RUN))
+    uid = raw.text(labels.get(names.LABEL_RUN_UID))
+    owner = raw.controller(metadata)
+    child = names.child_name(run, uid, role)
     if role == names.ROLE_CLIENT:
         return (owner.get("kind"), owner.get("name")) == ("Job", child)
     made_by = {"ReplicaSet": child, "StatefulSet": names.group_name(run, uid)}.get(
@@ -248,23 +281,26 @@ def _is_made_for_a_run(metadata: raw.Object, labels: raw.Object, role: str) -> b
 
 
 def _failure(kind: str, status: raw.Object) -> str | None:
-    """By its own conditions. A Job that gives up has FailureTarget at once, and Failed only when
-    its pods have ended: on a node that is lost they never do."""
+    """Return why the object failed, by its own conditions; None: it did not.
+
+    A Job that gives up has FailureTarget at once, and Failed only when its pods have ended: on a
+    node that is lost they never do.
+    """
     types = {"Deployment": ("ReplicaFailure",), "Job": ("Failed", "FailureTarget")}.get(kind, ())
     conditions = (raw.condition(status, type_) for type_ in types)
     found = next((each for each in conditions if each.get("status") == "True"), None)
     if found is None:
         return None
-    reason, message = (
-        raw.text(found.get("reason")),
-        raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS),
-    )
+    reason = raw.text(found.get("reason"))
+    message = raw.text(found.get("message"), raw.MAX_MESSAGE_CHARS)
     return f"{reason}: {message}" if message else reason or None
 
 
 def _main_container(containers: object, role: str) -> raw.Object:
-    """The container named for the role, or the first: a sidecar that was injected is never taken
-    for it."""
+    """Return the container named for the role, else the only one there is, else an empty mapping.
+
+    A sidecar that was injected beside others is never taken for the main container.
+    """
     listed = list(raw.mappings(containers))
     name = main_container(role)
     return next((c for c in listed if c.get("name") == name), listed[0] if len(listed) == 1 else {})
@@ -272,7 +308,8 @@ def _main_container(containers: object, role: str) -> raw.Object:
 
 def _termination(value: object) -> Termination | None:
     ended = raw.mapping(value)
-    code, reason = raw.number(ended.get("exitCode"), default=-1), raw.text(ended.get("reason"))
+    code = raw.number(ended.get("exitCode"), default=-1)
+    reason = raw.text(ended.get("reason"))
     return Termination(code, reason, message=raw.end_of(ended.get("message"))) if ended else None
 
 
@@ -290,8 +327,10 @@ _SECONDS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-
 
 
 def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float | None:
-    """The wait for the container's image, that for other pulls included; 0 where the node had it.
-    None: no event shows it."""
+    """Return the wait for the container's image in seconds, including that for other pulls.
+
+    0: the node had it. None: no event shows it.
+    """
     waits = []
     for event in events:
         path = raw.text(raw.mapping(event.get("involvedObject")).get("fieldPath"))
@@ -310,7 +349,7 @@ def image_pull_seconds(events: Iterable[raw.Object], *, container: str) -> float
 
 
 def _go_duration(text: str) -> float | None:
-    """Seconds of `1m2.5s`, as Go writes them."""
+    """Parse a duration as Go writes it (`1m2.5s`) to seconds; None where it is none."""
     parts = _PARTS.findall(text)
     if "".join(f"{number}{unit}" for number, unit in parts) != text:
         return None

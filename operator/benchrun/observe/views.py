@@ -1,5 +1,4 @@
-"""The views that the watch indexes hold and that decisions read, and which object or run a body
-is."""
+"""The views that the watch indexes hold and decisions read, and which object or run a body is."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,7 +12,7 @@ from benchrun.observe import untrusted_json as raw
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """Any object that carries our run label."""
+    """An object that carries the run label."""
 
     kind: str  # Deployment, LeaderWorkerSet, Job, Service or ConfigMap.
     name: str
@@ -21,14 +20,14 @@ class Child:
     role: str
     owner_uid: (
         str | None
-    )  # Uid of the controlling BenchmarkRun; None when nobody, or another kind, controls it.
+    )  # Uid of the controlling BenchmarkRun; None when nothing, or another kind, controls it.
     deleting: bool
     sequence: int | None = None  # ConfigMaps of stages: position of the stage in the plan.
     record_digest: str | None = None
     stage_id: str | None = None
-    # Of the plan that the client was given: on the plan itself, the client's Job, records.
+    # Digest of the plan that the client was given: on the plan itself, the client's Job, records.
     plan_digest: str | None = None
-    token_digest: str | None = None  # On the plan: of the token that the client was told to take.
+    token_digest: str | None = None  # On the plan: digest of the token that the client accepts.
     ends_search: str | None = (
         None  # ConfigMaps of stages: the workload whose search ended with this one.
     )
@@ -89,13 +88,15 @@ class Pod:
 
     @property
     def ending(self) -> Termination | None:
-        """How the main container ended last; of one that was started again, the time before."""
+        """Return how the main container ended last; where it was restarted, how it ended before."""
         return self.terminated or self.last_terminated
 
 
 class Patience(StrEnum):
-    """How long something may last from when it was first seen. What is forgotten when it was is
-    counted anew."""
+    """How long something may last from when it was first seen.
+
+    Where that instant is forgotten, the time is counted anew.
+    """
 
     NODE = "Node"  # an autoscaler may add a node that fits
     REFUSED = "Refused"  # somebody may be about to create what is missing
@@ -121,11 +122,11 @@ class Children:
     pods: tuple[Pod, ...] = ()
 
     def named(self, kind: str, name: str) -> Child | None:
-        """The object of that kind and name."""
+        """Return the object of that kind and name; None: there is none."""
         return next((c for c in self.objects if c.kind == kind and c.name == name), None)
 
     def role_pods(self, role: str) -> tuple[Pod, ...]:
-        """Pods of a role, oldest first."""
+        """Return the pods of a role, oldest first."""
         return tuple(
             sorted(
                 (p for p in self.pods if p.role == role), key=lambda p: (str(p.created_at), p.name)
@@ -135,7 +136,7 @@ class Children:
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """What a user declared, as read from the cluster, undigested."""
+    """What a user declared, as read from the cluster, not validated."""
 
     kind: ClassVar[str]
     namespace: str
@@ -146,10 +147,11 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
-    left_out: bool = False  # memory has no room for its spec and status: they are read in the pass
+    left_out: bool = False  # memory has no room for spec and status: each reconcile reads them
     version: str = field(
         default="", compare=False
-    )  # resourceVersion: what is decided on it is written over it alone
+    )  # resourceVersion: a decision is written over this version only
+    labels: tuple[tuple[str, str], ...] = ()  # The user's own; read for reports alone.
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +174,7 @@ _MAX_VERSION_CHARS = 40
 
 
 class Key(NamedTuple):
-    """Which object. What is queued is that of a run or a sweep."""
+    """The kind, namespace and name of an object. The keys in the queue name runs and sweeps."""
 
     kind: str
     namespace: str
@@ -200,7 +202,7 @@ class Identity(NamedTuple):
 
 
 def identity_of(kind: str, body: raw.Object) -> Identity | None:
-    """None where the body does not say which object it is, or which version."""
+    """Return which object and version the body is; None where it does not say so."""
     meta = raw.mapping(body.get("metadata"))
     namespace, name, uid = (raw.text(meta.get(key)) for key in ("namespace", "name", "uid"))
     # resourceVersions of one kind are comparable as numbers, which Kubernetes promises since 1.35.
@@ -211,7 +213,10 @@ def identity_of(kind: str, body: raw.Object) -> Identity | None:
 
 
 def part_of(key: Key, body: raw.Object) -> Key | None:
-    """The run that the object is of by its label; of a run, the sweep that made it. None: none."""
+    """Return the run that the object belongs to by its label; of a run, the sweep that made it.
+
+    None: it belongs to none.
+    """
     if key.kind == names.KIND:
         return sweep_of_run(body)
     name = raw.text(
@@ -221,17 +226,21 @@ def part_of(key: Key, body: raw.Object) -> Key | None:
 
 
 class Controller(NamedTuple):
-    """The object of ours that controls another."""
+    """The object of the benchrun.dev API that controls another."""
 
     name: str
     uid: str
 
 
 def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
-    """None where nobody controls it, or an object of another kind or API group. Anybody may write
-    such a reference: it is believed only where this kind gives such names."""
+    """Return the object of this kind that controls another.
+
+    None: it has no controller, or one of another kind or API group. Anybody may write such a
+    reference: it is believed only where this kind gives such names.
+    """
     owner = raw.controller(metadata)
-    name, uid = raw.text(owner.get("name")), raw.text(owner.get("uid"))
+    name = raw.text(owner.get("name"))
+    uid = raw.text(owner.get("uid"))
     is_ours = owner.get("kind") == kind and raw.text(owner.get("apiVersion")).startswith(
         f"{names.GROUP}/"
     )
@@ -239,14 +248,15 @@ def controller_of(metadata: raw.Object, kind: str) -> Controller | None:
 
 
 def sweep_that_made(metadata: raw.Object) -> Controller | None:
-    """The sweep that controls a run which has the name that it gives to its runs."""
+    """Return the sweep that controls the run, if the run's name is one that it gives; else None."""
     owner = controller_of(metadata, SWEEP_KIND)
     is_made = owner is not None and names.sweep_of(raw.text(metadata.get("name"))) == owner.name
     return owner if is_made else None
 
 
 def sweep_of_run(body: raw.Object) -> Key | None:
-    """The sweep that made this run, in the run's own namespace; None: none did."""
+    """Return the sweep that made this run, in the run's own namespace; None: none did."""
     meta = raw.mapping(body.get("metadata"))
-    owner, namespace = sweep_that_made(meta), raw.text(meta.get("namespace"))
+    owner = sweep_that_made(meta)
+    namespace = raw.text(meta.get("namespace"))
     return sweep_key(namespace, owner.name) if owner is not None and namespace else None

@@ -1,5 +1,7 @@
-"""What every child of a run has in common: its name, labels and owner, how its pod is placed and
-locked down, and how long it may live."""
+"""What all children of a run have in common.
+
+Their name, labels and owner, how their pods are placed and locked down, and how long they may live.
+"""
 
 import hashlib
 import hmac
@@ -34,7 +36,7 @@ class Mounted:
 def mounted_at(
     directory: str, name: str, volume: dict[str, Any], *, read_only: bool = True
 ) -> Mounted:
-    """One volume in this directory."""
+    """Mount one volume in this directory."""
     mount = {"name": name, "mountPath": directory, **({"readOnly": True} if read_only else {})}
     return Mounted(({"name": name, **volume},), (mount,))
 
@@ -50,8 +52,10 @@ def pod_spec(
     user: int,
     grace_seconds: int = 5,
 ) -> dict[str, Any]:
-    """A pod without a ServiceAccount's token, under restricted pod security unless `pod` says
-    otherwise, placed as it says."""
+    """Build the spec of a pod without a ServiceAccount's token, placed as `pod` says.
+
+    It runs under restricted pod security unless `pod` has a securityContext of its own.
+    """
     every = (*mounted, Mounted(tuple(pod.volumes or ()), tuple(pod.volume_mounts or ())))
     ids = {"runAsUser": user, "runAsGroup": user, "fsGroup": user}
     restricted = {"runAsNonRoot": True, **ids, "seccompProfile": {"type": "RuntimeDefault"}}
@@ -76,7 +80,7 @@ def pod_spec(
 
 
 def resources(given: Resources, *, requests: dict[str, str] | None = None) -> dict[str, Any]:
-    """Container resources; `requests` are defaults for what the spec leaves out of both lists."""
+    """Build container resources. `requests`: defaults for what the spec has in neither list."""
     defaults = {k: v for k, v in (requests or {}).items() if k not in given.limits}
     merged = {"limits": given.limits, "requests": {**defaults, **given.requests}}
     return {name: amounts for name, amounts in merged.items() if amounts}
@@ -85,7 +89,7 @@ def resources(given: Resources, *, requests: dict[str, str] | None = None) -> di
 def environment(
     defaults: Mapping[str, str], *given: Iterable[dict[str, Any]]
 ) -> list[dict[str, Any]]:
-    """Variables by name; later lists win over earlier ones, all win over the defaults."""
+    """Merge variables by name: later lists win over earlier ones, all win over the defaults."""
     merged: dict[str, dict[str, Any]] = {
         name: {"name": name, "value": value} for name, value in defaults.items()
     }
@@ -95,7 +99,7 @@ def environment(
 
 
 def http_port(port: int, *, health_path: str) -> dict[str, Any]:
-    """Port and readiness probe of a container that serves HTTP."""
+    """Build the port and readiness probe of a container that serves HTTP."""
     probe = {
         "httpGet": {"path": health_path, "port": "http"},
         "periodSeconds": 2,
@@ -109,7 +113,7 @@ Manifest = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The run a child belongs to."""
+    """The run or sweep that a child belongs to."""
 
     namespace: str
     name: str
@@ -117,8 +121,10 @@ class Owner:
 
 
 def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
-    """Metadata of a child. The controller reference lets the garbage collector clean up, even while
-    the operator is down."""
+    """Build the metadata of a child.
+
+    The controller reference lets the garbage collector clean up, even while the operator is down.
+    """
     return {
         "name": name or names.child_name(owner.name, owner.uid, role),
         "namespace": owner.namespace,
@@ -128,7 +134,7 @@ def metadata(owner: Owner, *, role: str, name: str | None = None) -> Manifest:
 
 
 def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
-    """The one owner of an object, an object of our API."""
+    """Build the owner references of an object whose only owner is of the benchrun.dev API."""
     reference = {
         "apiVersion": names.API_VERSION,
         "kind": kind,
@@ -141,8 +147,10 @@ def controlled_by(kind: str, owner: Owner) -> list[Manifest]:
 def headless_service(
     owner: Owner, role: str, *, port_name: str, port: int, selector: Mapping[str, str]
 ) -> Manifest:
-    """Gives pods of a role their addresses before they are ready. `selector`: labels that they have
-    beside those of the role."""
+    """Build a headless Service, which gives pods of a role their addresses before they are ready.
+
+    `selector`: further labels of the pods, beside the role's.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Service",
@@ -167,18 +175,23 @@ LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) -> int:
-    """How long a server may be held once its first pod is scheduled: written at its creation, and
-    never changed. `starts`: 2 where there are several pods, since the last may be scheduled when
-    the deadline of the first is nearly over."""
-    startup, run = spec.startup_deadline_seconds, spec.run_deadline_seconds
+    """Return how long a server may be held once its first pod is scheduled.
+
+    It is written when the server is created, and never changed. `starts`: 2 where there are several
+    pods, since the last may be scheduled when the deadline of the first is nearly over.
+    """
+    startup = spec.startup_deadline_seconds
+    run = spec.run_deadline_seconds
     if startup == 0 or run == 0:
         return max_hold_seconds
     return min(starts * startup + run + MARGIN_SECONDS, max_hold_seconds)
 
 
 def client_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int) -> int:
-    """The deadline of the client's Job: later than any of the run's, and there even where the run
-    has none."""
+    """Return the deadline of the client's Job, in seconds.
+
+    It is later than any deadline of the run, and exists even where the run has none.
+    """
     pending = 0 if spec.started is None else spec.pending_deadline_seconds or MAX_PENDING_SECONDS
     startup = spec.startup_deadline_seconds or max_hold_seconds
     run = spec.run_deadline_seconds or max_hold_seconds
@@ -189,7 +202,9 @@ _PURPOSE = b"benchrun.token/1\x1f"
 
 
 def token_of(key: bytes, run_uid: str) -> str:
-    """The run's token, hexadecimal: nobody can derive it without the operator's key, and a
-    restarted operator finds the same. The plan holds only its digest, so it stands in no spec,
-    argument or log."""
+    """Derive the run's token, in hexadecimal, from the operator's key.
+
+    It can't be derived without the key, and a restarted operator derives the same. The plan holds
+    only its digest, so it stands in no spec, argument or log.
+    """
     return hmac.new(key, _PURPOSE + run_uid.encode(), hashlib.sha256).hexdigest()

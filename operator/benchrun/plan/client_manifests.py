@@ -29,19 +29,25 @@ within a third of the true one; beyond it the error grows quickly."""
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Shards, over pods of so many processes each; the last pod may have fewer."""
+    """How many shards send the load, one a process, and how many processes a pod has.
+
+    The last pod may have fewer.
+    """
 
     shards: int
     processes: int
 
     @property
     def pods(self) -> int:
-        """How many pods there are."""
+        """Return how many pods there are."""
         return ceil(self.shards / self.processes)
 
 
 def division_of(spec: BenchmarkRunSpec) -> Division:
-    """A process takes a core; a pod holds as many processes as its container has whole cores."""
+    """Compute into how many processes and pods the client is divided.
+
+    A process takes a core; a pod holds as many processes as its container has whole cores.
+    """
     shards = spec.client.parallelism
     if not isinstance(shards, int):
         # For the highest load in the spec. That of an offline engine, or of a search, only one
@@ -63,8 +69,10 @@ def division_of(spec: BenchmarkRunSpec) -> Division:
 
 
 def _needed_at(workload: Workload, value: str) -> float:
-    """Processes for one load point, with fractions; one for a trace, whose rate only its file
-    has."""
+    """Return how many processes, as a fraction, one load point needs.
+
+    1 for a trace, whose rate only its file has.
+    """
     load = workload.load
     if load.trace_speeds is not None:
         return 1.0
@@ -77,7 +85,7 @@ def _needed_at(workload: Workload, value: str) -> float:
 
 
 def _whole_cores(resources: Resources) -> int:
-    """Of the request, or of the limit, which stands for it where there is none."""
+    """Return the whole cores of the CPU request, or of the limit where there is no request."""
     quantity = str(resources.requests.get("cpu") or resources.limits.get("cpu") or "0")
     if quantity.endswith("m"):
         return int(Decimal(quantity[:-1]) / 1000)
@@ -90,8 +98,10 @@ _HOME = {"HOME": "/tmp", "USER": "benchrun", "LOGNAME": "benchrun", "XDG_CACHE_H
 
 
 def plan_config_map(owner: Owner, plan: Plan, template: ChatTemplate | None = None) -> Manifest:
-    """The plan, never to change, and beside it the text of a chat template. Its digests are read
-    from here by whatever comes later: another operator might make another plan."""
+    """Build the immutable ConfigMap of the plan, with the text of an inline chat template.
+
+    Later steps read the digests from here: another operator might make another plan.
+    """
     meta = metadata(owner, name=names.plan_name(owner.name, owner.uid), role=names.ROLE_PLAN)
     meta["annotations"] = {
         names.ANNOTATION_PLAN_DIGEST: plan.digest(),
@@ -113,9 +123,13 @@ def client_job(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> Manifest:
-    """One attempt, one completion a pod: a second client would measure a warmed server.
-    `plan_digest`: of the plan that it mounts; None where that does not say."""
-    meta, pods_wanted = metadata(owner, role=names.ROLE_CLIENT), division_of(spec).pods
+    """Build the client's Job: one attempt and one completion per pod.
+
+    A second client would measure a warmed server. `plan_digest` is the digest of the plan that the
+    Job mounts; None where the plan's ConfigMap does not say it.
+    """
+    meta = metadata(owner, role=names.ROLE_CLIENT)
+    pods_wanted = division_of(spec).pods
     noted = {} if plan_digest is None else {names.ANNOTATION_PLAN_DIGEST: plan_digest}
     # Were a Job of several pods over with the first that fails, its controller would end shard 0
     # before it has reported which was lost: each has an attempt of its own.
@@ -140,8 +154,10 @@ def client_job(
 
 
 def client_service(owner: Owner) -> Manifest:
-    """Gives the client's pods their names, before they are ready: the others look for the first
-    while it prepares."""
+    """Build the Service that gives the client's pods their names before they are ready.
+
+    The others look for the first pod while it prepares.
+    """
     return child_objects.headless_service(
         owner, names.ROLE_CLIENT, port_name="gate", port=GATE_PORT, selector={}
     )
@@ -150,11 +166,9 @@ def client_service(owner: Owner) -> Manifest:
 def _pod_spec(
     owner: Owner, spec: BenchmarkRunSpec, *, image: str, pull_policy: str
 ) -> dict[str, Any]:
-    division, model, endpoint = (
-        division_of(spec),
-        model_files(spec.model),
-        endpoint_files(spec.endpoint),
-    )
+    division = division_of(spec)
+    model = model_files(spec.model)
+    endpoint = endpoint_files(spec.endpoint)
     data = data_files(spec.workloads)
     plan = mounted_at(
         PLAN_DIRECTORY, "plan", {"configMap": {"name": names.plan_name(owner.name, owner.uid)}}
@@ -204,7 +218,10 @@ def _pod_spec(
 
 
 def _together(owner: Owner, division: Division) -> list[str]:
-    """How the processes of several shards find each other; a pod knows its index."""
+    """Build the arguments by which the processes of several shards find each other.
+
+    A pod knows its index.
+    """
     if division.shards == 1:
         return []
     name = names.child_name(owner.name, owner.uid, names.ROLE_CLIENT)

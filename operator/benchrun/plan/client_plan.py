@@ -53,8 +53,10 @@ compiled."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> contract.Data:
-    """A workload's dataset in the plan; `workloads`: all of the spec, where a mix finds its
-    parts."""
+    """Return a workload's dataset as the plan has it.
+
+    `workloads`: all of the spec, where a mix finds its parts.
+    """
     if workload.dataset.mix is None:
         return _DATA.validate_python(_fields(workload))
     named = {each.name: each for each in workloads}
@@ -72,8 +74,7 @@ def _fields(workload: Workload) -> dict[str, Any]:
 
 
 def client_sampling(workload: Workload) -> contract.Sampling:
-    """How tokens are chosen, in the client's plan: greedily where the spec does not ask for
-    anything else."""
+    """Return how tokens are chosen, as the plan has it: greedily unless the spec says otherwise."""
     asked = {} if workload.sampling is None else workload.sampling.model_dump(exclude_none=True)
     return contract.Sampling.model_validate(asked)
 
@@ -85,8 +86,10 @@ def plan_of_client(
     token_digest: str,
     endpoint_addresses: tuple[str, ...] = (),
 ) -> contract.Plan:
-    """The whole measurement as one document. `endpoint_addresses`: pods behind
-    `endpoint.serviceRef`, as host:port."""
+    """Build the plan: the whole measurement as one document.
+
+    `endpoint_addresses`: pods behind `endpoint.serviceRef`, as host:port.
+    """
     auto = spec.measurement.warmup.auto
     return contract.Plan(
         run_uid=owner.uid,
@@ -109,7 +112,7 @@ def plan_of_client(
 
 
 def planned_searches(owner: Owner, spec: BenchmarkRunSpec) -> tuple[contract.Search, ...]:
-    """The searches of the plan, in order."""
+    """Return the searches of the plan, in order."""
     return tuple(
         _search(owner, spec, w, search)
         for w in spec.workloads
@@ -142,8 +145,7 @@ def _search(
                 probe=probe,
                 repeat=repeat,
             )
-            for probe in range(1, search.max_probes + contract.CONFIRMATIONS + 1)
-            for repeat in range(1, search.max_repeats + 1)
+            for probe, repeat in contract.search_places(search.max_probes, search.max_repeats)
         ),
         api=workload.api,
         ignore_eos=workload.ignore_eos,
@@ -164,7 +166,8 @@ def _target(
         "chat_template": TEMPLATE_FILE if spec.chat_template is not None else None,
     }
     if spec.endpoint is None:
-        front, counts = front_role(spec), role_replicas(spec)
+        front = front_role(spec)
+        counts = role_replicas(spec)
         return contract.Target(
             base_url=role_url(owner, front),
             servers=counts[front],
@@ -189,8 +192,10 @@ def _target(
 
 
 def _flag_of_servers(spec: BenchmarkRunSpec, name: str) -> int | None:
-    """A flag of the servers that write answers; None: not given, or in a form that only vLLM can
-    read."""
+    """Return a flag of the servers that write answers.
+
+    None: it is not given, or in a form that only vLLM can read.
+    """
     try:
         return ServeArgs.of(answering_args(spec)).whole(name)
     except UnreadableValue:
@@ -232,7 +237,7 @@ def _load_point(load: Load, value: str) -> contract.LoadPoint:
 
 
 def _users(load: Load, *, closed: bool) -> dict[str, Any]:
-    """How the users of a closed loop begin and think; nothing for other loads."""
+    """Return how the users of a closed loop begin and think; an empty dict for other loads."""
     if not closed:
         return {}
     think = load.think_seconds
@@ -245,7 +250,7 @@ def _users(load: Load, *, closed: bool) -> dict[str, Any]:
 
 
 def _is_written(workload: Workload) -> bool:
-    """Whether its prompts are made up, so that there are as many as are wanted."""
+    """Return whether prompts are made up for the workload, so that there are as many as wanted."""
     return isinstance(workload.dataset.single, contract.RandomData | contract.PrefixRepetitionData)
 
 
@@ -269,9 +274,12 @@ def _warmup(
 
 
 def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | None:
-    """The load of the last workload's warm-up, which is that of its highest load point as a closed
-    loop: without a pause in which the server has nothing to do. Rows of a file are sent by turns:
-    what is measured keeps them all."""
+    """Return the plan of the profile; None: the spec asks for none.
+
+    Its load is that of the last workload's warm-up, which is that of its highest load point as a
+    closed loop: without a pause in which the server has nothing to do. Rows of a file are sent by
+    turns: the measured stages keep them all.
+    """
     if (wanted := spec.measurement.profile) is None:
         return None
     workload = [workload for workload in spec.workloads if workload.is_measured][-1]
@@ -292,7 +300,7 @@ def _profile(owner: Owner, spec: BenchmarkRunSpec) -> contract.ProfilePlan | Non
 
 
 def _most_users(load: Load) -> int | None:
-    """What bounds the requests in flight; None: nothing does."""
+    """Return what bounds the requests in flight; None: nothing does."""
     if load.search is not None:
         return int(load.search.to) if load.search.axis == "Concurrency" else None
     if load.batch_sizes is not None:
@@ -302,8 +310,10 @@ def _most_users(load: Load) -> int | None:
 
 
 def _most_held(workload: Workload, spec: BenchmarkRunSpec) -> int:
-    """The batch that a load without a bound may reach: kernels that a smaller warm-up compiles are
-    not all that it needs."""
+    """Return the batch that a load without a bound may reach.
+
+    A warm-up with a smaller batch compiles only a part of the kernels that the load needs.
+    """
     rates = (
         [workload.load.search.to]
         if workload.load.search is not None
@@ -320,7 +330,7 @@ def _held_at(workload: Workload, rate: str) -> int:
 
 
 def _largest_batch(spec: BenchmarkRunSpec) -> int:
-    """Requests that all answering servers run at once, as far as their arguments say."""
+    """Return how many requests all answering servers run at once, as far as their arguments say."""
     if spec.endpoint is not None:
         return DEFAULT_MAX_NUM_SEQS
     a_server = _flag_of_servers(spec, "max-num-seqs") or DEFAULT_MAX_NUM_SEQS

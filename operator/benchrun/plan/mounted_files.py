@@ -1,5 +1,7 @@
-"""Where the files of models, datasets, chat templates and certificates are inside a pod, and what
-brings them there."""
+"""Where the files of models, datasets, chat templates and certificates are inside a pod.
+
+Also the volumes and variables that bring them there.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,10 +15,12 @@ from benchrun.plan.child_objects import Mounted, Owner, mounted_at
 
 DATA_DIRECTORY = "/data"
 MODEL_DIRECTORY = "/model"  # The same place in server and client.
-TEMPLATE_DIRECTORY, TEMPLATE_KEY = "/etc/benchrun-template", "chat-template.jinja"
+TEMPLATE_DIRECTORY = "/etc/benchrun-template"
+TEMPLATE_KEY = "chat-template.jinja"
 # The chat template, at the same place in server and client.
 TEMPLATE_FILE = f"{TEMPLATE_DIRECTORY}/{TEMPLATE_KEY}"
-CA_DIRECTORY, _CA_KEY = "/etc/benchrun-ca", "ca.crt"
+CA_DIRECTORY = "/etc/benchrun-ca"
+_CA_KEY = "ca.crt"
 CA_FILE = f"{CA_DIRECTORY}/{_CA_KEY}"
 _CREDENTIALS = ("ACCESS_KEY_ID", "SECRET_ACCESS_KEY", "SESSION_TOKEN")
 
@@ -35,12 +39,12 @@ def _data_directory(workload: str, file: DatasetFile) -> str:
 
 
 def _s3_variables(workload: str) -> str:
-    """What the names of its variables begin with."""
+    """Return the prefix of the names of the workload's variables for S3."""
     return f"BENCHRUN_S3_{workload.upper().replace('-', '_')}"
 
 
 def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
-    """The file of a workload as the client's plan has it."""
+    """Return the file of a workload as the client's plan has it."""
     if file.s3 is not None:
         credentials = (
             _s3_variables(workload) if file.s3.credentials_secret_ref is not None else None
@@ -63,16 +67,20 @@ def data_in_plan(workload: str, file: DatasetFile) -> DataFile:
 
 
 def data_files(workloads: Sequence[Workload]) -> tuple[Mounted, ...]:
-    """What gives the client the file of each workload that reads one."""
+    """Return what gives the client the file of each workload that reads one."""
     return tuple(
         _data_of(each.name, file) for each in workloads if (file := each.dataset.file) is not None
     )
 
 
 def _data_of(workload: str, file: DatasetFile) -> Mounted:
-    """Optional where Kubernetes allows it: the client reports what is missing, a pod that can't
-    start does not."""
-    name, directory = f"data-{workload}", _data_directory(workload, file)
+    """Return what gives the client one workload's file.
+
+    It is optional where Kubernetes allows that: the client reports what is missing, a pod that
+    can't start does not.
+    """
+    name = f"data-{workload}"
+    directory = _data_directory(workload, file)
     if file.config_map is not None:
         return mounted_at(
             directory, name, {"configMap": {"name": file.config_map.name, "optional": True}}
@@ -81,7 +89,8 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
         return mounted_at(directory, name, _claim(file.pvc.claim_name))
     if file.s3 is None or file.s3.credentials_secret_ref is None:
         return Mounted()
-    secret, prefix = file.s3.credentials_secret_ref.name, _s3_variables(workload)
+    secret = file.s3.credentials_secret_ref.name
+    prefix = _s3_variables(workload)
     keys = {f"{prefix}_{name}": f"AWS_{name}" for name in _CREDENTIALS}
     return Mounted(
         env=tuple(_from_secret(v, name=secret, key=key, optional=True) for v, key in keys.items())
@@ -89,8 +98,10 @@ def _data_of(workload: str, file: DatasetFile) -> Mounted:
 
 
 def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
-    """The chat template: one text for server and client. An inline one lies beside the plan.
-    Optional, as datasets are."""
+    """Return what mounts the chat template: one text for server and client.
+
+    An inline template lies beside the plan. It is optional, as datasets are.
+    """
     if template is None:
         return Mounted()
     given = template.config_map
@@ -101,8 +112,10 @@ def template_files(owner: Owner, template: ChatTemplate | None) -> Mounted:
 
 
 def endpoint_files(endpoint: Endpoint | None) -> Mounted:
-    """The certificate of an endpoint's CA, and its key: OPENAI_API_KEY is the variable that vLLM's
-    own client reads."""
+    """Return what gives the client the certificate of an endpoint's CA, and the API key.
+
+    OPENAI_API_KEY is the variable that vLLM's own client reads.
+    """
     ca, key = (
         (endpoint.ca_config_map_ref, endpoint.api_key_secret_ref)
         if endpoint is not None
@@ -116,7 +129,7 @@ def endpoint_files(endpoint: Endpoint | None) -> Mounted:
 
 
 def model_path(model: Model) -> str:
-    """What `vllm serve` is given: a hub id or a path."""
+    """Return the model as `vllm serve` is given it: a hub id or a path."""
     if model.source.path is not None:
         return model.source.path.path
     if (volume := model.source.pvc or model.source.image_volume) is not None:
@@ -125,7 +138,7 @@ def model_path(model: Model) -> str:
 
 
 def model_files(model: Model) -> Mounted:
-    """What the model's source takes."""
+    """Return what the model's source takes: a volume, or the variable of a hub token."""
     source = model.source
     if source.pvc is not None:
         return mounted_at(MODEL_DIRECTORY, "model", _claim(source.pvc.claim_name))
@@ -140,5 +153,5 @@ def model_files(model: Model) -> Mounted:
 
 
 def served_name(model: Model) -> str:
-    """The name requests carry."""
+    """Return the model name that requests carry."""
     return model.served_name or model.name

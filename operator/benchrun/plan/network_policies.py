@@ -1,4 +1,4 @@
-"""Who may connect to the pods of a run: its NetworkPolicies."""
+"""The NetworkPolicies of a run: what may connect to its pods."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,10 +26,13 @@ def network_policy_manifests(
     extra_peers: Sequence[Manifest] = (),
     servers_only: bool = False,
 ) -> list[Manifest]:
-    """One for all pods of the run, or for its servers only. Servers admit the run's client, the
-    operator, which scrapes, and `extra_peers`; the client admits the operator to its records, and
-    its own pods to the gate. Pods that serve reach each other on every port: those of one server,
-    and roles that hand over the KV cache, choose theirs."""
+    """Build the NetworkPolicies of all pods of the run, or of its servers only.
+
+    Servers admit the run's client, the operator, which scrapes, and `extra_peers`. The client
+    admits the operator to its records, and its own pods to the gate. Serving pods reach each other
+    on every port: pods of one server, and roles that hand over the KV cache, choose their ports
+    themselves.
+    """
     namespace = {
         "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": operator_namespace}}
     }
@@ -71,8 +74,11 @@ def network_policy_manifests(
 def _ingress_policy(
     owner: Owner, role: str, roles: Sequence[str], rules: Sequence[Manifest]
 ) -> Manifest:
-    """Only peers of the rules may connect to pods of these roles; what those connect to is not
-    limited. A rule whose `from` is empty would admit everybody, so it is left out."""
+    """Build a policy that lets only peers of the rules connect to pods of these roles.
+
+    What those pods connect to is not limited. A rule whose `from` is empty would admit everybody,
+    so it is left out.
+    """
     ingress = [rule for rule in rules if rule["from"]]
     spec = {"podSelector": _selector(owner, roles), "policyTypes": ["Ingress"], "ingress": ingress}
     meta = metadata(owner, role=role)

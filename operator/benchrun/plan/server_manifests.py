@@ -1,6 +1,8 @@
-"""Server roles: what a run starts. One, `server`, with vLLM's API server or without; or `prefill`,
-`decode` and `proxy`; and what makes their pods: Deployment or LeaderWorkerSet, and the headless
-Service."""
+"""The server roles that a run starts, and the manifests of their workloads and Services.
+
+The role is `server`, with vLLM's API server or without; or the roles are `prefill`, `decode` and
+`proxy`. A Deployment or a LeaderWorkerSet makes their pods; the Service is headless.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,7 +21,7 @@ PROXY_MODULE = "benchrun_client.proxy"
 
 
 def role_url(owner: Owner, role: str) -> str:
-    """Where the servers of a role are found."""
+    """Return the URL at which the servers of a role are reached."""
     return f"http://{names.child_name(owner.name, owner.uid, role)}.{owner.namespace}.svc:{ENGINE.port}"
 
 
@@ -32,8 +34,10 @@ def proxy_pod(
     client_image: str,
     pull_policy: str,
 ) -> dict[str, Any]:
-    """Pod of the proxy, placed as the client is: ours lies in the client's image, another's has an
-    entry point of its own."""
+    """Build the spec of the proxy's pod, placed as the client is.
+
+    The built-in proxy lies in the client's image; a user's own image has an entry point of its own.
+    """
     proxy = split.proxy
     roles = {"PREFILL_URL": names.ROLE_PREFILL, "DECODE_URL": names.ROLE_DECODE}
     ours = ["--prefill=$(PREFILL_URL)", "--decode=$(DECODE_URL)", f"--port={ENGINE.port}"]
@@ -67,17 +71,17 @@ def proxy_pod(
 
 @dataclass(frozen=True, slots=True)
 class Role:
-    """Pods of one kind that serve."""
+    """Serving pods of one kind."""
 
     name: str
     replicas: int
-    pod_spec: dict[str, Any]  # Of each pod; of servers over several nodes that of the leader.
+    pod_spec: dict[str, Any]  # Of each pod; for servers over several nodes, the leader's.
     hold_seconds: int  # How long its pods may hold their nodes, with an operator or without.
     nodes: int = 1  # Pods that make up each server.
 
 
 def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
-    """How many servers of each role there are to be; nothing against an endpoint."""
+    """Return how many servers each role is to have; empty against an endpoint."""
     if spec.offline is not None:
         return {names.ROLE_SERVER: 1}
     if spec.server is None:
@@ -93,7 +97,7 @@ def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:
 
 
 def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
-    """Where in the spec the CPU limit of vLLM's container is, of each role that has one."""
+    """Return where in the spec the CPU limit of vLLM's container is, for each role that has one."""
     found = (
         {names.ROLE_SERVER: (f"{spec.started_name}", spec.started.resources)}
         if spec.started is not None
@@ -112,19 +116,19 @@ def cpu_limits(spec: BenchmarkRunSpec) -> Mapping[str, str]:
 
 
 def nodes(spec: BenchmarkRunSpec) -> int:
-    """How many pods make up each server."""
+    """Return how many pods make up each server."""
     return spec.server.nodes_per_replica if spec.server is not None else 1
 
 
 def answering_servers(spec: BenchmarkRunSpec) -> int:
-    """Servers that write answers; 0 against an endpoint."""
+    """Return how many servers write answers; 0 against an endpoint."""
     return sum(
         count for role, count in role_replicas(spec).items() if role in names.ANSWERING_ROLES
     )
 
 
 def front_role(spec: BenchmarkRunSpec) -> str:
-    """The role that requests are sent to."""
+    """Return the role that requests are sent to."""
     return names.ROLE_PROXY if names.ROLE_PROXY in role_replicas(spec) else names.ROLE_SERVER
 
 
@@ -136,8 +140,10 @@ def server_roles(
     pull_policy: str,
     max_hold_seconds: int = child_objects.MAX_HOLD_SECONDS,
 ) -> tuple[Role, ...]:
-    """The roles to start; none against an endpoint. Proxy and offline engine take code from the
-    client's image."""
+    """Build the roles to start; none against an endpoint.
+
+    Proxy and offline engine take code from the client's image.
+    """
     starts = 1 if sum(role_replicas(spec).values()) * nodes(spec) == 1 else 2
     hold = child_objects.hold_seconds(spec, max_hold_seconds, starts=starts)
     pods = {
@@ -180,17 +186,18 @@ def _pod_spec(
         env.append({"name": ENGINE.development_mode, "value": "1"})
     if address is not None and all(each.name != address for each in server.env):
         env.append({"name": address, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    args, resources = (
-        started_args(spec, role),
-        (split.of_role(role) if split is not None else server).resources,
-    )
+    args = started_args(spec, role)
+    resources = (split.of_role(role) if split is not None else server).resources
     pod = server_pod.engine_pod(owner, spec, server, args=args, resources=resources, own_env=env)
     return server_pod.with_profiler(owner, spec, pod)
 
 
 def in_development_mode(spec: BenchmarkRunSpec) -> bool:
-    """Whether the servers open the engine's development endpoints, for us or because the user wants
-    it: never without a NetworkPolicy."""
+    """Return whether the servers open the engine's development endpoints.
+
+    The operator needs them for the cache policy Reset, or the user wants them. Such servers never
+    run without a NetworkPolicy.
+    """
     if spec.server is None:
         return False
     by_user = any(v.name == ENGINE.development_mode and v.value != "0" for v in spec.server.env)
@@ -198,8 +205,10 @@ def in_development_mode(spec: BenchmarkRunSpec) -> bool:
 
 
 def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[str]:
-    """Arguments of the server that the run starts in this role: ours first, so that the user's own
-    flags win; none against an endpoint."""
+    """Build the arguments of the server that the run starts in this role; none against an endpoint.
+
+    The operator's come first, so that the user's own flags win.
+    """
     if spec.offline is not None:
         path, *flags = ENGINE.serve_args(server_pod.served_files(spec), ())
         return [f"--model={path}", *flags, *spec.offline.args]
@@ -216,8 +225,10 @@ def started_args(spec: BenchmarkRunSpec, role: str = names.ROLE_SERVER) -> list[
 
 
 def answering_args(spec: BenchmarkRunSpec) -> list[str]:
-    """What starts the servers that write answers: their command and arguments. Of a script nothing
-    is read."""
+    """Return the command and arguments of the servers that write answers.
+
+    Nothing is read from a script.
+    """
     return [*server_pod.started_command(spec), *started_args(spec, names.ROLE_DECODE)]
 
 
@@ -225,9 +236,13 @@ _A_YEAR_SECONDS = 31_536_000
 
 
 def workload(owner: Owner, role: Role) -> Manifest:
-    """What makes the role's pods: a Deployment, or a LeaderWorkerSet where each server is a group
-    of pods over several nodes."""
-    labels, name = names.labels(run=owner.name, uid=owner.uid, role=role.name), None
+    """Build the manifest of what makes the role's pods.
+
+    That is a Deployment, or a LeaderWorkerSet where each server is a group of pods over several
+    nodes.
+    """
+    labels = names.labels(run=owner.name, uid=owner.uid, role=role.name)
+    name = None
     pod = {"labels": labels, "annotations": child_objects.STAY}
     if role.nodes == 1:
         kind = {"apiVersion": "apps/v1", "kind": "Deployment"}
@@ -261,8 +276,11 @@ def workload(owner: Owner, role: Role) -> Manifest:
 
 
 def service(owner: Owner, role: Role) -> Manifest:
-    """Gives the client the pods' addresses before they are ready, so that it sees the first healthy
-    answer itself. Of a server over several nodes only the leader answers."""
+    """Build the Service that gives the client the pods' addresses before they are ready.
+
+    So the client sees the first healthy answer itself. Of a server over several nodes only the
+    leader answers.
+    """
     leaders = {} if role.nodes == 1 else {names.LABEL_WORKER_INDEX: "0"}
     return child_objects.headless_service(
         owner, role.name, port_name="http", port=ENGINE.port, selector=leaders

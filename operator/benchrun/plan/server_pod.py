@@ -1,5 +1,7 @@
-"""A pod whose main container is the server engine: its arguments, without its API server, over
-several nodes, and profiled."""
+"""A pod whose main container is the server engine.
+
+Its arguments, and its variants: without an API server, over several nodes, and profiled.
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -29,19 +31,22 @@ IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
-    """The model as its pods are given it. An engine without API server gets the chat template with
-    each load."""
-    model, template = (
-        spec.model,
-        TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None,
-    )
+    """Return the model and chat template as the pods are given them.
+
+    An engine without an API server gets the chat template with each load.
+    """
+    model = spec.model
+    template = TEMPLATE_FILE if spec.chat_template is not None and spec.offline is None else None
     return ServedFiles(
         model_path(model), served_name(model), model.revision, model.tokenizer, template
     )
 
 
 def started_command(spec: BenchmarkRunSpec) -> list[str]:
-    """What a server begins with in place of its image's entry point; empty: that."""
+    """Return the command of a server in place of its image's entry point.
+
+    Empty: the entry point starts it.
+    """
     own = spec.server.command if spec.server is not None else ()
     return ENGINE.filled_in(own, served_files(spec)) if own else [*ENGINE.command]
 
@@ -55,9 +60,12 @@ def engine_pod(
     resources: Resources,
     own_env: Sequence[dict[str, Any]] = (),
 ) -> dict[str, Any]:
-    """The pod's spec. `own_env` wins over the user's variables; `resources`: those of the server,
-    or of its role."""
-    model, command = model_files(spec.model), started_command(spec)
+    """Build the spec of the engine's pod.
+
+    `own_env` wins over the user's variables; `resources` are the server's, or its role's.
+    """
+    model = model_files(spec.model)
+    command = started_command(spec)
     template = template_files(owner, spec.chat_template if spec.offline is None else None)
     memory = {"emptyDir": {"medium": "Memory", "sizeLimit": server.shared_memory}}
     shared = child_objects.mounted_at("/dev/shm", "shm", memory, read_only=False)
@@ -76,7 +84,8 @@ def engine_pod(
         "securityContext": child_objects.CONTAINER_SECURITY,
         "terminationMessagePolicy": "FallbackToLogsOnError",
     }
-    mounted, grace = (shared, child_objects.TMP, model, template), TERMINATION_GRACE_SECONDS
+    mounted = (shared, child_objects.TMP, model, template)
+    grace = TERMINATION_GRACE_SECONDS
     return child_objects.pod_spec(
         container, mounted, server.pod, user=ENGINE.user, grace_seconds=grace
     )
@@ -85,8 +94,11 @@ def engine_pod(
 def without_api_server(
     pod: dict[str, Any], *, client_image: str, pull_policy: str
 ) -> dict[str, Any]:
-    """The image is the user's, and has the engine; the few files that it lacks are copied from the
-    client's image."""
+    """Return the pod changed to run the engine without its API server.
+
+    The image is the user's, and has the engine; the few files that it lacks are copied from the
+    client's image.
+    """
     code = {"name": "client-code", "mountPath": CODE_DIRECTORY}
     copy = {
         "name": "copy-client-code",
@@ -105,8 +117,10 @@ def without_api_server(
 
 
 def worker_pod(leader: dict[str, Any]) -> dict[str, Any]:
-    """The pod of a worker, in a server over several nodes: the leader's without an API server, and
-    so with nothing to probe."""
+    """Build the spec of a worker's pod, in a server over several nodes, from the leader's.
+
+    It has no API server, and so nothing to probe.
+    """
     engine, *others = leader["containers"]
     headless = {
         name: value for name, value in engine.items() if name not in ("ports", "readinessProbe")
@@ -128,14 +142,17 @@ Guaranteed)."""
 
 @cache
 def reader_source() -> str:
-    """The reader, for the Python of the server's image: to pull the client's image there would hold
-    the GPU meanwhile."""
+    """Return the source of the trace reader, for the Python of the server's image.
+
+    To pull the client's image there would hold the GPU meanwhile.
+    """
     return (files("benchrun_client.engines.vllm") / "trace_reader.py").read_text(encoding="utf-8")
 
 
 def with_profiler(owner: Owner, spec: BenchmarkRunSpec, pod: dict[str, Any]) -> dict[str, Any]:
-    """The pod of a server, made ready to be profiled where the spec asks for it."""
-    profile, server = spec.measurement.profile, spec.server
+    """Return the pod of a server, made ready to be profiled where the spec asks for it."""
+    profile = spec.measurement.profile
+    server = spec.server
     if profile is None or server is None:
         return pod
     directory = f"{TRACE_DIRECTORY}/{names.child_name(owner.name, owner.uid, names.ROLE_SERVER)}"

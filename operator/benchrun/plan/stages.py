@@ -1,5 +1,7 @@
-"""The order of measurement: a spec made into cells and stages, their seeds, and what they will
-cost; and searches for the highest load, whose cells and stages only their records tell."""
+"""The order of measurement: a spec made into load points and stages, their seeds and their cost.
+
+Also searches for the highest load, whose load points and stages only their records tell.
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
@@ -29,39 +31,50 @@ _ORDER_VERSION = "benchrun.order/1"
 def stage_seed(
     *, base: int, workload: str, axis: str, value: str, repeat: int, run_uid: str | None
 ) -> int:
-    """32-bit seed of one stage. `run_uid` goes in when the server's cache outlives the run, else
-    equal specs send equal traffic."""
+    """Return the 32-bit seed of one stage.
+
+    `run_uid` is given where the server's cache outlives the run; without it equal specs send equal
+    traffic.
+    """
     return _seed_of([_VERSION, str(base), workload, f"{axis}={value}", str(repeat), run_uid or ""])
 
 
 def probe_seed(*, base: int, workload: str, probe: int, repeat: int, run_uid: str | None) -> int:
-    """32-bit seed of one stage of a search: of its number, so that prompts can be written before
-    its load is known."""
+    """Return the 32-bit seed of one stage of a search.
+
+    It depends on the probe's number, so that prompts can be written before its load is known.
+    """
     return _seed_of(
         [_VERSION, "search", str(base), workload, str(probe), str(repeat), run_uid or ""]
     )
 
 
 def warmup_seed(*, base: int, workload: str, run_uid: str | None) -> int:
-    """32-bit seed of a workload's warm-up; never that of a stage."""
+    """Return the 32-bit seed of a workload's warm-up; never that of a stage."""
     return _seed_of([_VERSION, "warmup", str(base), workload, run_uid or ""])
 
 
 def shared_seed(*, base: int, workload: str) -> int:
-    """32-bit seed of every stage of a workload that sends the same prompts each time, in this run
-    and in the next."""
+    """Return the 32-bit seed of all stages of a workload that sends the same prompts each time.
+
+    It is the same in this run and in the next.
+    """
     return _seed_of([_VERSION, "shared", str(base), workload])
 
 
 def block_seed(*, base: int, block: int) -> int:
-    """31-bit seed of all traffic of a block of a sweep: the same for its variants. The first (1) is
-    the template's own."""
+    """Return the 31-bit seed of all traffic of a block of a sweep, the same for all its variants.
+
+    The first block (1) has the template's own seed.
+    """
     return base if block == 1 else _seed_of([_VERSION, "block", str(base), str(block)]) >> 1
 
 
 def place_in_repeat(*, base: int, repeat: int, cell: str) -> bytes:
-    """A number to sort a repeat's cells by: in an order that is as good as random, and the same for
-    equal specs."""
+    """Return the sort key of a load point within a repeat.
+
+    The order is as good as random, and the same for equal specs.
+    """
     return digest([_ORDER_VERSION, str(base), str(repeat), cell])
 
 
@@ -70,7 +83,7 @@ def _seed_of(parts: list[str]) -> int:
 
 
 def digest(parts: list[str]) -> bytes:
-    """A number that is as good as random, and the same for equal parts."""
+    """Return a number that is as good as random, and the same for equal parts."""
     return hashlib.sha256("\x1f".join(parts).encode()).digest()
 
 
@@ -88,7 +101,7 @@ class PlannedStage:
 
 
 def canonical(value: str) -> str:
-    """One spelling a number: "4.0" and "4" are the same load point. "inf" stays."""
+    """Return the one spelling of a number: "4.0" and "4" are the same load point. "inf" stays."""
     if value == "inf":
         return value
     text = format(Decimal(value).normalize(), "f")
@@ -96,8 +109,10 @@ def canonical(value: str) -> str:
 
 
 def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
-    """The axis of a workload's load and its values, as listed, each once. Where a load is searched
-    nothing is listed."""
+    """Return the axis of a workload's load and its listed values, each once.
+
+    Where the load is searched nothing is listed.
+    """
     if load.concurrencies is not None:
         return "concurrency", tuple(dict.fromkeys(str(c) for c in load.concurrencies))
     if load.batch_sizes is not None:
@@ -108,7 +123,7 @@ def load_points(load: Load) -> tuple[Axis, tuple[str, ...]]:
 
 
 def requests_of(workload: Workload, value: str) -> int:
-    """Requests of one stage: as listed, or rate x duration rounded up."""
+    """Return the number of requests of one stage: as listed, or rate x duration rounded up."""
     if workload.requests is not None:
         return workload.requests
     exact = Decimal(value) * Decimal(workload.duration_seconds or 0)
@@ -116,7 +131,7 @@ def requests_of(workload: Workload, value: str) -> int:
 
 
 def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
-    """Every workload at every load point, as listed."""
+    """Return all load points, workload by workload, as listed."""
     found = []
     for workload in spec.workloads:
         axis, values = load_points(workload.load)
@@ -131,12 +146,12 @@ def cells(spec: BenchmarkRunSpec) -> tuple[Cell, ...]:
 
 
 def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStage, ...]:
-    """All stages in order. Repeats are outermost: a drift over the run then shows between repeats,
-    not between load points."""
-    workloads, in_order = (
-        {workload.name: workload for workload in spec.workloads},
-        list(cells(spec)),
-    )
+    """Return all stages in order.
+
+    Repeats are outermost: a drift over the run then shows between repeats, not between load points.
+    """
+    workloads = {workload.name: workload for workload in spec.workloads}
+    in_order = list(cells(spec))
     base = spec.measurement.seed
     planned: list[PlannedStage] = []
     for repeat in range(1, spec.repeats + 1):
@@ -159,7 +174,10 @@ def planned_stages(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[PlannedStag
 
 
 def stage_ids(spec: BenchmarkRunSpec, *, run_uid: str) -> tuple[str, ...]:
-    """Of all records but those of searches, in order: every stage, then the profile."""
+    """Return the stage ids of all records except the searches' records, in order.
+
+    The ids of all stages come first, then the profile's.
+    """
     profile = (contract.PROFILE_STAGE,) if spec.measurement.profile is not None else ()
     return (*(stage.id for stage in planned_stages(spec, run_uid=run_uid)), *profile)
 
@@ -172,8 +190,11 @@ def seed_in(
     run_uid: str,
     **place: Any,
 ) -> int:
-    """Seed of a stage of this spec: by `stage_seed` or `probe_seed` and its place, unless all
-    stages of a workload share theirs."""
+    """Return the seed of a stage of this spec.
+
+    `seed_of` is `stage_seed` or `probe_seed` and gets the stage's place, unless all stages of a
+    workload share their seed.
+    """
     base = spec.measurement.seed
     if spec.measurement.cache_policy == "Share":
         return shared_seed(base=base, workload=workload)
@@ -182,8 +203,10 @@ def seed_in(
 
 
 def gpus(spec: BenchmarkRunSpec) -> int:
-    """GPUs that all servers ask for, whatever the vendor calls them: `nvidia.com/gpu`,
-    `amd.com/gpu`, `gpu.intel.com/i915`."""
+    """Return how many GPUs all servers ask for.
+
+    Any vendor's resource name counts: `nvidia.com/gpu`, `amd.com/gpu`, `gpu.intel.com/i915`.
+    """
     if spec.started is None:
         return 0
     if spec.server is None or spec.server.disaggregated is None:
@@ -196,21 +219,23 @@ def gpus(spec: BenchmarkRunSpec) -> int:
 
 
 def gpus_of(resources: Resources) -> int:
-    """GPUs of one pod."""
+    """Return how many GPUs one pod asks for."""
     return sum(
         int(str(n)) for name, n in resources.limits.items() if is_gpu(name) and str(n).isdigit()
     )
 
 
 def most_probe_stages(spec: BenchmarkRunSpec) -> int:
-    """How many stages all searches can take together."""
+    """Return how many stages all searches can take together."""
     return sum(search.most_stages for search in searched(spec).values())
 
 
 def estimate(spec: BenchmarkRunSpec) -> Estimate:
-    """Stages, requests, and the least GPU time: an open loop of n requests at rate r lasts at least
-    n / r. Of searches the most stages and requests that they can take, and no time: what they come
-    to depends on the server."""
+    """Estimate stages, requests and the least GPU seconds of a run.
+
+    An open loop of n requests at rate r lasts at least n / r. Searches count with the most stages
+    and requests that they can take, and with no time: how long they take depends on the server.
+    """
     planned = planned_stages(spec, run_uid="")
     open_loop = [s for s in planned if s.axis == "rate" and s.value != "inf"]
     seconds = sum((Decimal(s.requests) / Decimal(s.value) for s in open_loop), Decimal(0))
@@ -228,7 +253,7 @@ def estimate(spec: BenchmarkRunSpec) -> Estimate:
 
 
 def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
-    """The searches for the highest load, by workload and in their order."""
+    """Return the searches for the highest load, by workload and in the order of the spec."""
     return {
         workload.name: search
         for workload in spec.workloads
@@ -237,15 +262,18 @@ def searched(spec: BenchmarkRunSpec) -> dict[str, Search]:
 
 
 def axis_of(search: Search) -> Axis:
-    """The axis of its cells."""
+    """Return the axis of the load points of a search."""
     return "rate" if search.axis == "RequestRate" else "concurrency"
 
 
 def probed_cells(
     spec: BenchmarkRunSpec, records: Iterable[contract.StageRecord]
 ) -> tuple[Cell, ...]:
-    """A cell for each load that a search measured, by rising load, with all repeats up to the last,
-    also missing ones. A load that was confirmed has two: what led there, and its confirmation."""
+    """Return a load point for each load that a search measured, by rising load.
+
+    Each has all repeats up to the last, also missing ones. A load that was confirmed has two: the
+    one that led there, and its confirmation.
+    """
     probes: dict[str, dict[int, contract.Probe]] = {name: {} for name in searched(spec)}
     if not probes:
         return ()
@@ -270,13 +298,16 @@ def probed_cells(
 
 
 def probed_id(workload: str, axis: Axis, probe: contract.Probe) -> str:
-    """The id of the cell that a stage of a search belongs to."""
+    """Return the id of the load point that a stage of a search belongs to."""
     load_point = cell_id(workload, axis, probe.value)
     return confirmation_id(load_point) if probe.confirms else load_point
 
 
 def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
-    """How often, at most, one look may call an objective Met at this cell although it is missed."""
+    """Return how often, at most, one look calls a missed objective Met at this load point.
+
+    The result is a probability.
+    """
     search = searched(spec).get(cell.workload)
     is_confirmation = search is not None and cell.confirms
     return contract.CONFIRMATION_ERROR if is_confirmation else contract.ERROR
@@ -285,8 +316,10 @@ def objective_error(spec: BenchmarkRunSpec, cell: Cell) -> float:
 def problem_with(
     envelope: contract.Envelope, stage_ids: Sequence[str], searches: Sequence[contract.Search]
 ) -> str | None:
-    """Why the record can't be of one of these stages, or of the searches that follow them; None:
-    its envelope is valid."""
+    """Return why the record belongs to none of these stages, nor to the searches that follow them.
+
+    None: its envelope is valid.
+    """
     listed = len(stage_ids)
     if envelope.sequence < listed:
         if envelope.stage_id != (planned := stage_ids[envelope.sequence]):
@@ -304,10 +337,10 @@ def problem_with(
     if place is None or search is None:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place
-    if not 1 <= probe <= search.most_probes or repeat > search.max_repeats:
+    if (probe, repeat) not in search.places:
         return (
-            f"stage {envelope.stage_id} is beyond {search.most_probes} probes of "
-            f"{search.max_repeats} stages"
+            f"stage {envelope.stage_id} is beyond {search.max_probes} looks and "
+            f"{contract.CONFIRMATIONS} confirmations of {search.max_repeats} stages"
         )
     if envelope.ends_search not in (None, search.workload):
         return f"stage {envelope.stage_id} can't end the search of {envelope.ends_search!r}"

@@ -1,5 +1,7 @@
-"""ConfigMaps that keep what was measured: a stage's record with the timeline up to it, chunks
-within long stages."""
+"""ConfigMaps that keep what was measured.
+
+Each holds a stage's record with the timeline up to it, or a timeline chunk within a long stage.
+"""
 
 import base64
 from collections.abc import Mapping
@@ -17,8 +19,10 @@ TIMELINE_KEY = "timeline.json.gz"
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """A record that came from the client, as packed by it. The operator checks its envelope and
-    never opens it."""
+    """A record received from the client, as the client packed it.
+
+    The operator checks its envelope and never opens it.
+    """
 
     sequence: int
     stage_id: str
@@ -37,8 +41,10 @@ class TimelinePart:
 
 
 def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:
-    """A stage's record and the timeline since the last chunk, with the record's envelope in labels
-    and annotations."""
+    """Build the ConfigMap of a stage's record and the timeline since the last chunk.
+
+    The record's envelope is in labels and annotations.
+    """
     meta = metadata(
         owner, name=names.stage_name(owner.name, owner.uid, record.sequence), role=names.ROLE_STAGE
     )
@@ -54,7 +60,7 @@ def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | 
 
 
 def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> Manifest:
-    """A piece of the timeline."""
+    """Build the ConfigMap of a piece of the timeline."""
     meta = metadata(
         owner, name=names.timeline_name(owner.name, owner.uid, chunk), role=names.ROLE_TIMELINE
     )
@@ -62,16 +68,20 @@ def timeline_config_map(owner: Owner, *, chunk: int, timeline: TimelinePart) -> 
 
 
 def stored_part(body: Mapping[str, object], key: str) -> bytes | None:
-    """What a ConfigMap holds under the key, if anything. Raises ValueError where it can't be
-    read."""
+    """Return what a ConfigMap holds under the key; None: nothing.
+
+    Raise ValueError where it can't be read.
+    """
     held = body.get("binaryData")
     text = held.get(key) if isinstance(held, Mapping) else None
     return base64.b64decode(text) if isinstance(text, str) else None
 
 
 def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | None) -> StageRecord:
-    """The record in its ConfigMap. Raises ValueError where there is none, or that of another run or
-    stage."""
+    """Return the record in its ConfigMap.
+
+    Raise ValueError where there is none, or that of another run or stage.
+    """
     if (packed := stored_part(body, RECORD_KEY)) is None:
         raise ValueError("holds no record")
     record = open_record(packed)
@@ -83,7 +93,10 @@ def stored_record(body: Mapping[str, object], *, run_uid: str, sequence: int | N
 def _config_map(
     meta: dict[str, Any], data: dict[str, bytes], timeline: TimelinePart | None
 ) -> Manifest:
-    """An annotation holds its size: these ConfigMaps are listed by their metadata alone."""
+    """Build an immutable ConfigMap of this binary data.
+
+    An annotation holds its size: these ConfigMaps are listed by their metadata alone.
+    """
     annotations = meta.setdefault("annotations", {})
     if timeline is not None:
         data = data | {TIMELINE_KEY: timeline.data}

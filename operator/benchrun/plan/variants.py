@@ -1,5 +1,7 @@
-"""The matrix of a sweep laid over its template: variants, their order, and the manifest of each
-run."""
+"""The matrix of a sweep applied to its template.
+
+This gives the variants, the order of their runs, and the manifest of each run.
+"""
 
 import re
 from collections import Counter
@@ -31,17 +33,19 @@ class Variant:
 
     number: int  # From 1, as listed.
     name: str
-    spec: BenchmarkRunSpec  # Of each of its runs.
+    spec: BenchmarkRunSpec  # The spec of each of its runs.
 
     @property
     def gpus(self) -> int:
-        """GPUs of its server."""
+        """Return how many GPUs the variant's server asks for."""
         return gpus(self.spec)
 
 
 def planned_variants(sweep: BenchmarkSweepSpec) -> tuple[Variant, ...]:
-    """All variants, as listed. Raises ValueError: a variant whose spec is not valid, or what two
-    axes both set."""
+    """Return all variants, as listed.
+
+    Raise ValueError where a variant's spec is not valid, or two axes set the same thing.
+    """
     return tuple(
         Variant(number, name, _laid_over(sweep.template, name, settings))
         for number, (name, settings) in enumerate(combinations(sweep.matrix), start=1)
@@ -78,7 +82,7 @@ def _laid_over(
 
 
 def spec_body(spec: BenchmarkRunSpec) -> dict[str, Any]:
-    """The spec as a manifest holds it: what was written, without what is left out."""
+    """Return the spec as a manifest holds it: what was written, without what is left out."""
     return spec.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude_none=True)
 
 
@@ -94,13 +98,11 @@ def _started(started: Started, settings: Settings) -> Started:
             {variable.name: variable for variable in (*started.env, *settings.env)}.values()
         )
     if settings.disaggregated is not None:
-        # Those of the template are of another server: the roles have their own.
+        # The template's values describe another server: the roles have their own.
         update |= {"replicas": 1, "nodes_per_replica": 1, "resources": Resources()}
     elif (own := settings.resources) is not None:
-        limits, requests = (
-            started.resources.limits | own.limits,
-            started.resources.requests | own.requests,
-        )
+        limits = started.resources.limits | own.limits
+        requests = started.resources.requests | own.requests
         update["resources"] = Resources(limits=limits, requests=requests)
     return started.model_copy(update=update)
 
@@ -132,8 +134,7 @@ class PlannedRun:
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:
-    """`<sweep>-v<variant>-r<replication>`: deterministic, of one run only, and at most 40
-    characters."""
+    """Return `<sweep>-v<variant>-r<replication>`: deterministic, unique, at most 40 characters."""
     return f"{sweep}-v{variant}-r{replication}"
 
 
@@ -141,13 +142,13 @@ _BLOCK = re.compile(r"-r([0-9]{1,4})(?:-a[0-9]+)?")
 
 
 def block_of(run: str, *, sweep_variant: int) -> int | None:
-    """The replication of a variant's run, by its name; None: it is not called like one."""
+    """Return the replication of a variant's run, by its name; None: the name has another form."""
     found = _BLOCK.fullmatch(run.rpartition(f"-v{sweep_variant}")[2])
     return int(found[1]) if found is not None else None
 
 
 def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
-    """A variant's spec with the seed of a block, from 1."""
+    """Return a variant's spec with the seed of a block, counted from 1."""
     if block == 1:
         return spec
     update = {"seed": block_seed(base=spec.measurement.seed, block=block)}
@@ -155,7 +156,7 @@ def in_block(spec: BenchmarkRunSpec, block: int) -> BenchmarkRunSpec:
 
 
 def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
-    """The run as planned, and its retries: `-a2` and so on at the end of the name."""
+    """Return the run as planned, then its retries, whose names end in `-a2` and so on."""
     numbers = range(2, MAX_RETRIES + 2)
     return (
         planned,
@@ -166,9 +167,12 @@ def attempts(planned: PlannedRun) -> tuple[PlannedRun, ...]:
 def planned_runs(
     sweep: str, spec: BenchmarkSweepSpec, variants: Sequence[Variant]
 ) -> tuple[PlannedRun, ...]:
-    """All runs in the order in which they are started. Equal specs give equal orders, whatever the
-    sweep is called."""
-    seed, in_order = spec.template.measurement.seed, list(variants)
+    """Return all runs in the order in which they are started.
+
+    Equal specs give equal orders, whatever the sweep is called.
+    """
+    seed = spec.template.measurement.seed
+    in_order = list(variants)
     planned: list[PlannedRun] = []
     for replication in range(1, spec.replications + 1):
         if spec.order == "RandomisedBlocks":
@@ -183,8 +187,10 @@ def planned_runs(
 
 
 def run_manifest(sweep: Owner, run: PlannedRun) -> Manifest:
-    """A BenchmarkRun that the sweep controls and takes with it. The label is for people, the
-    reference counts."""
+    """Build the manifest of a BenchmarkRun that the sweep controls and takes with it.
+
+    The label is for people; only the owner reference counts.
+    """
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,

@@ -1,1 +1,1 @@
-"""What can be known of a run before a GPU is asked for. Pure."""
+"""Checks of what can be known about a run before a GPU is asked for. Pure."""

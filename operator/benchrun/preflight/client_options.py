@@ -1,5 +1,8 @@
-"""Options of `vllm bench serve` where flags of the server belong, and the reverse: what to write in
-place of them."""
+"""Hints for options of `vllm bench serve` that stand where flags of the server belong.
+
+Also for server flags and client options that are written as fields: each hint says what to write
+instead.
+"""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -23,6 +26,8 @@ _FIELDS: Mapping[str, str] = {
     "temperature": "workloads[].sampling",
     "top": "workloads[].sampling",
     "min-p": "workloads[].sampling",
+    "logprobs": "workloads[].sampling.logprobs",
+    "metadata": "metadata.labels, which report and export have",
     "frequency-penalty": "workloads[].sampling",
     "presence-penalty": "workloads[].sampling",
     "repetition-penalty": "workloads[].sampling",
@@ -36,7 +41,7 @@ _FIELDS: Mapping[str, str] = {
 
 
 def client_hint(option: str) -> str:
-    """What to write in place of an option of the client."""
+    """Return a sentence on what to write in place of an option of the client."""
     name = option.lstrip("-").removeprefix("no-")
     begins = sorted((each for each in _FIELDS if name.startswith(each)), key=len)
     remedy = f"set spec.{_FIELDS[begins[-1]]}" if begins else "the report has it anyway"
@@ -44,8 +49,10 @@ def client_hint(option: str) -> str:
 
 
 def field_hint(path: str, name: str, *, flags: Iterable[str], options: Iterable[str]) -> str | None:
-    """Of an unknown field that is called like a flag of the server or an option of its client;
-    None: it is not."""
+    """Return a hint for an unknown field that is named like a server flag or a client option.
+
+    Returns None where it is named like neither.
+    """
     dashed = "--" + re.sub(r"(?<=[a-z0-9])([A-Z])", r"-\1", name).replace("_", "-").lower()
     if dashed in flags and not re.match(r"spec(?:\.template)?\.(?:server|offline)$", path):
         return f"a flag of the server: put {dashed} into spec.server.args"

@@ -12,8 +12,10 @@ ARGS = "spec.server.args"
 
 
 def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str) -> list[Remark]:
-    """About the cache as a whole, then about each workload. `unknown`: why its size is not
-    known."""
+    """Return remarks about the cache as a whole, then about each workload.
+
+    `unknown` says why the cache's size is not known, where it is not.
+    """
     if sizing is None or sizing.fit is None:
         return [not_checked(ARGS, f"whether the KV cache has room for the load: {unknown}")]
     remarks = pool_remarks(sizing, sizing.fit)
@@ -23,7 +25,7 @@ def cache_remarks(spec: BenchmarkRunSpec, sizing: Sizing | None, *, unknown: str
 
 
 def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
-    """About what it holds."""
+    """Return remarks on what the cache holds, with an error where vLLM will not start for it."""
     longest = sizing.engine.max_tokens
     caveats = (*sizing.shape.caveats, *sizing.engine.caveats)
     remarks = [not_checked(ARGS, f"the KV cache exactly: {each}") for each in caveats]
@@ -39,7 +41,8 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
         remedy = "add GPUs, quantize the weights, or raise --gpu-memory-utilization"
         return [*remarks, error(ARGS, f"{text}; {remedy}")]
     held = f"{sizing.tokens:,} tokens" if sizing.tokens is not None else f"{fit.blocks:,} blocks"
-    size, a_token = memory(fit.blocks * sizing.pool.block_bytes), memory(sizing.token_bytes_per_gpu)
+    size = memory(fit.blocks * sizing.pool.block_bytes)
+    a_token = memory(sizing.token_bytes_per_gpu)
     remarks.append(note(ARGS, f"the KV cache holds about {held}: {size} a GPU, {a_token} a token"))
     if longest is not None and (most := fit.longest(longest)) < longest:
         text = (
@@ -51,7 +54,7 @@ def pool_remarks(sizing: Sizing, fit: Fit) -> list[Remark]:
 
 
 def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Remark]:
-    """About the requests of each workload that are under way at once."""
+    """Return a warning for each workload whose concurrent requests do not fit the cache."""
     remarks: list[Remark] = []
     longest = sizing.engine.max_tokens
     for place, workload in enumerate(spec.workloads):
@@ -70,7 +73,7 @@ def _load_remarks(spec: BenchmarkRunSpec, sizing: Sizing, fit: Fit) -> list[Rema
 
 
 def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[Remark]:
-    """Whether the server runs as many requests at once as are sent (--max-num-seqs)."""
+    """Warn of each workload with more users at once than the server runs (--max-num-seqs)."""
     if sequences is None:
         return []
     servers = max(1, answering_servers(spec))
@@ -89,8 +92,10 @@ def concurrency_remarks(spec: BenchmarkRunSpec, sequences: int | None) -> list[R
 
 
 def _at_once(workload: Workload) -> Sequence[int]:
-    """How many requests may be under way; at a finite rate without a cap that depends on the
-    server."""
+    """Return how many requests may be in flight, one number for each load point that fixes it.
+
+    At a finite rate without a cap that depends on the server: no number is returned.
+    """
     load = workload.load
     if load.max_concurrency is not None:
         return (load.max_concurrency,)

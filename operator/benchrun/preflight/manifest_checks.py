@@ -1,4 +1,4 @@
-"""Runs and sweeps before they are applied: everything that can be known, in one report."""
+"""Checks of runs and sweeps before they are applied: all that can be known, in one report."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +33,7 @@ from benchrun.preflight.server_flags import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the user gives beside the manifest."""
+    """What the user gives besides the manifest."""
 
     shape: sizing.ModelShape | None = None
     gpu_bytes: int | None = None
@@ -47,13 +47,13 @@ class Checked:
     """The remarks about one object."""
 
     remarks: tuple[Remark, ...]
-    volume: Volume | None = None  # None where the spec is not valid.
+    volume: Volume | None = None  # None: the spec is not valid.
     kind: str = ""
     name: str = ""
 
     @property
     def has_errors(self) -> bool:
-        """Whether it can't run as it is."""
+        """Return whether the object has an error and so can't run."""
         return any(remark.level == "Error" for remark in self.remarks)
 
 
@@ -70,8 +70,8 @@ def check_run(body: Object, known: Known) -> Checked:
 
 
 def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[Remark]:
-    """About a valid spec."""
-    # Arguments are read alike whichever field has them.
+    """Return all remarks about a valid spec."""
+    # Arguments are read in the same way from either field (server, offline).
     server = [
         replace(r, path=r.path.replace("spec.server", f"spec.{spec.started_name}", 1))
         for r in _server(spec, known)
@@ -81,7 +81,7 @@ def spec_remarks(spec: BenchmarkRunSpec, volume: Volume, known: Known) -> list[R
 
 
 def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
-    """Flags, lengths and the KV cache: all that depends on the server's arguments."""
+    """Return remarks on all that depends on the server's arguments: flags, lengths, KV cache."""
     if (server := spec.started) is None:
         words = (
             "flags, longest sequence and KV cache of the endpoint's server, which benchrun does "
@@ -89,7 +89,8 @@ def _server(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
         )
         return [not_checked("spec.endpoint", words), *endpoint_remarks(spec)]
     remarks = _flags(spec, known)
-    args, shape = sizing.ServeArgs.of(answering_args(spec)), known.shape
+    args = sizing.ServeArgs.of(answering_args(spec))
+    shape = known.shape
     try:
         longest = sizing.max_model_tokens(args)
         remarks += gpu_remarks(spec)
@@ -114,10 +115,11 @@ def _lengths(
 
 
 def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
-    """About each word of command and arguments, those of roles included."""
+    """Return remarks on each word of the command and the arguments, including each role's."""
     server = spec.started
     assert server is not None, "an endpoint has no flags"
-    version, image = known.vllm_version, server.image
+    version = known.vllm_version
+    image = server.image
     command = spec.server.command if spec.server is not None else []
     remarks = entry_point_remarks(image, command, version=version) if spec.server else []
     remarks += command_remarks(command, image=image, version=version)
@@ -131,8 +133,10 @@ def _flags(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 
 
 def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Remark]:
-    """About what vLLM demands of the model and the flags of each role together. Raises
-    UnreadableValue."""
+    """Return errors where vLLM refuses a role's model and flags together. Raises UnreadableValue.
+
+    Without a model, parallel sizes are remarked as not checked.
+    """
     if shape is None:
         what = "whether the model's heads, layers and experts allow these parallel sizes"
         return [
@@ -150,7 +154,7 @@ def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Re
 def _context(
     args: sizing.ServeArgs, env: Sequence[EnvVar], shape: sizing.ModelShape | None
 ) -> list[Remark]:
-    """About a longest sequence beyond the model's own. Raises UnreadableValue."""
+    """Return remarks on a --max-model-len beyond the model's own limit. Raises UnreadableValue."""
     is_allowed = any(each.name == sizing.ALLOW_LONGER for each in env)
     if shape is None:
         return []
@@ -162,7 +166,7 @@ def _context(
 
 
 def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
-    """About the cache of each role, with the load in that of the servers that answer."""
+    """Return remarks on the cache of each role, and on the load in the servers that answer."""
     wanted = {
         "--model": known.shape,
         "--gpu-memory": known.gpu_bytes,
@@ -184,7 +188,8 @@ def _cache(spec: BenchmarkRunSpec, known: Known) -> list[Remark]:
 
 
 def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) -> list[Remark]:
-    shape, args = known.shape, sizing.ServeArgs.of(role.words)
+    shape = known.shape
+    args = sizing.ServeArgs.of(role.words)
     if shape is None:
         return cache_remarks(spec, None, unknown=unknown)
     if sizing.refusals(shape, args):
@@ -201,7 +206,10 @@ def _of_role(spec: BenchmarkRunSpec, known: Known, role: Shape, unknown: str) ->
 def _sizing_of(
     args: sizing.ServeArgs, known: Known, shape: sizing.ModelShape
 ) -> tuple[sizing.Sizing, str | None]:
-    """And why the memory for the cache is not known, where the weights say nothing of it."""
+    """Return the sizing of the cache, and a reason where the weights do not tell its memory.
+
+    The reason is None where they tell, or where the GPU's memory or the weights are not given.
+    """
     engine = sizing.engine_of(args, shape, gpu_bytes=known.gpu_bytes)
     memory = sizing.memory_of(
         engine, known.gpu_bytes, weights=known.weights_bytes, overhead=known.overhead_bytes
@@ -220,7 +228,7 @@ THROTTLED = (
     "at this limit the kernel stops vLLM for up to 100 ms at a time: remove the limit, set only "
     "requests.cpu"
 )
-MAX_NAMED = 3  # Variants named in a sentence; of more only the number is given.
+MAX_NAMED = 3  # Most variants that a sentence names; it only counts the others.
 _ARGUMENT = re.compile(r"spec\.(?:server|offline)\.args\[(\d+)\]")
 
 
@@ -249,7 +257,8 @@ def check_sweep(body: Object, known: Known) -> Checked:
         remarks.append(
             note("spec.replications", power_sentence(spec.replications, questions, unit=SERVERS))
         )
-    budget, least = spec.gpu_seconds_budget, whole.gpu_seconds
+    budget = spec.gpu_seconds_budget
+    least = whole.gpu_seconds
     if budget is not None and least is not None and least > budget:
         text = f"{budget:,}, but measuring alone takes {least:,}: not all runs will be started"
         remarks.append(warning("spec.gpuSecondsBudget", text))
@@ -259,7 +268,7 @@ def check_sweep(body: Object, known: Known) -> Checked:
 def _of_variants(
     spec: BenchmarkSweepSpec, found: Sequence[Variant], volumes: Sequence[Volume], known: Known
 ) -> Iterator[Remark]:
-    """Each remark once, with the names of its variants where it does not hold for all."""
+    """Yield each remark once, with the names of its variants where it does not hold for all."""
     named: dict[Remark, list[str]] = {}
     for variant, volume in zip(found, volumes, strict=True):
         own = (
@@ -278,8 +287,10 @@ def _of_variants(
 
 
 def _path(path: str, spec: BenchmarkSweepSpec) -> str:
-    """Where it is written: in the template, or, for arguments that a variant adds, in the
-    matrix."""
+    """Return where the user wrote what a remark on a variant is about.
+
+    That is the template or, for arguments that a variant adds, the matrix.
+    """
     argument = _ARGUMENT.match(path)
     template = spec.template.started
     if argument is not None and template is not None and int(argument[1]) >= len(template.args):
@@ -306,7 +317,10 @@ CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {
 
 
 def check_object(body: Object, known: Known) -> Checked:
-    """Check an object of any kind; one that is not ours is only named."""
+    """Check an object of any kind; one of a foreign kind only gets a note.
+
+    An unknown kind of this API group gets an error.
+    """
     kind = str(body.get("kind") or "")
     metadata = body.get("metadata")
     name = (

@@ -32,14 +32,17 @@ class Shape:
     """Servers that get the same words and resources."""
 
     role: str
-    path: str  # Of the fields that are its own.
+    path: str  # Path of the fields that belong to this shape only.
     words: tuple[str, ...]
     resources: Resources
     nodes: int = 1
 
 
 def shapes(spec: BenchmarkRunSpec) -> tuple[Shape, ...]:
-    """One a role whose words are known; none against an endpoint, or where a script starts them."""
+    """Return one shape for each role whose words are known.
+
+    Returns none against an endpoint, or where a script starts the servers.
+    """
     started = spec.started
     if started is None:
         return ()
@@ -63,7 +66,7 @@ def shapes(spec: BenchmarkRunSpec) -> tuple[Shape, ...]:
 
 
 def gpu_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
-    """About the GPUs of each role. Raises UnreadableValue."""
+    """Return remarks on whether each role's processes fill its GPUs. Raises UnreadableValue."""
     env = () if spec.started is None else tuple(each.name for each in spec.started.env)
     found: list[Remark] = []
     for shape in shapes(spec):
@@ -72,7 +75,8 @@ def gpu_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
 
 
 def _of_shape(shape: Shape, env: tuple[str, ...]) -> Iterator[Remark]:
-    args, path = ServeArgs.of(shape.words), f"{shape.path}.args"
+    args = ServeArgs.of(shape.words)
+    path = f"{shape.path}.args"
     if (unknown := _unknown(args, env)) is not None:
         yield not_checked(path, f"whether the parallel processes fill the GPUs: {unknown}")
         return
@@ -99,7 +103,7 @@ def _of_shape(shape: Shape, env: tuple[str, ...]) -> Iterator[Remark]:
 
 
 def _of_pod(shape: Shape, path: str, processes: int, product: str) -> Iterator[Remark]:
-    """About one pod with so many processes, each of which takes a GPU."""
+    """Yield a remark where a pod's GPUs are not as many as its processes, which take one each."""
     gpus = gpus_of(shape.resources)
     held = f"{gpus} GPU{'' if gpus == 1 else 's'}"
     where = f"{shape.path.removeprefix('spec.')}.resources"
@@ -122,7 +126,7 @@ def _of_pod(shape: Shape, path: str, processes: int, product: str) -> Iterator[R
 
 
 def _unknown(args: ServeArgs, env: tuple[str, ...]) -> str | None:
-    """What makes the number of processes of a pod another one, or unknown."""
+    """Return why the number of a pod's processes is not known from its sizes; None: it is known."""
     for flag in ("distributed-executor-backend", "data-parallel-backend"):
         if (args.text(flag) or "mp") not in ("mp", "uni"):
             return f"--{flag}={args.text(flag)} places them"

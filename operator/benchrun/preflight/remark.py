@@ -1,4 +1,4 @@
-"""One thing worth saying about a manifest."""
+"""A remark: one thing worth saying about a manifest."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,11 @@ class Remark:
     """What is wrong or worth knowing, and where."""
 
     level: Level
-    path: str  # Field, as the API server names it; empty for the whole object.
+    path: str  # Path of the field, as the API server names it; empty: the whole object.
     text: str
 
 
-error, warning = partial(Remark, "Error"), partial(Remark, "Warning")
-note, not_checked = partial(Remark, "Note"), partial(Remark, "NotChecked")
+error = partial(Remark, "Error")
+warning = partial(Remark, "Warning")
+note = partial(Remark, "Note")
+not_checked = partial(Remark, "NotChecked")

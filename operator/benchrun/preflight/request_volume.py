@@ -1,5 +1,7 @@
-"""The volume of a run: its requests and their length, and whether they are enough for its
-percentiles."""
+"""The volume of a run: its requests and their lengths.
+
+Also whether these requests are enough for the percentiles that are asked for.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -31,17 +33,16 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Volume:
-    """What a spec takes."""
+    """How many stages, requests and GPU seconds a spec takes."""
 
-    runs: int = 1  # More than one for a sweep, whose figures are those of all its runs together.
+    runs: int = 1  # More than one for a sweep; the other figures then add up all its runs.
     stages: int
     requests: int
-    probe_stages: (
-        int  # Of the stages, those that searches take at most: with their requests an upper bound.
-    )
-    gpus: int  # Of one run; of a sweep the most that one has.
-    open_stages: int  # Stages at a finite rate, whose length follows from the spec.
-    least_seconds: int  # That these take together.
+    # The stages that searches take at most; with them `stages` and `requests` are upper bounds.
+    probe_stages: int
+    gpus: int  # GPUs of one run; for a sweep, of the run that has the most.
+    open_stages: int  # Stages at a finite rate, whose duration follows from the spec.
+    least_seconds: int  # Duration of these stages together.
     warmup_seconds: int  # The most that warming up takes.
     gpu_seconds: int | None
     """The least that the GPUs are held for measuring; None: not known from any load, or there is no
@@ -73,12 +74,10 @@ def volume_of(spec: BenchmarkRunSpec) -> Volume:
 
 
 def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
-    """Whether the run can end before its own deadline."""
-    deadline, least, field = (
-        spec.run_deadline_seconds,
-        volume.least_seconds,
-        "spec.runDeadlineSeconds",
-    )
+    """Return a remark where the run may not end before its deadline (spec.runDeadlineSeconds)."""
+    deadline = spec.run_deadline_seconds
+    least = volume.least_seconds
+    field = "spec.runDeadlineSeconds"
     if deadline == 0 or least == 0:
         return []
     if least > deadline:
@@ -98,26 +97,30 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
     return []
 
 
-SHARE_GPT_TOTAL_TOKENS = 2048  # vLLM's limit, where none is set and each row has its own answer.
+# vLLM's limit where none is set and each row has its own answer length.
+SHARE_GPT_TOTAL_TOKENS = 2048
 CHAT_TEMPLATE_TOKENS = 64  # More than most chat templates add to one turn.
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """The longest request of a dataset, in tokens. None: that depends on its data."""
+    """The longest request of a dataset, in tokens. None: that depends on the data."""
 
     prompt: int | None
     output: int | None
-    drops_long_rows: bool  # Whether rows are left out that are longer than the model takes.
+    drops_long_rows: bool  # Whether rows that are longer than the model takes are left out.
 
     @property
     def total(self) -> int | None:
-        """What it takes of the model's context and of the KV cache."""
+        """Return the tokens that the longest request takes of the context and of the KV cache.
+
+        Returns None where that depends on the data.
+        """
         return None if self.prompt is None or self.output is None else self.prompt + self.output
 
 
 def lengths_of(dataset: Dataset) -> Lengths:
-    """The longest request that a dataset can send."""
+    """Return the lengths of the longest request that a dataset can send."""
     match dataset.single:
         case contract.RandomData() as random:
             return Lengths(random.input.max, random.output.max, drops_long_rows=False)
@@ -141,16 +144,21 @@ def lengths_of(dataset: Dataset) -> Lengths:
 def longest_request(
     workload: Workload, workloads: Sequence[Workload], *, max_tokens: int | None
 ) -> int | None:
-    """Tokens of the longest request of a workload that the model takes; None where that depends on
-    its data. `workloads`: all of the spec, where a mix finds its parts."""
+    """Return the tokens of the longest request of a workload that the model takes.
+
+    Returns None where that depends on the data. `workloads` are all of the spec, among which a mix
+    finds its parts.
+    """
     totals = [lengths_of(part).total for part in datasets_of(workload, workloads)]
     known = [total for total in totals if total is not None]
     return min(max(known), max_tokens or max(known)) if len(known) == len(totals) else None
 
 
 def length_remarks(spec: BenchmarkRunSpec, *, max_tokens: int | None, source: str) -> list[Remark]:
-    """Whether every request fits the model's longest sequence. `source`: where that limit is from,
-    or why it is not known."""
+    """Return remarks on whether every request fits the model's longest sequence.
+
+    `source` says where that limit is from, or why it is not known.
+    """
     remarks: list[Remark] = []
     for number, workload in enumerate(spec.workloads):
         for place, part in enumerate(
@@ -199,7 +207,7 @@ def _length_remarks(
 
 
 def sample_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
-    """About percentiles, objectives and repeats."""
+    """Return remarks on percentiles, objectives and repeats."""
     remarks = [
         r
         for place, w in enumerate(spec.workloads)
@@ -218,8 +226,12 @@ _ONE_SERVER = (
 
 
 def _power(spec: BenchmarkRunSpec) -> list[Remark]:
-    """What the comparison with the baseline can find, and whether its gate is finer than that."""
-    baseline, points = spec.baseline, len(cells(spec))
+    """Return remarks on what the comparison with the baseline can detect.
+
+    Warns where the gate asks for more than that.
+    """
+    baseline = spec.baseline
+    points = len(cells(spec))
     if baseline is None or not points:
         return []
     percentiles = [metric for metric in baseline.metrics if metric.startswith("P")]
@@ -235,10 +247,8 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
     questions = points * (len(baseline.metrics) - len(percentiles))
     if not questions:
         return remarks
-    told, limit = (
-        power_sentence(spec.repeats, questions, unit="repeats"),
-        float(baseline.max_regression_percent),
-    )
+    told = power_sentence(spec.repeats, questions, unit="repeats")
+    limit = float(baseline.max_regression_percent)
     if spec.repeats > 1 and detectable_percent(spec.repeats, questions) <= limit:
         return [*remarks, note("spec.baseline", told)]
     text = (
@@ -249,19 +259,18 @@ def _power(spec: BenchmarkRunSpec) -> list[Remark]:
 
 
 def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Remark]:
-    # Repeats that send the same hold no chance of their own.
-    is_same = (
-        spec.measurement.cache_policy == "Share"
-        or getattr(workload.dataset.single, "seed", None) is not None
+    # Repeats that send the same requests are not independent samples.
+    is_same = spec.measurement.cache_policy == "Share" or getattr(
+        workload.dataset.single, "sends_again", False
     )
     repeats = 1 if is_same else spec.repeats
-    # Requests of each load point, all repeats together.
+    # Requests of each load point in all repeats together.
     counts = {
         value: requests_of(workload, value) * repeats for value in load_points(workload.load)[1]
     }
     if (
         not counts
-    ):  # a search: the schema refuses too few requests, and it repeats where it needs more
+    ):  # A search: the schema refuses too few requests, and it repeats where it needs more.
         return []
     remarks: list[Remark] = []
     if (
@@ -284,7 +293,8 @@ def _workload(spec: BenchmarkRunSpec, workload: Workload, path: str) -> list[Rem
         limits.setdefault(objective.percentile, []).append(
             f"{objective.metric} p{objective.percentile}"
         )
-    fewest, wanted = min(counts.values()), {*spec.measurement.percentiles, *limits}
+    fewest = min(counts.values())
+    wanted = {*spec.measurement.percentiles, *limits}
     short = sorted((p for p in wanted if _is_open(p, fewest)), key=float)
     if not short:
         return remarks

@@ -38,9 +38,12 @@ _WRITTEN_BY_THE_SERVER = (
 
 
 def spec_of(body: Object, model: type[Spec], schema: Schema) -> tuple[Spec | None, list[Remark]]:
-    """The spec, None where it is not valid; and what is wrong with the object. `schema` is that of
-    the whole object."""
-    remarks, spec = _object_remarks(body, schema), body.get("spec")
+    """Return the parsed spec and what is wrong with the object; None for an invalid spec.
+
+    `schema` is the schema of the whole object.
+    """
+    remarks = _object_remarks(body, schema)
+    spec = body.get("spec")
     if not isinstance(spec, Mapping):
         return None, [*remarks, error("spec", "is required")]
     try:
@@ -71,7 +74,8 @@ def _object_remarks(body: Object, schema: Schema) -> list[Remark]:
 
 
 def _name_remarks(metadata: Object, schema: Schema) -> list[Remark]:
-    name, rule = metadata.get("name"), schema["properties"]["metadata"]["properties"]["name"]
+    name = metadata.get("name")
+    rule = schema["properties"]["metadata"]["properties"]["name"]
     if name is None and isinstance(metadata.get("generateName"), str):
         return [note("metadata.generateName", "kubectl create takes it, kubectl apply does not")]
     if not isinstance(name, str):
@@ -114,7 +118,7 @@ _OURS = (
     "rule",
     "duplicate",
     "value_error",
-)  # Types of problems whose messages name the value where it matters.
+)  # Types of problems whose messages already name the value where it matters.
 
 
 def _unknown(path: str, name: str, known: Sequence[str]) -> Remark:

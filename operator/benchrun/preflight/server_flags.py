@@ -1,7 +1,8 @@
-"""`spec.server.args` checked against the flags that this version of vLLM has.
+"""Checks of `spec.server.args` against the flags that this version of vLLM has.
 
 vLLM ends with an error on a flag it does not know, but only once the pod has its GPU. The flags of
-a version are in vllm_flags/, one file each, made by dev/vllm_flags.py."""
+a version are in vllm_flags/, one file each, made by dev/vllm_flags.py.
+"""
 
 import json
 import re
@@ -32,9 +33,7 @@ _TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 class Flag:
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
-    is_object: bool = (
-        False  # Whether the value is JSON, which may also be given by parts: --name.key value.
-    )
+    is_object: bool = False  # Whether it takes JSON, which may be given by parts: --name.key value.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +46,13 @@ class FlagTable:
 
 
 def known_versions() -> tuple[str, ...]:
-    """Versions with a table, as "0.32": patch releases add no flags that matter."""
+    """Return the versions that have a table, as "0.32": patch releases add no flags that matter."""
     return tuple(sorted(_tables()))
 
 
 @cache
 def table_for(version: str) -> FlagTable | None:
-    """The table of a version such as "0.32" or "0.32.1"; None: its flags are not known here."""
+    """Return the table of a version such as "0.32" or "0.32.1"; None: its flags are not known."""
     if (file := _tables().get(".".join(version.split(".")[:2]))) is None:
         return None
     found = json.loads(file.read_text(encoding="utf-8"))
@@ -66,8 +65,10 @@ def table_for(version: str) -> FlagTable | None:
 
 
 def version_of_image(image: str) -> str | None:
-    """The version that an image's tag names, as "0.32"; None where it names none, as `latest` or a
-    digest."""
+    """Return the version that an image's tag names, as "0.32".
+
+    Returns None where it names none, such as `latest` or a digest.
+    """
     found = _release(_tag(image))
     return None if found is None else f"{found[0]}.{found[1]}"
 
@@ -92,9 +93,11 @@ def _tables() -> Mapping[str, Traversable]:
 def flag_remarks(
     args: Sequence[str], *, image: str, version: str | None, path: str, first: int = 0
 ) -> list[Remark]:
-    """About each argument at its place, from the `first` that may be a flag. `version`: where the
-    image's tag names none."""
-    version = version or version_of_image(image)
+    """Return remarks on each argument, from the `first` that may be a flag.
+
+    `version` is of images whose tag has none; None: only the tag tells.
+    """
+    version = version_of_image(image) or version
     table = table_for(version) if version is not None else None
     remarks = [
         warning(f"{path}[{place}]", name + ENGINE.flag_warnings[name])
@@ -122,7 +125,11 @@ the model by a flag only."""
 def entry_point_remarks(
     image: str, command: Sequence[str], *, version: str | None = None
 ) -> list[Remark]:
-    """Whether the image of a server without a command of its own starts with `vllm serve`."""
+    """Return an error where the image of a server without its own command lacks `vllm serve`.
+
+    Such an image starts with another program. Without a known version it is remarked as not
+    checked.
+    """
     if command:
         return []
     release = _release(_tag(image)) or _release(version or "") or _release(f"{version}.0")
@@ -143,7 +150,10 @@ _NO_VERSION = "its tag has no version: use --vllm-version"
 
 
 def endpoint_remarks(spec: BenchmarkRunSpec) -> list[Remark]:
-    """About the base URL of an endpoint, which the client appends the paths of the API to."""
+    """Return an error where an endpoint's base URL contains a path of the API.
+
+    The client appends these paths itself.
+    """
     url = spec.endpoint.url if spec.endpoint is not None else None
     if url is None:
         return []
@@ -160,8 +170,7 @@ _API_PATH = re.compile(r"/v1(?:/(?:chat/completions|completions|models|embedding
 
 
 def command_remarks(command: Sequence[str], *, image: str, version: str | None) -> list[Remark]:
-    """About the flags within a command: from the first of them on, behind the program and the
-    model."""
+    """Return remarks on the flags of a command, which begin after the program and the model."""
     path = "spec.server.command"
     if is_script(command):
         return [not_checked(path, "what a script starts: its flags are not read")]
@@ -172,7 +181,7 @@ def command_remarks(command: Sequence[str], *, image: str, version: str | None) 
 
 
 def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remark]:
-    """About options of the load client; for a version whose flags are not known."""
+    """Return an error for each option of the load client, for a version whose flags are unknown."""
     tables = [table for each in known_versions() if (table := table_for(each)) is not None]
     return [
         error(f"{path}[{place}]", client_hint(name))
@@ -184,19 +193,23 @@ def _client_remarks(args: Sequence[str], *, path: str, first: int) -> list[Remar
 def table_remarks(
     args: Sequence[str], table: FlagTable, *, path: str, first: int = 0
 ) -> list[Remark]:
-    """About what the flags of this version do not take, from the first word that may be one."""
-    walk, place = _Walk(table, args, path), first
+    """Return remarks on what this version's flags do not take.
+
+    `first` is the place of the first word that may be a flag.
+    """
+    walk = _Walk(table, args, path)
+    place = first
     while place < len(args):
         place = walk.word(place)
     return walk.found
 
 
-_SHORTEST = 4  # Shorter beginnings say too little of what was meant.
+_SHORTEST = 4  # Shorter beginnings do not tell what was meant.
 
 
 @dataclass(slots=True)
 class _Walk:
-    """One pass over the words, as argparse reads them."""
+    """One walk over the words, which reads them as argparse does."""
 
     table: FlagTable
     args: Sequence[str]
@@ -205,7 +218,7 @@ class _Walk:
     seen: set[str] = field(default_factory=set)
 
     def word(self, place: int) -> int:
-        """Look at one word; the place of the next."""
+        """Check one word and return the place of the next."""
         word = self.args[place]
         if not is_flag(word):
             self._say(
@@ -257,7 +270,7 @@ class _Walk:
         return found, whole
 
     def _short(self, place: int, given: str, name: str, *, by_parts: bool) -> tuple[Flag, str]:
-        """Of the beginning of a name that no other flag has."""
+        """Return the flag and name that an unambiguous beginning (`given`) stands for; note it."""
         self._say(
             note,
             place,
@@ -268,14 +281,17 @@ class _Walk:
         return (Flag("one", is_object=True) if by_parts and flag.is_object else flag), name
 
     def _near(self, name: str) -> str | None:
-        """The flag that was meant: never the opposite of what was written."""
+        """Return the flag that was probably meant; None: no guess.
+
+        Never returns the opposite of what was written.
+        """
         opposite = name.replace("--disable-", "--no-enable-", 1)
         if opposite in self.table.flags:
             return opposite
         return next(iter(get_close_matches(name, self.table.flags, n=1, cutoff=0.75)), None)
 
     def _values(self, place: int, name: str, flag: Flag, *, given: str | None) -> int:
-        """Look at the values of a flag; the place of the next word."""
+        """Check the values of a flag and return the place of the next word."""
         following = place + 1
         if given is not None:
             values = {place: given}
@@ -307,7 +323,10 @@ class _Walk:
 
 
 def _dashed(word: str) -> str:
-    """vLLM takes underscores for dashes in a flag's name, up to its first dot."""
+    """Return a word with dashes for the underscores of its flag name, up to the name's first dot.
+
+    vLLM takes underscores for dashes there.
+    """
     if not word.startswith("--"):
         return word
     name, equals, value = word.partition("=")

@@ -1,1 +1,1 @@
-"""Releasing servers without the operator: shares no code with its pass."""
+"""Releases servers without the operator; shares no code with its reconciler."""

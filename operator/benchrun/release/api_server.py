@@ -1,5 +1,7 @@
-"""What a release asks of the API server: requests that raise nothing, and lists in which no
-namespace hides another."""
+"""Requests of a release to the API server, which raise nothing.
+
+Lists are read so that no namespace hides another.
+"""
 
 import json
 import os
@@ -19,38 +21,46 @@ Codes = tuple[int, ...]
 Query = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
-CHUNK_BYTES, MAX_CHUNKS, SECONDS = 65_536, 160, 10.0  # parsed, a page takes twelve times as much
-PAGE = 64  # objects; one of them can be made to be 9 MB of JSON
-LISTS_SECONDS = 60.0  # of all lists; each may take an equal part of what is left
-SHARE_SECONDS = 0.25  # of a list; a namespace whose own objects take longer is read last
+CHUNK_BYTES = 65_536
+MAX_CHUNKS = 160  # 10 MiB of a page; parsed, it takes twelve times as much
+SECONDS = 10.0  # of one request
+PAGE = 64  # objects of a page; one of them can be made to be 9 MB of JSON
+LISTS_SECONDS = 60.0  # for all lists; each may take an equal part of what is left
+SHARE_SECONDS = 0.25  # for one namespace in a list; one whose objects take longer is read last
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
-    """Of an object, or of all of its kind; without a namespace, of all namespaces."""
+    """Return the URL path of an object, or of all of its kind.
+
+    Without a namespace, of all namespaces.
+    """
     version, plural = kind.split(" ")
     return f"/{version}{namespace and f'/namespaces/{namespace}'}/{plural}{name and f'/{name}'}"
 
 
 def mapping(value: object) -> Json:
-    """The value where it is a JSON object, else an empty one."""
+    """Return the value where it is a JSON object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def listing(value: object) -> list[Any]:
-    """The value where it is a JSON array, else an empty one."""
+    """Return the value where it is a JSON array, else an empty one."""
     return value if isinstance(value, list) else []
 
 
 class Api:
-    """By this pod's service account, or by the kubeconfig. What fails is printed and counted, and
-    raises nothing."""
+    """The API server, by this pod's service account or by the kubeconfig.
+
+    Failures are printed and counted, and raise nothing.
+    """
 
     failures = 0
     now = 0
     """The time of the last answer by the API server's clock, Unix seconds; 0: it told none."""
 
     def __init__(self, lists: int) -> None:
-        self._lists, self._until = lists, monotonic() + LISTS_SECONDS
+        self._lists = lists
+        self._until = monotonic() + LISTS_SECONDS
         self._found = Configuration()
         load = (
             load_incluster_config if "KUBERNETES_SERVICE_HOST" in os.environ else load_kube_config
@@ -81,7 +91,10 @@ class Api:
         accept: str = JSON,
         query: Query | None = None,
     ) -> Json:
-        """The answer; empty where there is none, no failure with an expected status."""
+        """Send one request and return the answer's JSON object; empty where there is none.
+
+        A status in `expected` is not counted as a failure.
+        """
         try:
             token = self._found.get_api_key_with_prefix("BearerToken", alias="authorization")
             headers = {"Accept": accept, "Accept-Encoding": "identity"}
@@ -94,10 +107,10 @@ class Api:
                 headers=headers,
                 timeout=SECONDS,
                 verify=self._trust,
-                trust_env=False,  # as the operator: no proxy stands before an API server
+                trust_env=False,  # as in the operator: no proxy stands before an API server
             ) as answer:
                 self.now = _told(answer.headers.get("Date", "")) or self.now
-                # What is cut off is no JSON.
+                # A text that is cut off is not JSON, and so a failure.
                 text = b"".join(islice(answer.iter_raw(CHUNK_BYTES), MAX_CHUNKS))
             status = answer.status_code
             found = mapping(json.loads(text)) if answer.is_success else {}
@@ -109,7 +122,9 @@ class Api:
             ValueError,
             RecursionError,
         ) as error:
-            status, text, found = 0, repr(error).encode(), {}
+            status = 0
+            text = repr(error).encode()
+            found = {}
         if not found and status not in expected:
             self.fail(f"{method} {path}: {status or 'failed'}: {text[:300]!r}")
         return found
@@ -117,7 +132,10 @@ class Api:
     def objects(
         self, kind: str, namespace: str, expected: Codes = (), *, accept: str, query: Query
     ) -> Iterator[Json]:
-        """All objects of a collection, as far as they can be read within its time; some twice."""
+        """Yield the objects of a collection that can be read within its share of the time.
+
+        Some twice.
+        """
         now = monotonic()
         until = now + (self._until - now) / max(self._lists, 1)
         self._lists -= 1
@@ -131,19 +149,25 @@ class Api:
     def _pages_everywhere(
         self, kind: str, expected: Codes, accept: str, query: Query, until: float
     ) -> Iterator[list[Json]]:
-        """Those of all namespaces. One whose own objects take long is left out from then on, and
-        read when the others have been: nobody's objects hide those of another."""
-        path, slow = path_of(kind, ""), list[str]()
+        """Yield pages of the objects of all namespaces.
+
+        A namespace whose own objects take long is left out from then on, and read after the others:
+        no namespace's objects hide those of another.
+        """
+        path = path_of(kind, "")
+        slow = list[str]()
         fields = [query["fieldSelector"]] if "fieldSelector" in query else []
         while True:
             others = [f"metadata.namespace!={name}" for name in slow]
             selected = ",".join([*fields, *others])
             wanted = query | ({"fieldSelector": selected} if selected else {})
             greedy = None
-            spent, began = dict[str, float](), monotonic()
+            spent = dict[str, float]()
+            began = monotonic()
             for page in self._pages(path, expected, accept, wanted, until):
                 yield page
-                seconds, began = monotonic() - began, monotonic()
+                seconds = monotonic() - began
+                began = monotonic()
                 for name in map(_namespace_of, page):
                     spent[name] = spent.get(name, 0.0) + seconds / len(page)
                 greedy = next((name for name in spent if spent[name] > SHARE_SECONDS), None)
@@ -160,12 +184,15 @@ class Api:
     def _pages(
         self, path: str, expected: Codes, accept: str, query: Query, until: float
     ) -> Iterator[list[Json]]:
-        limit, token, failures = PAGE, "", self.failures
+        limit = PAGE
+        token = ""
+        failures = self.failures
         while monotonic() <= until:
             wanted = query | {"limit": str(limit)} | ({"continue": token} if token else {})
             page = self.request("GET", path, None, expected, accept=accept, query=wanted)
             if self.failures > failures and limit > 1:
-                limit, self.failures = limit // 8 or 1, failures  # maybe it was too large
+                limit = limit // 8 or 1
+                self.failures = failures  # maybe it was too large
                 continue
             limit = min(2 * limit, PAGE)
             yield [mapping(item) for item in listing(page.get("items"))]

@@ -1,9 +1,9 @@
-"""`benchrun-operator release`, by `release-cronjob.yaml` of the chart: delete servers that are held
-longer than they may be.
+"""`benchrun-operator release`, run by `release-cronjob.yaml` of the chart: delete overdue servers.
 
-A run's clock starts when the first of its servers' pods got its node. A ConfigMap keeps the clocks,
-since pods come and go. Every instant is one of the API server's: nodes' own clocks are not
-compared."""
+A server is overdue that is held longer than it may be. A run's clock starts when the first of its
+servers' pods got its node. A ConfigMap keeps the clocks, since pods come and go. Every instant is
+one of the API server's: nodes' own clocks are not compared.
+"""
 
 import argparse
 import os
@@ -16,31 +16,34 @@ from typing import NamedTuple, TypeVar
 from benchrun import names
 from benchrun.release.api_server import METADATA, Api, Codes, Json, listing, mapping, path_of
 
-DEPLOYMENTS, GROUPS = (
-    "apis/apps/v1 deployments",
-    "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets",
-)
-CONFIG_MAPS, EVENTS, PODS = "api/v1 configmaps", "api/v1 events", "api/v1 pods"
-# We made no groups where that kind is not there, or not ours to make.
+DEPLOYMENTS = "apis/apps/v1 deployments"
+GROUPS = "apis/leaderworkerset.x-k8s.io/v1 leaderworkersets"
+CONFIG_MAPS = "api/v1 configmaps"
+EVENTS = "api/v1 events"
+PODS = "api/v1 pods"
+# No groups were created where that kind is missing, or where the operator has no right to it.
 KINDS: tuple[tuple[str, Codes], ...] = (DEPLOYMENTS, ()), (GROUPS, (403, 404))
-# A server that somebody took one of them from is found by the other.
+# A server that lost one of these labels is found by the other.
 LABELS = (names.LABEL_RUN, names.LABEL_RUN_UID)
-LISTS = 1 + len(KINDS) * len(LABELS)  # of a namespace: pods, and servers
+LISTS = 1 + len(KINDS) * len(LABELS)  # lists read per namespace: pods, and servers
 SERVERS = (
     f"{names.LABEL_RUN_UID},{names.LABEL_ROLE} in "
     f"({names.ROLE_SERVER},{names.ROLE_PREFILL},{names.ROLE_DECODE})"
 )
 ON_A_NODE = {"labelSelector": SERVERS, "fieldSelector": "spec.nodeName!="}
 OURS = {"apiVersion": names.API_VERSION, "kind": names.KIND}
-MAX_CLOCKS = 7_000  # with the longest names, what a ConfigMap holds
+MAX_CLOCKS = 7_000  # as many as a ConfigMap holds with the longest names
 SAME_START_SECONDS = 60  # the servers of a run are made within so long
 LOOK_AGAIN_SECONDS = 2.0
 Item = TypeVar("Item")
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Return 1 when something could not be read, deleted or written; everything else was done
-    nevertheless."""
+    """Run the release and return its exit status.
+
+    It is 1 when something could not be read, deleted or written; everything else was done
+    nevertheless.
+    """
     env = os.environ.get
     parser = argparse.ArgumentParser(prog="benchrun-operator release", description=__doc__)
     parser.add_argument(
@@ -81,7 +84,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def number(text: object) -> int:
-    """0 for whatever is not a whole number above it."""
+    """Return a whole number above 0 from its text; 0 for anything else."""
     return (
         int(text)
         if isinstance(text, str) and len(text) <= 12 and text.isascii() and text.isdigit()
@@ -90,7 +93,7 @@ def number(text: object) -> int:
 
 
 def instant(text: object) -> int:
-    """An API server's timestamp as Unix seconds; 0 for whatever is none."""
+    """Return an API server's timestamp as Unix seconds; 0 for anything else."""
     try:
         return max(int(datetime.fromisoformat(str(text)).replace(tzinfo=UTC).timestamp()), 0)
     except (ValueError, OverflowError):
@@ -98,7 +101,7 @@ def instant(text: object) -> int:
 
 
 class Seen(NamedTuple):
-    """A server; without a run where it is not ours, or already deleted."""
+    """A server. Its run is empty where it is not this operator's, or already deleted."""
 
     kind: str
     namespace: str
@@ -115,16 +118,18 @@ class Seen(NamedTuple):
 
 
 def seen(kind: str, metadata: Json) -> Seen:
-    """No value of the metadata raises."""
+    """Read a server from its metadata. No value of the metadata raises."""
     namespace, name, uid = (str(metadata.get(key)) for key in ("namespace", "name", "uid"))
-    labels, annotations = mapping(metadata.get("labels")), mapping(metadata.get("annotations"))
-    hold, label = number(annotations.get(names.ANNOTATION_HOLD)), labels.get(names.LABEL_RUN_UID)
+    labels = mapping(metadata.get("labels"))
+    annotations = mapping(metadata.get("annotations"))
+    hold = number(annotations.get(names.ANNOTATION_HOLD))
+    label = labels.get(names.LABEL_RUN_UID)
     owners = map(mapping, listing(metadata.get("ownerReferences")))
-    # Without a controller: its run was deleted with --cascade=orphan.
+    # Without a controller, its run was deleted with --cascade=orphan.
     orphaned = {**OURS, "name": labels.get(names.LABEL_RUN), "uid": label} if hold and label else {}
     run = next((owner for owner in owners if owner.get("controller") is True), orphaned)
-    # In the background its deletion waits for finalizers, and that of its pods with it; in the
-    # foreground pods go first.
+    # A background deletion waits for finalizers, and so does that of its pods; in a foreground
+    # deletion pods go first.
     is_deleted = metadata.get("deletionTimestamp") and "'foregroundDeletion'" in str(
         metadata.get("finalizers")
     )
@@ -136,13 +141,16 @@ def seen(kind: str, metadata: Json) -> Seen:
 
 
 def clock_of(namespace: str, run_uid: object) -> str:
-    """Name of a run's clock: never another namespace's, since those have no dots."""
+    """Return the name of a run's clock, which is never another namespace's: those have no dots."""
     return f"{namespace}.{run_uid}"
 
 
 def got_its_node(pod: Json, now: int) -> int:
-    """When this pod got its node. The API server notes it when a scheduler binds it; else the
-    node's word is believed between the pod's creation and now."""
+    """Return when this pod got its node, in Unix seconds.
+
+    The API server notes it when a scheduler binds the pod; otherwise the node's own time is
+    believed between the pod's creation and `now`.
+    """
     status = mapping(pod.get("status"))
     bound = (
         instant(condition.get("lastTransitionTime"))
@@ -154,7 +162,10 @@ def got_its_node(pod: Json, now: int) -> int:
 
 
 def servers(api: Api, namespace: str) -> Iterator[Seen]:
-    """Whatever looks like a server of ours, some twice; only metadata is read."""
+    """Yield everything that looks like a server of this operator, some twice.
+
+    Only metadata is read.
+    """
     for (kind, expected), label in product(KINDS, LABELS):
         query = {"labelSelector": label}
         for item in api.objects(kind, namespace, expected, accept=METADATA, query=query):
@@ -162,8 +173,10 @@ def servers(api: Api, namespace: str) -> Iterator[Seen]:
 
 
 def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
-    """1 if servers are still there after so many seconds, or if that can't be told. Those of runs
-    that were just deleted go within a few."""
+    """Wait until no server is there; return 1 if some still are after `seconds`, else 0.
+
+    Also 1 if it can't be told. Servers of runs that were just deleted go within a few seconds.
+    """
     until = time.monotonic() + seconds
     while True:
         api = Api(lists=len(namespaces) * LISTS)
@@ -180,8 +193,10 @@ def expect_none(namespaces: Sequence[str], *, seconds: int) -> int:
 
 
 def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
-    """Of each namespace the one with the smallest number, then of each the next: none can push out
-    what another has, nor be in its way."""
+    """Return the items with each namespace's smallest number first, then each one's next.
+
+    So no namespace can push out another's items, nor delay them.
+    """
     turns = dict[str, int]()
     ordered = list[tuple[int, int, Item]]()
     for namespace, rank, item in sorted(items, key=lambda each: each[1]):
@@ -191,29 +206,35 @@ def in_turns(items: Iterable[tuple[str, int, Item]]) -> list[Item]:
 
 
 class Look:
-    """One look at the servers of some namespaces. Nothing that fails keeps it from anything
-    else."""
+    """One look at the servers of some namespaces. No failure keeps it from doing the rest."""
 
     def __init__(self, api: Api, state: str, *, max_hold_seconds: int) -> None:
-        self._api, self._bound = api, max_hold_seconds
+        self._api = api
+        self._bound = max_hold_seconds
         self._own_namespace, _, self._own_name = state.partition("/")
 
     def at(self, namespaces: Sequence[str]) -> int:
-        """Read, remember, release. The namespace "" is all of them. Returns how much failed."""
+        """Read the servers, store their clocks, and release overdue ones; return how much failed.
+
+        The namespace "" means all of them.
+        """
         api = self._api
         state = path_of(CONFIG_MAPS, self._own_namespace, self._own_name)
         self._stored = api.request("GET", state, expected=(404,))
-        self._writable, kept = not api.failures, mapping(self._stored.get("data")).items()
-        self._known, self._now = {key: number(text) for key, text in kept if number(text)}, api.now
+        self._writable = not api.failures
+        kept = mapping(self._stored.get("data")).items()
+        self._known = {key: number(text) for key, text in kept if number(text)}
+        self._now = api.now
         latest = max(self._known.values(), default=0)
         if not self._now or self._now < latest:
-            # Of two times that contradict each other one is wrong, and nobody knows which.
+            # One of two contradicting times is wrong, and it is not known which.
             api.fail(
                 f"nothing is done: by the API server it is {self._now}, and a start in ConfigMap "
                 f"{self._own_namespace}/{self._own_name} is {latest}; delete it if that is wrong"
             )
             return api.failures
-        clocks, held = dict[str, int](), dict[str, tuple[Seen, int]]()
+        clocks = dict[str, int]()
+        held = dict[str, tuple[Seen, int]]()
         former = self._former(namespaces)
         for namespace in (*namespaces, *former):
             failures = api.failures
@@ -233,8 +254,10 @@ class Look:
         return api.failures
 
     def _former(self, namespaces: Sequence[str]) -> Sequence[str]:
-        """Namespaces that servers were held in at the last look, and that are not named any more.
-        No operator sees what still runs there."""
+        """Return the namespaces that held servers at the last look and are not named any more.
+
+        No operator sees what still runs there.
+        """
         if "" in namespaces:
             return ()
         held = {clock.partition(".")[0] for clock in self._known}
@@ -248,7 +271,7 @@ class Look:
         )
 
     def _held(self, namespace: str) -> Iterator[tuple[Seen, int]]:
-        """Our servers that hold a node, and since when."""
+        """Yield this operator's servers that hold a node, and since when, in Unix seconds."""
         started = dict[str, int]()
         for pod in self._api.objects(PODS, namespace, accept="application/json", query=ON_A_NODE):
             about = mapping(pod.get("metadata"))
@@ -262,8 +285,11 @@ class Look:
                 yield server, since
 
     def _since(self, server: Seen, started: int | None) -> int | None:
-        """A stored start is never lowered; only a server that was made anew, after a suspension,
-        has a later one."""
+        """Return since when a server holds a node; None where none is known.
+
+        A stored start is never lowered; only a server that was created anew, after a suspension,
+        has a later one.
+        """
         stored = self._known.get(server.clock)
         if stored is not None and stored >= server.created - SAME_START_SECONDS:
             return stored

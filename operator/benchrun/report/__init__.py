@@ -1,1 +1,1 @@
-"""A run's status made into what a person or a pipeline reads. Pure."""
+"""Reports: a run's status made into what a person or a pipeline reads. Pure."""

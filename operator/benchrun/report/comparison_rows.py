@@ -42,8 +42,10 @@ LOG_RULE = Code.COMPILATION_IN_WINDOW.value
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
-    """One row a figure and load point. What is not comparable has one row for the load point, with
-    the reason."""
+    """Build a table with one row for each load point and figure.
+
+    A load point that is not comparable has a single row with the word NotComparable.
+    """
     rows: list[tuple[str, ...]] = []
     for cell in cells:
         if cell.reason is not None:
@@ -51,7 +53,7 @@ def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
             continue
         part = (
             f" ({cell.throughput_of.lower()})" if cell.throughput_of is not None else ""
-        )  # Of the stage.
+        )  # Whether the throughput is that of the plateau or of the whole stage.
         for change in cell.changes:
             metric = change.metric + (part if KEYS[change.metric] in THROUGHPUTS else "")
             sides = (figure(change.baseline, digits=4), figure(change.value, digits=4))
@@ -60,7 +62,7 @@ def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:
 
 
 def change_cells(change: Change) -> tuple[str, ...]:
-    """Under CHANGE_HEADERS."""
+    """Return the cells of a change under CHANGE_HEADERS."""
     return (
         signed(change.change_percent, unit=" %"),
         interval(change),
@@ -69,12 +71,12 @@ def change_cells(change: Change) -> tuple[str, ...]:
 
 
 def unpaired(cells: Sequence[ComparedCell]) -> list[str]:
-    """Load points that were compared though their traffic was not known to be equal."""
+    """Return the load points that were compared though their traffic is not known to be equal."""
     return [cell.cell for cell in cells if cell.reason is None and not cell.paired]
 
 
 def reasons(cells: Sequence[ComparedCell]) -> list[str]:
-    """Why load points are not comparable, and why figures have no word; each reason once."""
+    """Return why load points are not comparable and why figures have no word, each reason once."""
     of_cells = [f"{cell.cell}: {cell.reason}" for cell in cells if cell.reason is not None]
     of_figures = [
         change.reason for cell in cells for change in cell.changes if change.reason is not None
@@ -83,7 +85,7 @@ def reasons(cells: Sequence[ComparedCell]) -> list[str]:
 
 
 def signed(percent: float | None, *, unit: str = "") -> str:
-    """A change with its sign: one decimal, none from 100 on."""
+    """Format a change in percent with its sign: one decimal, none from 100 on."""
     if percent is None:
         return ABSENT
     decimals = 0 if abs(percent) >= 99.95 else 1
@@ -91,7 +93,7 @@ def signed(percent: float | None, *, unit: str = "") -> str:
 
 
 def interval(change: Change) -> str:
-    """Both ends of a change's interval, in percent."""
+    """Format both ends of a change's interval in percent."""
     if change.low_percent is None or change.high_percent is None:
         return ABSENT
     high = "over +1000" if change.high_percent > 1000 else signed(change.high_percent)
@@ -111,8 +113,10 @@ class Difference:
 def differences(
     stored: BenchmarkRunStatus, now: BenchmarkRunStatus, *, log_kept: bool
 ) -> tuple[Difference, ...]:
-    """Of the cells that have a row in both. `log_kept`: whether the server's log could be judged
-    too."""
+    """Return what differs between two judgements of the load points that are in both.
+
+    `log_kept` says whether the server's log could be judged, too.
+    """
     before = {row.cell: row for row in stored.results}
     cut = any(each.field == "results[].findings" for each in (*stored.truncated, *now.truncated))
     rows = [row for row in now.results if row.cell in before]
@@ -145,13 +149,19 @@ def _difference(
 
 
 def _only_in(codes: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """Without NotChecked: it is the same for all cells, and printed once."""
+    """Return the codes that are not among `others`.
+
+    NotChecked is left out: it is equal for all load points, and printed once.
+    """
     return tuple(code for code in codes if code not in others and code != Code.NOT_CHECKED)
 
 
 def _moved(old: Result, new: Result, appeared: Sequence[str], gone: Sequence[str]) -> list[str]:
-    """The code that decided the worse of two verdicts, where both have it: its severity changed. A
-    row lists its worst code first."""
+    """Return a sentence on the code whose changed severity changed the verdict, if one did.
+
+    That is the code that decided the worse of the two verdicts, where both judgements have it. A
+    row lists its worst code first.
+    """
     if old.verdict == new.verdict:
         return []
     worse = worst((old.verdict, new.verdict)) == new.verdict

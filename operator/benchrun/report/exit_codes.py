@@ -1,4 +1,4 @@
-"""How a command ends when a run has ended, so that a pipeline can gate on it."""
+"""The exit codes of a command when a run has ended, so that a pipeline can gate on it."""
 
 from collections.abc import Iterable
 
@@ -14,15 +14,22 @@ UNDECIDED = 6
 
 
 def failure_reason(conditions: tuple[Condition, ...]) -> str | None:
-    """Why a run or sweep failed or was cancelled; None: it did not, or it goes on."""
+    """Return why a run or sweep failed or was cancelled; None: it did neither, or has not ended."""
     failed = find_condition(conditions, "Failed")
     return failed.reason if failed is not None and failed.status == "True" else None
 
 
 def exit_code(status: BenchmarkRunStatus) -> int | None:
-    """0 measured and trustworthy, 2 failed, 3 an objective missed or a figure regressed, 4 some
-    numbers invalid or none judged, 5 cancelled, 6 objectives or the gate of the baseline neither
-    passed nor failed, which includes a gate with one server a side. None: it has not ended."""
+    """Return the exit code of a run's result; None: it has not ended.
+
+    - 0: measured and trustworthy.
+    - 2: failed.
+    - 3: an objective was missed or a figure regressed.
+    - 4: some numbers are invalid, or none were judged.
+    - 5: cancelled.
+    - 6: objectives or the baseline's gate neither passed nor failed. This includes a gate with one
+      server a side.
+    """
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == "Cancelled" else FAILED
     if not is_true(status.conditions, "Complete"):
@@ -44,8 +51,13 @@ def exit_code(status: BenchmarkRunStatus) -> int | None:
 
 
 def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
-    """0 all measured and trustworthy, 2 the sweep or a run of it failed, 4 some rows invalid, 5
-    cancelled; None: not ended."""
+    """Return the exit code of a sweep's result; None: it has not ended.
+
+    - 0: all measured and trustworthy.
+    - 2: the sweep or one of its runs failed.
+    - 4: some rows are invalid.
+    - 5: cancelled.
+    """
     if (reason := failure_reason(status.conditions)) is not None:
         return CANCELLED if reason == SweepReason.CANCELLED else FAILED
     if (
@@ -58,8 +70,10 @@ def sweep_exit_code(status: BenchmarkSweepStatus) -> int | None:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """The worst of several codes; one of another kind, such as 1 of a run that can't be read, is
-    worse than all of them."""
+    """Return the worst of several codes, 0 for none.
+
+    A code of another kind, such as 1 for a run that can't be read, is worse than all of the above.
+    """
     ranks = (PASSED, CANCELLED, UNDECIDED, MISSED, INVALID, FAILED)
     return max(
         codes, key=lambda code: ranks.index(code) if code in ranks else len(ranks), default=PASSED

@@ -1,15 +1,15 @@
-"""The knee of a load: the measured load point of the greatest power, throughput / mean response
-time.
+"""The knee of a load: the measured load point of greatest power (throughput / mean response time).
 
 Below it one percent more throughput costs less than one percent more response time, above it more
 (L. Kleinrock, ICC 1979). Where the repeats of its neighbours reach as much power, they are not
-distinguishable from it, and the knee is a range."""
+distinguishable from it, and the knee is a range.
+"""
 
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LEAST_POINTS = 3  # With two, one of them is an end whatever they show.
+LEAST_POINTS = 3  # Of two, each is an end of the curve and can't be a knee.
 
 
 class CurvePoint(NamedTuple):
@@ -20,7 +20,7 @@ class CurvePoint(NamedTuple):
 
 
 class Knee(NamedTuple):
-    """Where it lies, or why that is unknown."""
+    """Where the knee lies, or why that is unknown."""
 
     sentence: str
     load: float | None = None  # The load point of greatest power; None: no knee was bracketed.
@@ -29,7 +29,10 @@ class Knee(NamedTuple):
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
-    """`unit` follows the loads in the sentence: "requests/s", "users"."""
+    """Return the knee of a curve, or why there is none.
+
+    `unit` follows the loads in the sentence: "requests/s", "users".
+    """
     usable = sorted(
         (p for p in points if p.throughput > 0 and p.response_seconds > 0), key=lambda p: p.load
     )
@@ -41,7 +44,8 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
     powers = [p.throughput / p.response_seconds for p in usable]
     best = powers.index(max(powers))
     first, last = _as_good(usable, best)
-    low, high = usable[first].load, usable[last].load
+    low = usable[first].load
+    high = usable[last].load
     if first == 0:
         return Knee(f"The knee is at or below {low:g} {unit}, the lowest load measured.")
     if last == len(usable) - 1:
@@ -57,7 +61,10 @@ def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:
 
 
 def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
-    """First and last of the neighbours of the best whose repeats reach the range of its own."""
+    """Return the first and last neighbours of the best point that are as good as it.
+
+    Their repeats reach the range of its own repeats.
+    """
     least = min(_powers(points[best]), default=math.inf)
     is_good = [max(_powers(point), default=-math.inf) >= least for point in points]
     first = last = best
@@ -69,6 +76,6 @@ def _as_good(points: Sequence[CurvePoint], best: int) -> tuple[int, int]:
 
 
 def _powers(point: CurvePoint) -> list[float]:
-    """Of the repeats; a single repeat has no range."""
+    """Return the power of each repeat; none for a single repeat, which has no range."""
     repeats = point.repeats if len(point.repeats) > 1 else ()
     return [throughput / response for throughput, response in repeats if response > 0]

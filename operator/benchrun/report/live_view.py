@@ -13,7 +13,7 @@ from benchrun.report.tables import clock, figure, format_seconds
 from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
 SILENT_SECONDS = 15  # A running operator updates a new run within a second.
-SEARCH = "/search-"  # In the names of stages whose load is searched: chat/search-07/r1.
+SEARCH = "/search-"  # Part of the names of stages whose load is searched: chat/search-07/r1.
 MAX_QUIET_SECONDS = 30.0
 """Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
 NO_OPERATOR = (
@@ -26,7 +26,7 @@ class Gauge(NamedTuple):
     label: str
     values: tuple[float | None, ...]  # Oldest first.
     now: str  # The latest, with its unit.
-    top: float | None = None  # Where the scale ends; None: at the largest value.
+    top: float | None = None  # End of the scale; None: the largest value.
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class LiveView:
 
     name: str
     phase: str
-    elapsed: str  # Since it was accepted.
+    elapsed: str  # Time since it was accepted.
     message: str
     trouble: str | None
     done: int
@@ -43,10 +43,10 @@ class LiveView:
     left: str | None  # How long it may still take; None: not known.
     unit: str = "stages"  # What is counted: stages of a run, runs of a sweep.
     steps: tuple[Step, ...] = ()
-    stage: str | None = None  # Under way.
+    stage: str | None = None  # The stage in progress.
     stages: tuple[StageLine, ...] = ()
     gauges: tuple[Gauge, ...] = ()
-    under_way: "tuple[LiveView, ...]" = ()  # Runs of a sweep, called by their variants.
+    under_way: "tuple[LiveView, ...]" = ()  # Runs of a sweep in progress, named by variant.
     ended: tuple[FollowedRun, ...] = ()  # Runs of a sweep that ended while it was followed.
 
 
@@ -82,12 +82,15 @@ def live_view(followed: Followed, *, now: datetime) -> LiveView:
 
 
 def _progress(followed: Followed) -> tuple[int, int]:
-    """Stages of a run that are done, or runs of a sweep that have ended or are no longer needed;
-    and all there are."""
+    """Return how many stages of a run or runs of a sweep are done, and how many there are.
+
+    Runs of a sweep are done when they have ended or are no longer needed.
+    """
     if isinstance(followed, FollowedRun):
         progress = followed.status.progress
         return (progress.stages_done, progress.stages_total) if progress is not None else (0, 0)
-    runs, estimate = followed.status.runs, followed.status.estimate
+    runs = followed.status.runs
+    estimate = followed.status.estimate
     total = estimate.runs if estimate is not None else 0
     return (
         (runs.completed + runs.failed + runs.cancelled + runs.skipped, total)
@@ -97,14 +100,14 @@ def _progress(followed: Followed) -> tuple[int, int]:
 
 
 def seconds_since_begin(followed: Followed, *, now: datetime) -> float:
-    """Since it was accepted, or created where it was not yet; until its end where it has ended."""
+    """Return the seconds since it was accepted (or created, before that), until its end if any."""
     begun = raw.instant(followed.status.accepted_time) or followed.created_at or now
     ended = raw.instant(followed.status.completion_time) or now
     return max(0.0, (ended - begun).total_seconds())
 
 
 def silence(followed: Followed, *, now: datetime) -> str | None:
-    """A remark where no operator has processed it for a while."""
+    """Return a remark if no operator has processed it for a while, else None."""
     processed = followed.status.observed_generation >= 0 or followed.status.phase is not None
     return (
         None
@@ -118,18 +121,19 @@ def _stage_under_way(run: FollowedRun) -> str | None:
 
 
 def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | None:
-    """As if stages or runs took equally long, those under way half done; None before one has ended,
-    or while suspended."""
+    """Return how long the rest may take; None: none has ended yet, or it is suspended.
+
+    The estimate is that stages or runs take equally long, and that those in progress are half done.
+    """
     if isinstance(followed, FollowedRun):
-        begun, under_way = followed.status.start_time, 1
+        begun = followed.status.start_time
+        under_way = 1
         names = (_stage_under_way(followed), *(line.stage for line in followed.stages))
         word = "at most" if any(SEARCH in (name or "") for name in names) else "about"
     else:
         begun = followed.status.accepted_time if followed.status.phase == "Running" else None
-        under_way, word = (
-            followed.status.runs.running if followed.status.runs is not None else 0,
-            "about",
-        )
+        under_way = followed.status.runs.running if followed.status.runs is not None else 0
+        word = "about"
     if (since := raw.instant(begun)) is None or done == 0 or done >= total:
         return None
     passed = done + under_way / 2
@@ -141,8 +145,10 @@ def _left(followed: Followed, *, done: int, total: int, now: datetime) -> str | 
 
 
 def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
-    """None before the first sample. Each has its own scale: a long queue must not flatten what is
-    running."""
+    """Return the gauges of a run, none before the first sample.
+
+    Each has its own scale: a long queue must not flatten the line of running requests.
+    """
     if run.status.live is None or not run.samples:
         return ()
     rows = (
@@ -158,7 +164,7 @@ def _gauges(run: FollowedRun) -> tuple[Gauge, ...]:
 
 
 def progress_line(status: BenchmarkRunStatus) -> str:
-    """A run in one line: phase, stages done, what the servers are doing, and what it waits for."""
+    """Return a run on one line: phase, stages done, what the servers do, and what it waits for."""
     servers = ""
     if (live := status.live) is not None:
         servers = (
@@ -184,7 +190,7 @@ class Log:
         self._printed_at: datetime | None = None
 
     def lines(self, followed: Followed, *, now: datetime) -> list[str]:
-        """Lines to print now, each with the time since the run or sweep was accepted."""
+        """Return the lines to print now, each with the time since the run or sweep was accepted."""
         time = clock(seconds_since_begin(followed, now=now))
         return [f"{time}  {line}" for line in self._new_lines(followed, now)]
 
@@ -198,8 +204,8 @@ class Log:
                 if line.sequence not in self._stages
             ]
             self._stages.update(line.sequence for line in followed.stages)
-            # While stages are measured the message names the stage, as the line of a finished stage
-            # does.
+            # While stages are measured the message only names the stage, and so does the line of a
+            # finished stage.
             state: tuple[str | None, ...] = (
                 status.phase,
                 None if status.phase == "Running" else status.message,
@@ -209,7 +215,8 @@ class Log:
             progress = progress_line(followed.status.model_copy(update=unseen))
         else:
             lines = [_end(run) for run in followed.ended[self._ended :]]
-            self._ended, runs = len(followed.ended), followed.status.runs
+            self._ended = len(followed.ended)
+            runs = followed.status.runs
             for name, run in followed.under_way.items():
                 log = self._runs.setdefault(name, Log())
                 lines += [f"{run.title}: {line}" for line in log._new_lines(run, now)]
@@ -226,7 +233,8 @@ class Log:
         )
         if state != self._state or (not quiet and not lines):
             lines.append(trouble or progress)
-        self._state, self._printed_at = state, now if lines else self._printed_at
+        self._state = state
+        self._printed_at = now if lines else self._printed_at
         return lines
 
 
@@ -238,7 +246,10 @@ def _stage(run: FollowedRun, line: StageLine) -> str:
 
 
 def _end(run: FollowedRun) -> str:
-    """With the reason where it ended early: its tables are not shown here."""
+    """Return the line of a run that has ended, with the reason where it ended early.
+
+    The reason is here because the run's tables are not shown.
+    """
     word = state(run.status)
     return f"{run.title}: {word}" + (
         f" · {run.status.message or ''}" if word in ("Failed", "Cancelled") else ""
@@ -246,8 +257,10 @@ def _end(run: FollowedRun) -> str:
 
 
 def _message(sweep: FollowedSweep) -> str | None:
-    """None while it measures, since its runs have their own lines, and at its end, since the tables
-    begin with it."""
+    """Return a sweep's message, or None while it measures and at its end.
+
+    While it measures its runs have their own lines, and at its end the tables begin with it.
+    """
     status = sweep.status
     step = find_condition(status.conditions, "Reconciling")
     measuring = step is not None and step.reason == SweepReason.MEASURING

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from benchrun.api import BenchmarkRunStatus
 from benchrun.api.sweep import BenchmarkSweepStatus
-from benchrun.report import sweep_rows, tables
+from benchrun.report import serving_result, sweep_rows, tables
 from benchrun.report.comparison_rows import comparison_rows, reasons
 from benchrun.report.run_list import outcome_word
 from benchrun.report.tables import NO_TEXTS, Rows, Texts
@@ -21,26 +21,26 @@ _LIVE = {
     "://": "&#58;//",
     "www.": "www&#46;",
 }
-LATENCIES = (
-    "Latencies in milliseconds; running and waiting are means over the stages, of all servers."
-)
+LATENCIES = f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}."
 _LIVE_TEXT = re.compile("|".join(map(re.escape, _LIVE)), re.IGNORECASE)
 
 
 def escaped(text: str) -> str:
-    """Text of others, which reads the same and can't end a table, mention a person, refer to an
-    issue or become a link or HTML."""
+    """Escape text that others wrote, so that it reads the same but has no effect.
+
+    It can't end a table, mention a person, refer to an issue, or become a link or HTML.
+    """
     flat = " ".join(text.split())
     return _LIVE_TEXT.sub(lambda found: _LIVE[found.group().lower()], _MARKUP.sub(r"\\\1", flat))
 
 
 def part(title: str, rows: Rows) -> str:
-    """A table under a heading; nothing where it has no rows."""
+    """Build a table under a heading; empty where it has no rows."""
     return f"### {title}\n\n{table(rows)}" if rows.rows else ""
 
 
 def table(rows: Rows) -> str:
-    """Nothing where there are no rows."""
+    """Build a table; empty where it has no rows."""
     lines = [
         map(escaped, rows.headers),
         ["---"] * len(rows.headers),
@@ -52,11 +52,13 @@ def table(rows: Rows) -> str:
 def markdown(
     name: str, status: BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> str:
-    """Verdict first, then every figure, limits, objectives, comparison and findings; `wide` adds
-    the intervals of percentiles."""
+    """Build a run's result: verdict, figures, limits, objectives, comparison and findings.
+
+    `wide` adds every stage, the intervals of percentiles, and vLLM's block of every load point
+    where it is otherwise that of the first few.
+    """
     rows = tables.result_rows(status, texts_per_prompt=texts_per_prompt, wide=True)
-    # Indented and not fenced: the log could close a fence.
-    log = "\n".join(f"    {line}" for line in (status.log_tail or "").splitlines())
+    log = _code(status.log_tail or "")
     return _page(
         name,
         outcome_word(status),
@@ -69,6 +71,7 @@ def markdown(
         part("Profile", tables.kernel_rows(status)),
         part("Stages in order of measurement", tables.repeat_rows(status)) if wide else "",
         part("Percentiles", tables.interval_rows(status)) if wide else "",
+        *_serving_results(status, most=None if wide else FEW_BLOCKS),
         "\n".join(f"- {escaped(f'{each.workload}: {each.sentence}')}" for each in status.searches),
         part("Objectives", tables.objective_rows(status)),
         *_comparison(status),
@@ -80,7 +83,7 @@ def markdown(
 def sweep_markdown(
     name: str, status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS
 ) -> str:
-    """Verdict first, then every figure, changes, the best variants, the front, and remarks."""
+    """Build a sweep's result: verdict, figures, changes, best variants, front, and remarks."""
     figures = table(sweep_rows.variant_rows(status, texts_per_prompt=texts_per_prompt, wide=True))
     baseline = escaped(status.baseline or "")
     changes = (
@@ -106,6 +109,26 @@ def sweep_markdown(
             for remark in (*sweep_rows.remarks(status), *sweep_rows.cuts(status))
         ),
     )
+
+
+def _code(text: str) -> str:
+    """Return the text as an indented block: a log could close a fence."""
+    return "\n".join(f"    {line}" for line in text.splitlines())
+
+
+FEW_BLOCKS = 8  # A comment on a pull request has room for some forty.
+
+
+def _serving_results(status: BenchmarkRunStatus, *, most: int | None) -> Iterable[str]:
+    """Yield vLLM's blocks of at most so many load points under a heading; None: of all."""
+    found = serving_result.blocks(status)
+    if found:
+        yield f"### {serving_result.TITLE}"
+    for block in found[:most]:
+        yield escaped(f"{block.name}:")
+        yield _code(block.text)
+    if len(found[:most]) < len(found):
+        yield f"{len(found) - len(found[:most])} more are shown with --wide."
 
 
 def _page(name: str, word: str | None, message: str | None, *parts: str) -> str:

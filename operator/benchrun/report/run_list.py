@@ -1,4 +1,4 @@
-"""Rows of `benchrun get`: what one wants to know of each of many runs or sweeps."""
+"""Rows of `benchrun get`: what is worth knowing of each of many runs or sweeps."""
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
@@ -13,8 +13,8 @@ from benchrun.observe import Run, Sweep, run_of, sweep_of, untrusted_json as raw
 from benchrun.report.sweep_rows import is_per_gpu, throughput
 from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 
-MAX_CODES = 1  # Findings named in a row; the rest are counted.
-OLDEST = datetime.min.replace(tzinfo=UTC)  # Of an object without a creation time.
+MAX_CODES = 1  # Most findings named in a row; the others are counted.
+OLDEST = datetime.min.replace(tzinfo=UTC)  # Stands in for an unknown creation time.
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
 _Cells = Mapping[str, str | None]  # By header; None: not known.
 _Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells]
@@ -24,13 +24,17 @@ _Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, 
 def run_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
-    """One row a run, the youngest first. The figures are those of the best Valid load point;
-    without one, those of the best Suspect one, marked `?`. `answer` is shown where a run has one."""
+    """Build a table with one row for each run, the youngest first.
+
+    It has the figures of the best Valid load point or, without one, of the best Suspect one, marked
+    `?`. The column `answer` is shown where any run has one.
+    """
     listed = [(run, _status(run, BenchmarkRunStatus)) for run in map(run_of, bodies)]
     answers = [answer_of(status.conditions) for _, status in listed]
     found: list[_Listed] = []
     for (run, status), answer in zip(listed, answers, strict=True):
-        best, server = status.headline, {"server": run.spec.get("server")}
+        best = status.headline
+        server = {"server": run.spec.get("server")}
         figures = {
             **({"answer": answer} if any(answers) else {}),
             "stages": status.progress.summary if status.progress else None,
@@ -40,7 +44,8 @@ def run_list_rows(
             "limit": limit(status),
             "findings": finding_codes(status),
         }
-        server_there, gpus = answering(status.servers), gpus_of(status.servers)
+        server_there = answering(status.servers)
+        gpus = gpus_of(status.servers)
         setup = {
             "model": model(run.spec),
             "vLLM": server_there.version if server_there else None,
@@ -54,8 +59,11 @@ def run_list_rows(
 def sweep_list_rows(
     bodies: Iterable[raw.Object], *, now: datetime, wide: bool = False, namespaces: bool = False
 ) -> Rows:
-    """One row a sweep, the youngest first. The best is that of the first workload, by throughput;
-    per GPU if every variant of every sweep listed has GPUs."""
+    """Build a table with one row for each sweep, the youngest first.
+
+    The best is that of the first workload, by throughput; per GPU if every variant of every listed
+    sweep has GPUs.
+    """
     found: list[_Listed] = []
     read = [(sweep, _status(sweep, BenchmarkSweepStatus)) for sweep in map(sweep_of, bodies)]
     per_gpu = all(is_per_gpu(status) for _, status in read if status.best)
@@ -76,7 +84,7 @@ def sweep_list_rows(
 
 
 def _status(of: Run | Sweep, model: type[S]) -> S:
-    """One of another version must not hide the others."""
+    """Parse a status; one of another version is replaced, as it must not hide the others."""
     try:
         return model.model_validate(of.status)
     except ValidationError:
@@ -104,26 +112,29 @@ def _listed(
 
 
 def state(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
-    """The verdict of what was measured, the phase of any other."""
+    """Return the verdict of what was completed, else the phase."""
     return (
         status.verdict or "Completed" if status.phase == "Completed" else status.phase or "Pending"
     )
 
 
 def outcome_word(status: BenchmarkRunStatus | BenchmarkSweepStatus) -> str:
-    """How it ended comes before what was measured: what failed has no result."""
+    """Return the phase of what failed or was cancelled, which has no result, else the verdict."""
     return status.phase if status.phase in ("Failed", "Cancelled") else status.verdict or "Unknown"
 
 
 def duration(status: BenchmarkRunStatus | BenchmarkSweepStatus, *, now: datetime) -> str:
-    """From acceptance to the end; until now where it has not ended."""
-    begun, ended = raw.instant(status.accepted_time), raw.instant(status.completion_time)
+    """Format the time from acceptance to the end, or until now where it has not ended."""
+    begun = raw.instant(status.accepted_time)
+    ended = raw.instant(status.completion_time)
     return ABSENT if begun is None else clock(((ended or now) - begun).total_seconds())
 
 
 def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
-    """The codes that cost a verdict, the worst first, `most` of them by name; notes are left to the
-    report."""
+    """Format the codes of Invalid and Suspect findings, the worst first, at most `most` by name.
+
+    The others are counted. Notes are left to the report.
+    """
     codes = [
         f.code
         for severity in ("Invalid", "Suspect")
@@ -135,8 +146,7 @@ def finding_codes(status: BenchmarkRunStatus, *, most: int = MAX_CODES) -> str:
 
 
 def limit(status: BenchmarkRunStatus) -> str:
-    """What limits the load point of the headline; without one, the first load point that has a
-    limit."""
+    """Return what limits the headline's load point; without a headline, the first limit of any."""
     chosen = status.headline.cell if status.headline is not None else None
     limits = (
         row.bottleneck.limit
@@ -147,15 +157,15 @@ def limit(status: BenchmarkRunStatus) -> str:
 
 
 def model(spec: raw.Object) -> str:
-    """Its name in the spec of a run."""
+    """Return the name of the model in a run's spec."""
     return raw.text(raw.mapping(spec.get("model")).get("name"))
 
 
 def template(sweep: Sweep) -> raw.Object:
-    """The spec of the sweep's runs."""
+    """Return the spec of the sweep's runs."""
     return raw.mapping(sweep.spec.get("template"))
 
 
 def image(spec: raw.Object) -> str:
-    """Of the server that the spec of a run starts."""
+    """Return the image of the server that a run's spec starts."""
     return raw.text(raw.mapping(spec.get("server") or spec.get("offline")).get("image"), 1024)

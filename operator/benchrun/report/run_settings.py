@@ -1,5 +1,7 @@
-"""Which settings are the server's and which the client's, and the KV cache as the server reported
-it at its start."""
+"""Which settings are the server's and which the client's.
+
+Also the KV cache as the server reported it at its start.
+"""
 
 import json
 import re
@@ -29,7 +31,10 @@ MAX_CHARS = 300
 
 
 def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Rows:
-    """One row a setting that people ask about. `spec`: as the API server holds it."""
+    """Build a table with one row for each setting that people ask about.
+
+    `spec` is as the API server holds it.
+    """
     rows = [
         row for server in status.servers if server.role != ROLE_PROXY for row in _of_server(server)
     ]
@@ -49,11 +54,9 @@ def settings_rows(spec: Mapping[str, object], status: BenchmarkRunStatus) -> Row
 
 
 def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
-    """As given; else as the server reports it of itself."""
-    given, side = (
-        ServeArgs.of(server.args),
-        "server" if server.role == "server" else f"server ({server.role})",
-    )
+    """Yield the settings of a server as they were given, else as the server reports them."""
+    given = ServeArgs.of(server.args)
+    side = "server" if server.role == "server" else f"server ({server.role})"
     for flag in _OF_SERVERS:
         switch = (
             str(given.switched(flag, default=True)).lower()
@@ -66,7 +69,7 @@ def _of_server(server: ServerStatus) -> Iterator[tuple[str, ...]]:
 
 
 def _text(value: object) -> str:
-    """As YAML writes it on one line: `{requestRates: [1, 4]}`."""
+    """Format a value as YAML does on one line: `{requestRates: [1, 4]}`."""
     return (
         "default"
         if value is None
@@ -75,17 +78,19 @@ def _text(value: object) -> str:
 
 
 def kv_cache_text(server: ServerStatus) -> str:
-    """`KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`; empty where the server
-    does not report it. Beside it stands what `benchrun kv-cache` computes: bytes a token =
-    available memory / tokens of an engine."""
+    """Return `KV cache 416304 tokens in 50.8 GiB a GPU, 128 KiB a token and GPU`.
+
+    Returns an empty text where the server does not report it. The bytes a token are the available
+    memory divided by the tokens of an engine, to compare with what `benchrun kv-cache` computes.
+    """
     tokens = server.kv_cache_tokens
     if tokens is None:
         return ""
-    engines = server_limits(server.args, server.reported).engines  # Whose caches are added up.
+    engines = server_limits(server.args, server.reported).engines  # `tokens` adds up their caches.
     each_rank = re.findall(
         r"[0-9]+(?:\.[0-9]+)?", server.reported.get("available_kv_cache_gib", "")
     )
-    # Where it was given, vLLM measures nothing: --kv-cache-memory-bytes, and always on CPUs.
+    # vLLM measures nothing where the size was given (--kv-cache-memory-bytes; always on CPUs).
     given = server.reported.get("kv_cache_memory_bytes", "")
     gib = min(
         map(float, each_rank),

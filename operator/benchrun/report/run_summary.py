@@ -1,5 +1,7 @@
-"""One run or sweep on half a screen: what was measured, on what, how long each part took, what came
-out."""
+"""One run or sweep on half a screen.
+
+Says what was measured, on what, how long each part took, and what the result is.
+"""
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
@@ -21,17 +23,19 @@ from benchrun.report.sweep_rows import (
 )
 from benchrun.report.tables import age, figure, format_seconds, price_text
 
-MAX_CODES = 6  # Findings named; the rest are counted.
-LEAST_OTHER_SECONDS = (
-    0.5  # A shorter rest of a start is not shown: instants of pods are whole seconds.
-)
+MAX_CODES = 6  # Most findings that are named; the others are counted.
+# A shorter rest of a start is not shown: instants of pods are whole seconds.
+LEAST_OTHER_SECONDS = 0.5
 _Facts = Iterable[tuple[str, str]]
 
 
 def startup_text(server: ServerStatus) -> str:
-    """`pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other 18 s`;
-    empty where nothing is known. Other is the rest of the time to ready: Python, imports, files of
-    the model, the wait for the first healthy answer."""
+    """Return the parts of a server's start; empty where nothing is known.
+
+    For example `pod 40 s (image 31 s), download 20 s, load 9.4 s, compile 22 s, warm-up 15 s, other
+    18 s`. Other is the rest of the time to ready: Python, imports, files of the model, the wait for
+    the first healthy answer.
+    """
     if (startup := server.startup) is None:
         return ""
     names = {
@@ -65,11 +69,12 @@ class Step(NamedTuple):
 
 
 def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
-    """Client, node, server, warm-up, stages: each begins when the one before has ended. An endpoint
-    needs no node."""
+    """Return the parts of a run: client, node, server, warm-up, stages.
+
+    Each begins when the one before has ended. An endpoint needs no node.
+    """
     ends = _ends(status)
-    # What comes before a part that has ended has ended too, even where the status has no instant
-    # for it.
+    # Every part before one that has ended has ended, too, even without an instant in the status.
     done = max(
         (number for number, (_, ended) in enumerate(ends, start=1) if ended is not None), default=0
     )
@@ -89,8 +94,10 @@ def steps(status: BenchmarkRunStatus, *, now: datetime) -> tuple[Step, ...]:
 
 
 def _ends(status: BenchmarkRunStatus) -> list[tuple[str, datetime | None]]:
-    """When each part ended, as far as the status says. The condition of the client counts only
-    while it is ready."""
+    """Return when each part ended; None: the status does not say.
+
+    The condition of the client counts only while the client is ready.
+    """
     found = find_condition(status.conditions, "ClientReady")
     client = (
         raw.instant(found.last_transition_time)
@@ -157,7 +164,8 @@ def _summary(
 def _spec(run: Run) -> _Facts:
     spec = run.spec
     yield "model", run_list.model(spec)
-    offline, endpoint = raw.mapping(spec.get("offline")), raw.mapping(spec.get("endpoint"))
+    offline = raw.mapping(spec.get("offline"))
+    endpoint = raw.mapping(spec.get("endpoint"))
     yield "mode", "offline: the engine without its API server" if offline else ""
     if server := raw.mapping(spec.get("server")) or offline:
         yield "image", run_list.image(spec)
@@ -224,8 +232,10 @@ def _times(run: Run, status: BenchmarkRunStatus, *, now: datetime) -> _Facts:
 
 
 def sampling_text(status: BenchmarkRunStatus) -> str:
-    """How tokens were chosen: `greedy`; of workloads that differ, each with its name. Empty where
-    it is not known."""
+    """Return how tokens were chosen, such as `greedy`; empty where it is not known.
+
+    Where workloads differ, each is given with its name.
+    """
     known = {row.workload: row.sampling for row in status.results if row.sampling is not None}
     if len(set(known.values())) <= 1:
         return next(iter(known.values()), "")
@@ -304,8 +314,10 @@ def _sweep_facts(sweep: Sweep, status: BenchmarkSweepStatus, *, now: datetime) -
 
 
 def missing_sentences(stored: BenchmarkRunStatus, missing: Mapping[str, int]) -> list[str]:
-    """What a finished run did not keep of its measurement. `missing`: records that were judged once
-    and are gone, by cell."""
+    """Return what a finished run did not keep of its measurement.
+
+    `missing` has the number of records that were judged once and are gone, by load point.
+    """
     repeats = {row.cell: row.repeats for row in stored.results}
     sentences = []
     for cell, lost in missing.items():

@@ -28,11 +28,11 @@ from benchrun.report.tables import (
 )
 
 LEGEND = (
-    "means over the runs; latencies in milliseconds; running, waiting, KV max and hits are what "
+    "means over the runs; TTFT, TPOT and E2EL are mean latencies in milliseconds; running, waiting, KV max and hits are what "
     "the servers report: "
     "means over stages and runs; KV max: highest of any run"
 )
-MAX_POINTS = 8  # Load points side by side; the long table has all, however many.
+MAX_POINTS = 8  # Most load points side by side; the long table has all.
 _SIDE_BY_SIDE: Mapping[str, ComparedMetric] = {
     "req/s": "RequestThroughput",
     "tok/s": "OutputThroughput",
@@ -52,11 +52,12 @@ _LATENCIES = (("TTFT", KEYS["MeanTTFT"]), ("TPOT", KEYS["MeanTPOT"]), ("E2EL", K
 def variant_rows(
     status: BenchmarkSweepStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> Rows:
-    """One row a variant and load point: what was measured, and what the servers did meanwhile.
+    """Build a table with one row for each variant and load point: what it and its servers measured.
 
-    A column in which nothing was measured is left out. Unless it may be `wide`, so is the
-    throughput per GPU where it is that of the server, and the total of tokens where there are
-    latencies to show. Without GPUs nothing is per GPU."""
+    A column in which nothing was measured is left out. Unless the table may be `wide`, so is the
+    throughput per GPU where it equals that of the server, and the total of tokens where there are
+    latencies to show. Without GPUs nothing is per GPU.
+    """
     per_gpu = metric(PER_GPU) if is_per_gpu(status) else lambda row: ABSENT
     throughputs = [(row.metrics.get(_OUTPUT), row.metrics.get(PER_GPU)) for row in status.results]
     has_latencies = any(
@@ -89,8 +90,11 @@ def variant_rows(
 
 
 def change_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a variant, load point and figure: the baseline's beside its own, by how much they
-    differ, and whether that is noise."""
+    """Build a table with one row for each variant, load point and figure.
+
+    It has the baseline's figure beside the variant's, by how much they differ, and whether that is
+    noise.
+    """
     base = {row.cell: row for row in status.results if row.variant == status.baseline}
     others = dict.fromkeys(row.variant for row in status.results if row.changes)
     own = next(iter(others)) if len(others) == 1 else "its own"
@@ -117,7 +121,7 @@ def change_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def _compared(base: Row | None, row: Row, change: Change) -> tuple[str, str]:
-    """Both figures: those of the change where it has its own, else those of the rows."""
+    """Return both figures of a change, or the figures of the rows where the change has none."""
     if change.value is not None:
         return figure(change.baseline), figure(change.value)
     shown = metric(KEYS[change.metric])
@@ -125,12 +129,15 @@ def _compared(base: Row | None, row: Row, change: Change) -> tuple[str, str]:
 
 
 def configuration_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a figure and variant, one column a load point."""
+    """Build a table with one row for each figure and variant, one column for each load point."""
     return _by_load_point(status, lambda row, name: metric(KEYS[name])(row))
 
 
 def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
-    """The same of the changes against the baseline, each with interval and word."""
+    """Build the table of changes against the baseline, laid out like `configuration_rows`.
+
+    Each change has its interval and its word.
+    """
 
     def change(row: Row, name: ComparedMetric) -> str:
         found = next((change_cells(each) for each in row.changes if each.metric == name), None)
@@ -142,7 +149,11 @@ def configuration_change_rows(status: BenchmarkSweepStatus) -> Rows:
 def _by_load_point(
     status: BenchmarkSweepStatus, cell: Callable[[Row, ComparedMetric], str]
 ) -> Rows:
-    """No rows with a single variant or load point, or too many of them: other tables have those."""
+    """Build a table with one column for each load point.
+
+    It has no rows with a single variant or load point, or too many load points: other tables have
+    those.
+    """
     at = {(row.variant, row.cell): row for row in status.results}
     variants, points = (list(dict.fromkeys(key[place] for key in at)) for place in (0, 1))
     rows = [
@@ -180,8 +191,11 @@ Told = BestVariant | FrontPoint | UndecidedVariant
 def throughput(
     status: BenchmarkSweepStatus, of: Told, *, per_gpu: bool | None = None
 ) -> float | None:
-    """Return the throughput in that unit, or in the one that is asked for. Earlier versions stored
-    it per GPU alone, and counted a server without GPUs as one GPU."""
+    """Return the throughput per GPU or per server; None for `per_gpu`: as variants are compared.
+
+    Earlier versions stored only the throughput per GPU, and counted a server without GPUs as one
+    GPU.
+    """
     if per_gpu is None:
         per_gpu = is_per_gpu(status)
     if per_gpu or of.throughput is not None:
@@ -194,8 +208,11 @@ NONE_CERTAIN = "none is certain"
 
 
 def best_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a workload and objective: who did best, what its tokens cost there, who is tied with
-    it, and who would be better if it were decided."""
+    """Build a table with one row for each workload and objective: which variant is best.
+
+    It has the cost of its tokens, the variants that are tied with it, and those that would be
+    better if they were decided.
+    """
     columns: tuple[Column[BestVariant], ...] = (
         Column("workload", lambda best: best.workload),
         Column("objective", lambda best: best.objective),
@@ -221,8 +238,10 @@ def _undecided_names(best: BestVariant) -> str:
 
 
 def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a variant that would be better than the best if it were decided: what it takes, and
-    why."""
+    """Build a table with one row for each variant that would be better than the best if decided.
+
+    It says how many requests that takes, and why it is undecided.
+    """
     rows = [(best, each) for best in status.best for each in best.undecided]
     columns: tuple[Column[tuple[BestVariant, UndecidedVariant]], ...] = (
         Column("workload", lambda row: row[0].workload),
@@ -237,7 +256,7 @@ def undecided_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def front_rows(status: BenchmarkSweepStatus) -> Rows:
-    """One row a point of the Pareto front, from the lowest TPOT on."""
+    """Build a table with one row for each point of the Pareto front, from the lowest TPOT on."""
     columns: tuple[Column[FrontPoint], ...] = (
         Column("workload", lambda point: point.workload),
         Column("variant", lambda point: point.variant),
@@ -257,7 +276,7 @@ def front_rows(status: BenchmarkSweepStatus) -> Rows:
 
 
 def compared_text(status: BenchmarkSweepStatus) -> str | None:
-    """What its intervals hold, and which change they could show; None where nothing is compared."""
+    """Return what intervals hold and which change they could show; None: nothing is compared."""
     if status.scope is None:
         return None
     least = status.detectable_percent
@@ -265,9 +284,13 @@ def compared_text(status: BenchmarkSweepStatus) -> str | None:
 
 
 def remarks(status: BenchmarkSweepStatus) -> list[str]:
-    """Why variants failed, what was lost, why rows are not comparable, and what limits; each
-    once."""
-    rows, variants = status.results, status.variants
+    """Return the remarks on a sweep, each once.
+
+    They say why variants failed, what was lost, why rows are not comparable, what limits, and what
+    searches found.
+    """
+    rows = status.results
+    variants = status.variants
     found = [
         *(
             f"{variant.name}: {failure(variant)}"
@@ -297,12 +320,12 @@ def remarks(status: BenchmarkSweepStatus) -> list[str]:
 
 
 def failure(variant: VariantStatus) -> str:
-    """The reason, the run and its message."""
+    """Return the reason of a failure, the run and its message."""
     return f"{variant.reason} in {variant.run}: {variant.message or ''}".rstrip(": ")
 
 
 def left_out(status: BenchmarkSweepStatus) -> list[str]:
-    """Rows for which some runs do not count."""
+    """Return a sentence for each row for which some runs do not count."""
     return [
         f"{row.variant} at {row.cell}: {row.left_out} of {row.runs + row.left_out} runs left out: "
         "Invalid or missing at this load point"
@@ -312,7 +335,7 @@ def left_out(status: BenchmarkSweepStatus) -> list[str]:
 
 
 def cuts(status: BenchmarkSweepStatus) -> list[str]:
-    """What did not fit into the status, in sentences."""
+    """Return a sentence for each field that did not fit into the status."""
     lost = "the rest did not fit into the status"
     return [f"{cut.field}: {cut.included} of {cut.total}; {lost}" for cut in status.truncated]
 

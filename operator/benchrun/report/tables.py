@@ -21,13 +21,19 @@ UNCERTAIN = "?"
 """Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a
 Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests, or too short a stage, to rely on this percentile"
+LEGEND = (
+    "throughput and latencies (ms) are of the steady part, where there is one; "
+    "running and waiting are means over the stages, of all servers"
+)
 BARS = "▁▂▃▄▅▆▇█"
-GAP = " "  # For an unknown value: the lowest bar would be a number.
+GAP = " "  # Stands for an unknown value: the lowest bar would be a number.
 T = TypeVar("T")
 _QUESTIONS: Mapping[str, str] = {
     "TrueRun": "true run",
+    "Beginnings": "prompts",
     "AnswerLength": "answers",
     "MaxModelLen": "max-model-len",
+    "StepTokens": "step tokens",
 }
 
 
@@ -47,7 +53,10 @@ class Column(Generic[T]):
 
 
 def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = True) -> Rows:
-    """The table; its columns in the order given."""
+    """Build a table with the columns in the order given.
+
+    Optional columns without a value are left out, and wide ones unless the table may be `wide`.
+    """
     shown = [
         (column.header, cells)
         for column in columns
@@ -62,15 +71,15 @@ def table_of(columns: Sequence[Column[T]], rows: Sequence[T], *, wide: bool = Tr
 
 
 def has_uncertain(rows: Rows) -> bool:
-    """Whether a figure of the table carries the mark."""
+    """Return whether a figure of the table is marked as uncertain."""
     return any(cell.endswith(UNCERTAIN) for row in rows.rows for cell in row)
 
 
 def figure(value: float | None, *, digits: int = 3, unit: str = "") -> str:
-    """A number with so many significant digits, without an exponent."""
+    """Format a number with `digits` significant digits, without an exponent."""
     if value is None:
         return ABSENT
-    return f"{Decimal(f'{value + 0.0:.{digits}g}'):f}{unit}"  # adding 0.0 makes 0 of -0
+    return f"{Decimal(f'{value + 0.0:.{digits}g}'):f}{unit}"  # Adding 0.0 turns -0 into 0.
 
 
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -78,7 +87,7 @@ _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,3})?)([smhd]?)")
 
 
 def format_seconds(seconds: float) -> str:
-    """Two units at most: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
+    """Format a duration in at most two units: `8 s`, `4 min 12 s`, `2 h 5 min`, `3 d`."""
     whole = max(0, round(seconds))
     if whole >= 86_400:
         return f"{whole // 86_400} d"
@@ -90,28 +99,30 @@ def format_seconds(seconds: float) -> str:
 
 
 def age(seconds: float) -> str:
-    """One unit, short enough for a column: `8s`, `12m`, `5h`, `3d`."""
+    """Format a duration in one unit, short enough for a column: `8s`, `12m`, `5h`, `3d`."""
     whole = max(0, int(seconds))
     unit = next((unit for unit in ("d", "h", "m") if whole >= _SECONDS[unit]), "s")
     return f"{whole // _SECONDS[unit]}{unit}"
 
 
 def clock(seconds: float) -> str:
-    """`mm:ss`, from an hour on `h:mm:ss`, so that lines of a log are aligned."""
+    """Format a duration as `mm:ss`, from an hour on `h:mm:ss`, which aligns lines of a log."""
     hours, rest = divmod(max(0, int(seconds)), 3600)
     return (f"{hours}:" if hours else "") + f"{rest // 60:02d}:{rest % 60:02d}"
 
 
 def parse_seconds(text: str) -> float:
-    """Seconds of `90`, `90s`, `10m`, `2h` or `1d`. Raises ValueError."""
+    """Parse `90`, `90s`, `10m`, `2h` or `1d` into seconds. Raises ValueError."""
     if (found := _DURATION.fullmatch(text.strip())) is None or float(found[1]) == 0:
         raise ValueError(f"{text!r} is not a length of time; write 90s, 10m or 2h")
     return float(found[1]) * _SECONDS[found[2]]
 
 
 def sparkline(values: Sequence[float | None], *, top: float | None = None, width: int = 30) -> str:
-    """The last `width` values, each a bar from 0 to `top`; without a top, to the largest of them.
-    Always `width` wide."""
+    """Draw the last `width` values, each as a bar from 0 to `top`, in a text `width` wide.
+
+    Without a top, the bars reach to the largest of these values.
+    """
     shown = list(values)[-width:] if width > 0 else []
     highest = (
         top
@@ -125,8 +136,7 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
     ).ljust(width)
 
 
-# ---- result rows
-# ------------------------------------------------------------------------------------------------------
+# Result rows.
 
 Texts = Mapping[str, int]
 """How many texts a workload packs into a prompt, by its name; without the workloads that pack
@@ -136,8 +146,10 @@ R = TypeVar("R", bound=api.Result | Row)
 
 
 def metric(key: str, *, unit: str = "") -> Callable[[api.Result | Row], str]:
-    """The cell of a column: this figure of a row of a run or sweep. A throughput is that of the
-    plateau, where there is one."""
+    """Return a function that formats this figure of a row of a run or sweep.
+
+    A run's throughput is that of the plateau, where there is one.
+    """
     return lambda row: figure(_figure_of(row, key), unit=unit)
 
 
@@ -146,14 +158,18 @@ def _figure_of(row: api.Result | Row, key: str) -> float | None:
 
 
 def throughput_of(row: api.Result | Row) -> str:
-    """For the column `tok/s of`: plateau, arrivals (at a rate that the server kept up with), or
-    stage."""
+    """Return what a row's throughput is of, for the column `tok/s of`.
+
+    It is the plateau, the arrivals (at a rate that the server kept up with), or the stage.
+    """
     return row.throughput_of.lower() if row.throughput_of is not None else ABSENT
 
 
 def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
-    """By workload, only those whose dataset is `texts`. Of a run's spec as the API server holds it,
-    whatever its version."""
+    """Return the texts per prompt of each workload whose dataset is `texts`.
+
+    `spec` is a run's spec as the API server holds it, in any version.
+    """
     found: dict[str, int] = {}
     for workload in raw.mappings(spec.get("workloads")):
         dataset = raw.mapping(workload.get("dataset"))
@@ -166,26 +182,26 @@ def texts_per_prompt(spec: Mapping[str, object]) -> dict[str, int]:
 
 
 def texts_a_second(texts: Texts) -> Callable[[api.Result | Row], str]:
-    """The cell of a column."""
+    """Return a function that formats a row's texts a second."""
 
     def cell(row: api.Result | Row) -> str:
-        requests, each = (
-            _figure_of(row, "request_throughput"),
-            texts.get(row.cell.partition("/")[0]),
-        )
+        requests = _figure_of(row, "request_throughput")
+        each = texts.get(row.cell.partition("/")[0])
         return figure(requests * each if requests is not None and each is not None else None)
 
     return cell
 
 
 def cost_header(currency: str | None) -> str:
-    """Of the column of a million output tokens: those that `tok/s` counts."""
+    """Return the column header of the cost of a million output tokens, which `tok/s` counts."""
     return f"{currency or 'cost'}/Mtok"
 
 
 def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
-    """Where a price is known: of a million output tokens, and of a million of all tokens where the
-    table is wide."""
+    """Build the columns of the cost of a million output tokens and, in a wide table, of all tokens.
+
+    They are left out where no price is known.
+    """
     total = f"{currency or 'cost'}/total Mtok"
     return (
         Column(cost_header(currency), metric(api.OUTPUT_COST), optional=True),
@@ -194,7 +210,7 @@ def cost_columns(currency: str | None) -> tuple[Column[R], ...]:
 
 
 def price_text(cost: api.CostStatus) -> str:
-    """`4.98 USD an hour`."""
+    """Format a price, such as `4.98 USD an hour`."""
     if cost.per_million_tokens is not None:
         return f"{cost.per_million_tokens}, {cost.currency} a million tokens"
     if cost.per_hour is None:
@@ -205,9 +221,12 @@ def price_text(cost: api.CostStatus) -> str:
 def result_rows(
     status: api.BenchmarkRunStatus, *, texts_per_prompt: Texts = NO_TEXTS, wide: bool = False
 ) -> Rows:
-    """One row a load point: throughput, latencies in milliseconds, and what the server did
-    meanwhile. Texts a second, costs and throughput per GPU where the spec has packed texts, a
-    price, or several GPUs; total tokens where it may be `wide`."""
+    """Build a table with one row for each load point.
+
+    It has throughput, latencies in milliseconds, and what the servers did meanwhile. Texts a
+    second, costs and throughput per GPU are shown where the spec has packed texts, a price, or
+    several GPUs; total tokens where the table may be `wide`.
+    """
     per_gpu = metric(PER_GPU) if gpus_of(status.servers) > 1 else lambda row: ABSENT
     columns: tuple[Column[api.Result], ...] = (
         Column("load point", lambda row: row.cell),
@@ -217,6 +236,7 @@ def result_rows(
         Column("total tok/s", metric("total_token_throughput"), wide=True),
         Column("tok/s of", throughput_of, wide=True, optional=True),
         Column("stage tok/s", lambda row: figure(row.metrics.get("output_throughput")), wide=True),
+        Column("in:out", _tokens_for_each, wide=True, optional=True),
         Column("per GPU", per_gpu, optional=True),
         *cost_columns(status.cost.currency if status.cost is not None else None),
         Column("tok/J", metric(api.TOKENS_PER_JOULE), optional=True),
@@ -234,7 +254,7 @@ def result_rows(
             Column(shown.column, partial(_by_role, name=name, unit=shown.unit))
             for name, shown in api.SHOWN_FIGURES.items()
         ),
-        # Share of the prompts that the decode servers fetched from the prefill servers.
+        # Share of the prompt tokens that the decode servers fetched from the prefill servers.
         Column(
             "fetched",
             partial(_of_role, role=ROLE_DECODE, name="fetched_percent", unit="%"),
@@ -249,7 +269,7 @@ def result_rows(
 
 
 def _by_role(result: api.Result, *, name: str, unit: str) -> str:
-    """Of prefill and decode both: 0.3/2.1."""
+    """Format a figure of each role but the proxy, prefill before decode: `0.3/2.1`."""
     roles = (role for role in result.roles if role.role != ROLE_PROXY)
     return "/".join(figure(getattr(role, name), unit=unit) for role in roles) or ABSENT
 
@@ -261,8 +281,10 @@ def _of_role(result: api.Result, *, role: str, name: str, unit: str = "") -> str
 
 
 def _latency(result: api.Result, name: str, percentile: str) -> str:
-    """In milliseconds, marked where it is uncertain. The median stands in where the spec does not
-    name the 50th percentile."""
+    """Format a latency in milliseconds, marked where it is uncertain.
+
+    The median stands in where the spec does not name the 50th percentile.
+    """
     key = f"p{percentile}_{name}_ms"
     value = result.figure(key)
     if value is None and percentile == "50":
@@ -270,8 +292,17 @@ def _latency(result: api.Result, name: str, percentile: str) -> str:
     return figure(value, unit=UNCERTAIN if key in result.uncertain else "")
 
 
+def _tokens_for_each(result: api.Result) -> str:
+    """Return the cell of the column `in:out`: tokens of prompts for each token of answers."""
+    prompts, answers = (
+        result.metrics.get(f"total_{side}_tokens") or 0.0 for side in ("input", "output")
+    )
+    return figure(prompts / answers if prompts and answers else None)
+
+
 def _failed(result: api.Result) -> str:
-    failed, completed = result.metrics.get("failed"), result.metrics.get("completed")
+    failed = result.metrics.get("failed")
+    completed = result.metrics.get("completed")
     if failed is None or completed is None:
         return ABSENT
     answered = result.metrics.get(ANSWERED_PERCENT)
@@ -280,9 +311,11 @@ def _failed(result: api.Result) -> str:
 
 
 def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Rows:
-    """One row a number of texts in all and a figure, one column a packing: all in one prompt, so
-    many to a prompt, one a prompt. Of several load points the one with the most tokens a second. No
-    rows with a single packing."""
+    """Build a table of packings, with one row for each total of texts and figure, one column each.
+
+    A packing is all texts in one prompt, several in a prompt, or one in each. Of several load
+    points the one with the most tokens a second is shown. There are no rows with a single packing.
+    """
     best: dict[tuple[int, str], api.Result] = {}
     for row in status.results:
         sent = (row.metrics.get("completed") or 0) + (row.metrics.get("failed") or 0)
@@ -305,6 +338,7 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
         "total tok/s": metric("total_token_throughput"),
         "tok/s": metric("output_throughput"),
         "texts/s": texts_a_second(texts_per_prompt),
+        "prompt tokens": _prompt_tokens_a_repeat,
         "verdict": lambda row: row.verdict,
     }
     rows = tuple(
@@ -319,13 +353,25 @@ def packing_rows(status: api.BenchmarkRunStatus, texts_per_prompt: Texts) -> Row
     return Rows(("texts in all", "figure", *packings), rows if len(packings) > 1 else ())
 
 
+def _prompt_tokens_a_repeat(row: api.Result) -> str:
+    """Return the tokens of a repeat's prompts, with all digits.
+
+    Packings with equal texts differ by their instructions alone.
+    """
+    tokens = row.metrics.get("total_input_tokens")
+    return ABSENT if tokens is None else f"{tokens / row.repeats:.0f}"
+
+
 def _tokens_a_second(row: api.Result) -> float:
     return row.figure("total_token_throughput") or 0.0
 
 
 def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """Return one row a percentile: what was measured in the steady part, its 95 % interval, and
-    the figure of the whole stage, as `vllm bench serve` has it."""
+    """Build a table with one row for each percentile.
+
+    It has the value measured in the steady part, its 95 % interval, and the figure of the whole
+    stage, as `vllm bench serve` has it.
+    """
     rows = tuple(
         (
             result.cell,
@@ -343,10 +389,11 @@ def interval_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def steady_part(result: api.Result | Row) -> str:
-    """Return the steady part that the figures are of: `52 s, 640 of 800`."""
+    """Format the steady part that the figures are of: `52 s, 640 of 800`."""
     if not isinstance(result, api.Result) or not result.has_plateau:
         return ABSENT
-    seconds, requests = result.steady.get("duration"), result.steady.get("sent")
+    seconds = result.steady.get("duration")
+    requests = result.steady.get("sent")
     sent = (result.metrics.get("completed") or 0) + (result.metrics.get("failed") or 0)
     if seconds is None or requests is None:
         return ABSENT
@@ -354,7 +401,7 @@ def steady_part(result: api.Result | Row) -> str:
 
 
 def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row an objective and load point; none where the spec has no objectives."""
+    """Build a table with one row for each objective and load point; none without objectives."""
     rows = [(result.cell, each) for result in status.results for each in result.objectives]
     columns: tuple[Column[tuple[str, api.ObjectiveResult]], ...] = (
         Column("load point", lambda row: row[0]),
@@ -367,7 +414,7 @@ def objective_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def objective_text(result: api.ObjectiveResult) -> str:
-    """Return `TTFT p99 at most 500 ms`."""
+    """Format an objective: `TTFT p99 at most 500 ms`."""
     return f"{result.metric} p{result.percentile} at most {result.max_milliseconds} ms"
 
 
@@ -375,9 +422,11 @@ REQUESTS = "requests to decide"
 
 
 def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> Rows:
-    """Why requests waited and what limits, of the load points where something does; and which
-    repeats are true, why answers are short, what max-model-len limits. That repeats differ by
-    chance only where the table may be `wide`."""
+    """Build a table of why requests waited and what limits, of load points where something does.
+
+    It also explains which repeats are true, why answers are short, and what max-model-len limits.
+    That repeats differ by chance is shown only where the table may be `wide`.
+    """
     found: list[tuple[str, ...]] = []
     for row in status.results:
         if row.waiting and row.waiting.reason != "None":
@@ -396,8 +445,10 @@ def explanation_rows(status: api.BenchmarkRunStatus, *, wide: bool = False) -> R
 
 
 def repeat_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row a stage in the order of measurement: latencies, hits of the prefix cache, kernels
-    that the server compiled."""
+    """Build a table with one row for each stage, in the order of measurement.
+
+    It has latencies, hits of the prefix cache, and the kernels that the server compiled.
+    """
     stages = [
         (int(order), row, place)
         for row in status.results
@@ -427,7 +478,7 @@ def _of_repeat(stage: tuple[int, api.Result, int], *, name: str, digits: int) ->
 
 
 def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """The kernels of a profile, those with the most time first."""
+    """Build a table of the kernels of a profile, those with the most time first."""
     shares = status.profile.kernels.items() if status.profile is not None else ()
     ordered = sorted(shares, key=lambda item: -item[1])
     return Rows(
@@ -436,7 +487,7 @@ def kernel_rows(status: api.BenchmarkRunStatus) -> Rows:
 
 
 def finding_rows(status: api.BenchmarkRunStatus) -> Rows:
-    """One row a finding: what it is, where it was worst, what to do."""
+    """Build a table with one row for each finding: what it is, where it was worst, what to do."""
     rows = tuple(
         (f.severity, f.code, f.worst_stage, evidence_sentence(f.code, f.evidence), f.remedy)
         for f in status.findings

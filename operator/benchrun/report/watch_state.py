@@ -13,7 +13,7 @@ from benchrun.observe import untrusted_json as raw
 from benchrun.report.exit_codes import exit_code
 from benchrun.report.tables import figure, texts_per_prompt
 
-# Live figures kept of a run: at one in five seconds ten minutes, and more than a terminal is wide.
+# Most live figures kept of a run: ten minutes at one in five seconds, wider than a terminal.
 MAX_SAMPLES = 120
 MAX_STAGES = 64
 _FIGURES = {
@@ -34,8 +34,10 @@ class StageLine:
 
 
 def stage_line(record: StageRecord) -> StageLine:
-    """With the load engine's own figures that are known, not yet judged; failures only where there
-    were some."""
+    """Build a stage's line with the load engine's own figures, which are not judged yet.
+
+    Failures are named only where there were some.
+    """
     ok = record.requests.ok
     known = ((text, record.scalars.get(name)) for name, text in _FIGURES.items())
     figures = [text.format(figure(value)) for text, value in known if value is not None]
@@ -50,19 +52,18 @@ class FollowedRun:
     name: str
     status: BenchmarkRunStatus
     created_at: datetime | None = None
-    texts_per_prompt: Mapping[str, int] = field(
-        default_factory=dict
-    )  # Of workloads that pack texts, by name.
-    trouble: str | None = None  # Why the cluster can't be read at the moment; None: all is well.
+    # By the name of the workload, for workloads that pack texts.
+    texts_per_prompt: Mapping[str, int] = field(default_factory=dict)
+    trouble: str | None = None  # Why the cluster can't be read at the moment; None: it can.
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
     """Finished stages, in order; those that were done long before it was followed are not among
     them."""
-    variant: str = ""  # Of a sweep's run.
+    variant: str = ""  # The variant of a sweep's run.
 
     @property
     def title(self) -> str:
-        """The name; of a sweep's run the variant first."""
+        """Return the name of the run; for a sweep's run, the variant and the name."""
         return f"{self.variant} ({self.name})" if self.variant else self.name
 
 
@@ -86,8 +87,10 @@ Followed = FollowedRun | FollowedSweep
 def updated_run(
     before: FollowedRun | None, body: Mapping[str, object], finished: Sequence[StageLine] = ()
 ) -> FollowedRun:
-    """A run first seen (`before` is None) or changed, with the stages that finished since.
-    ValueError: the status is not valid."""
+    """Return a run that is first seen (`before` is None) or changed, with stages finished since.
+
+    Raises ValueError where the status is not valid.
+    """
     metadata = raw.mapping(body.get("metadata"))
     status = BenchmarkRunStatus.model_validate(raw.mapping(body.get("status")))
     known = before or FollowedRun(
@@ -97,10 +100,11 @@ def updated_run(
         texts_per_prompt=texts_per_prompt(raw.mapping(body.get("spec"))),
         variant=raw.text(raw.mapping(metadata.get("annotations")).get(names.ANNOTATION_VARIANT)),
     )
-    samples, live = known.samples, status.live
+    samples = known.samples
+    live = status.live
     if live is not None and not (
         samples and samples[-1].at == live.at
-    ):  # the status repeats the last one
+    ):  # The status repeats the last figures.
         samples = (*samples, live)[-MAX_SAMPLES:]
     stages = {line.sequence: line for line in (*known.stages, *finished)}
     in_order = tuple(stages[sequence] for sequence in sorted(stages))[-MAX_STAGES:]
@@ -108,12 +112,15 @@ def updated_run(
 
 
 def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> FollowedSweep:
-    """A sweep first seen (`before` is None) or changed. Raises ValueError where the status is not
-    one."""
+    """Return a sweep that is first seen (`before` is None) or changed.
+
+    Raises ValueError where the status is not valid.
+    """
     status = BenchmarkSweepStatus.model_validate(raw.mapping(body.get("status")))
     if before is not None:
         return replace(before, status=status, trouble=None)
-    metadata, spec = raw.mapping(body.get("metadata")), raw.mapping(body.get("spec"))
+    metadata = raw.mapping(body.get("metadata"))
+    spec = raw.mapping(body.get("spec"))
     return FollowedSweep(
         name=raw.text(metadata.get("name")),
         status=status,
@@ -125,7 +132,10 @@ def updated_sweep(before: FollowedSweep | None, body: Mapping[str, object]) -> F
 def with_run(
     sweep: FollowedSweep, body: Mapping[str, object], *, deleted: bool = False
 ) -> FollowedSweep:
-    """After a change of one of its runs. Raises ValueError where the run's status is not one."""
+    """Return the sweep after a change of one of its runs.
+
+    Raises ValueError where the run's status is not valid.
+    """
     name = raw.text(raw.mapping(body.get("metadata")).get("name"))
     others = {other: run for other, run in sweep.under_way.items() if other != name}
     if deleted:

@@ -1,1 +1,1 @@
-"""The running operator: watches in, passes over runs out. Wiring only."""
+"""The running operator: reconciles runs and sweeps on watch events. Wiring only."""

@@ -6,8 +6,10 @@ from importlib.util import module_from_spec
 
 
 def main() -> int:
-    """The operator, or `release`: each is imported alone, so that neither can be broken by the
-    other."""
+    """Run the operator, or `release`, and return its exit status.
+
+    Each is imported alone, so that neither can be broken by the other.
+    """
     if sys.argv[1:2] == ["release"]:
         from benchrun.release.main import main as release
 
@@ -19,8 +21,10 @@ def main() -> int:
 
 
 def _import_only_used_modules_of_kubernetes() -> None:
-    """With the bare package in place each module is imported alone: its top level imports 7 MiB
-    more."""
+    """Replace the package `kubernetes` by an empty one, so that its modules are imported singly.
+
+    The package's own top level imports 7 MiB more.
+    """
     if (found := PathFinder.find_spec("kubernetes")) is not None:
         sys.modules["kubernetes"] = module_from_spec(found)
 

@@ -1,4 +1,4 @@
-"""Background tasks that never end by themselves: one that does is restarted."""
+"""Background tasks that never end by themselves: a task that ends is restarted."""
 
 import asyncio
 import logging
@@ -13,13 +13,12 @@ Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
 ENDS_WITHIN_SECONDS = (
-    60.0  # a task that ends so often within that time is not kept alive by a restart
+    60.0  # a task that ends ENDS_REMEMBERED times within this time is not helped by restarts
 )
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
-    """Pauses, each twice as long as the one before, until they are as long as they may be; without
-    end."""
+    """Yield pauses in seconds without end, each twice as long as the last, up to the longest."""
     pause = first_seconds
     while True:
         yield pause
@@ -29,8 +28,10 @@ def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:
 def keep_doing(
     name: str, work: Work, *, pauses: Iterator[float], restarted: Callable[[], None]
 ) -> asyncio.Task[None]:
-    """Do this until the task is cancelled; work that ends before is begun anew after a pause, and
-    `restarted` is called."""
+    """Do this work until the task is cancelled.
+
+    Work that ends earlier is started anew after a pause, and `restarted` is called.
+    """
 
     async def restarted_for_ever() -> None:
         while True:
@@ -41,7 +42,8 @@ def keep_doing(
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
                 raise
-            pause, error = next(pauses), None if task.cancelled() else task.exception()
+            pause = next(pauses)
+            error = None if task.cancelled() else task.exception()
             logger.error("%s has ended and is restarted in %.0f s", name, pause, exc_info=error)
             restarted()
             await asyncio.sleep(pause)
@@ -51,20 +53,20 @@ def keep_doing(
 
 class ProcessTasks:
     def __init__(self, restarted: Callable[[str], None]) -> None:
-        """`restarted` is called with the name of every task that is restarted."""
+        """Call `restarted` with the name of every task that is restarted."""
         self._restarted = restarted
         self._tasks: list[asyncio.Task[None]] = []
         self._ends: dict[str, deque[float]] = {}
 
     def start(self, name: str, work: Work) -> None:
-        """Do this from now on, until `close`."""
+        """Keep this work running until `close`."""
         pauses = repeat(RESTART_SECONDS)
         self._tasks.append(
             keep_doing(name, work, pauses=pauses, restarted=lambda: self._note_end(name))
         )
 
     def problems(self) -> list[str]:
-        """The tasks that end whenever they are started."""
+        """Describe the tasks that end whenever they are started."""
         earliest = asyncio.get_running_loop().time() - ENDS_WITHIN_SECONDS
         ends_often = [
             name

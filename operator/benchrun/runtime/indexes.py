@@ -1,19 +1,21 @@
-"""What the cluster holds, as far as the operator knows: sweeps, runs, and everything that carries a
-run's label. Small views only.
+"""The operator's view of the cluster: sweeps, runs, and all objects with a run's label, in short.
 
 It is fed from three sides: the watches (`heard`), lists (`benchrun.runtime.watching`) and answers
-to our own writes (`learnt`). The newest resourceVersion wins whatever order they come in, also
-between objects that had the same name one after the other; a uid that was seen deleted stays dead.
+to the operator's own writes (`learnt`). The newest resourceVersion wins whatever order they come
+in, also between objects that had the same name one after the other; a uid that was seen deleted
+stays deleted.
 
-Who calls hears which run or sweep is to be looked at. `wake` is told of those that no caller hears
-of: what a part was taken from, what a list has news of, and what others leave no room.
+Methods return the run or sweep to reconcile. `wake` is called for those that no caller is told of:
+the former owner of an object, what a list has news of, and what others leave no room.
 
-Specs and statuses are kept as bytes, within a budget, and parsed in the pass. What the budget has
-no room for is known by its metadata (`left_out`), and read from the cluster in the pass.
+Specs and statuses are kept as bytes, within a budget, and parsed when a run or sweep is reconciled.
+What the budget has no room for is known by its metadata (`left_out`), and read from the cluster
+then.
 
-What we learnt and a watch has not confirmed is remembered with its time, and listed once more when
-it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
-deleted; nothing that an object holds raises here."""
+What the operator learnt and a watch has not confirmed is kept with its time, and listed once more
+when it is `overdue`. An object that can't be read is kept by its metadata, so that it can still be
+deleted; nothing that an object holds raises here.
+"""
 
 import logging
 import time
@@ -44,19 +46,21 @@ logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
-DECLARED_BYTES = 32 * 1024 * 1024  # of all specs and statuses, packed: 30,000 usual runs
-MAX_RETURNING = 20  # of what was left out, looked at again at a time
+DECLARED_BYTES = 32 * 1024 * 1024  # for all specs and statuses, packed: 30,000 usual runs
+MAX_RETURNING = 20  # left-out runs and sweeps that are reconciled again at a time
 D = TypeVar("D", bound=views.Declared)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A view, and which version of the object it is a view of."""
+    """The observed state of an object, and the version of the object that it is of."""
 
-    view: views.View  # of a run or sweep without spec and status
+    view: views.View  # a run's or sweep's has no spec and status
     uid: str
     version: int
-    part_of: views.Key | None  # the run that it is of; of a run, the sweep that made it
+    part_of: (
+        views.Key | None
+    )  # the run that the object is part of; for a run, the sweep that made it
     packed: bytes | None = None  # spec and status of a run or sweep
 
     @property
@@ -64,13 +68,13 @@ class Seen:
         return isinstance(self.view, views.Declared) and self.view.left_out
 
 
-@dataclass(slots=True, eq=False)  # Two lists under way are two, also while they hold the same.
+@dataclass(slots=True, eq=False)  # Two lists under way are distinct even while they hold the same.
 class Listing:
-    """A list under way: what must not be undone by it."""
+    """A list that is being read: what it must not undo."""
 
     kind: str
     listed: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)  # uids that were heard of while it went on
+    touched: set[str] = field(default_factory=set)  # uids that were heard of meanwhile
     deleted: set[str] = field(default_factory=set)
 
 
@@ -88,14 +92,15 @@ class Indexes:
         self.results = LatestResults(most=result_runs)
         self.declared = Budget(declared_bytes)
         self.left_out: dict[views.Key, int] = {}  # what there is no room for, and its size
-        self._seconds, self._wake = seconds, wake
+        self._seconds = seconds
+        self._wake = wake
         self._seen: dict[views.Key, Seen] = {}
         self._parts: dict[views.Key, set[views.Key]] = {}
         self._unconfirmed: dict[views.Key, tuple[int, float]] = {}
         self._listings: list[Listing] = []
         self.unreadable: set[views.Key] = (
             set()
-        )  # known by their metadata only: the rest can't be read
+        )  # objects known by their metadata only: the rest can't be read
 
     def run(self, key: views.Key) -> views.Run | None:
         seen = self._seen.get(key)
@@ -110,18 +115,18 @@ class Indexes:
         return _whole(seen.view, seen.packed)
 
     def returning(self) -> list[views.Key]:
-        """Return some of what was left out that there is room for by now."""
+        """Return some of the runs and sweeps that were left out and have room by now."""
         fit = (key for key, size in self.left_out.items() if self.declared.has_room(key, size))
         return list(islice(fit, MAX_RETURNING))
 
     def children(self, key: views.Key) -> views.Children:
-        """Everything that carries the run's label, whoever owns it."""
+        """Return everything that carries the run's label, whatever its owner."""
         found = [self._seen[o].view for o in sorted(self._parts.get(key, ()))]
         objects = tuple(v for v in found if isinstance(v, views.Child))
         return views.Children(objects, tuple(v for v in found if isinstance(v, views.Pod)))
 
     def holds_server(self, key: views.Key) -> bool:
-        """Whether a server of the run is there that nobody has deleted yet."""
+        """Return whether the run has a server that is not being deleted yet."""
         found = (self._seen[o].view for o in self._parts.get(key, ()) if o.kind in SERVER_KINDS)
         return any(
             isinstance(v, views.Child) and v.role in names.SERVING_ROLES and not v.deleting
@@ -135,14 +140,16 @@ class Indexes:
         return [key for key in self._seen if key.kind == SWEEP_KIND]
 
     def runs_of(self, sweep: views.Sweep) -> tuple[views.Run, ...]:
-        """Those that this sweep made: of its own namespace, and none of a namesake's."""
+        """Return the runs that this sweep made, in its own namespace; none of a namesake's."""
         parts = sorted(self._parts.get(views.sweep_key(sweep.namespace, sweep.name), ()))
         runs = (self.run(key) for key in parts)
         return tuple(run for run in runs if run is not None and run.sweep_uid == sweep.uid)
 
     def silent_seconds(self, *, unreadable: Collection[str] = ()) -> float:
-        """How long the watches have owed us the oldest thing that we know from elsewhere, but for
-        `unreadable` namespaces."""
+        """Return the age of the oldest change that no watch has confirmed; 0 if there is none.
+
+        Namespaces in `unreadable` are left out.
+        """
         owed = (
             since
             for key, (_, since) in self._unconfirmed.items()
@@ -152,7 +159,7 @@ class Indexes:
         return 0.0 if oldest is None else self._seconds() - oldest
 
     def overdue(self, seconds: float) -> set[tuple[str, str]]:
-        """Kinds and namespaces of what the watches have owed us for so long."""
+        """Return kind and namespace of changes that no watch has confirmed for so many seconds."""
         latest = self._seconds() - seconds
         return {
             (key.kind, key.namespace)
@@ -161,14 +168,19 @@ class Indexes:
         }
 
     def owed_from_now(self, namespace: str | None) -> None:
-        """The watches of a namespace (None: of all) could not deliver anything; their time begins
-        anew."""
+        """Restart the time that watches have to confirm changes of a namespace (None: of all).
+
+        They could not deliver anything before.
+        """
         for key, (version, _) in self._unconfirmed.items():
             if namespace in (None, key.namespace):
                 self._unconfirmed[key] = (version, self._seconds())
 
     def heard(self, kind: str, body: Body, *, deleted: bool) -> views.Key | None:
-        """A watch event; the run or sweep it concerns, or None when it changes nothing."""
+        """Take a watch event.
+
+        Return the run or sweep to reconcile, or None when it changes nothing.
+        """
         if (identity := self._identity(kind, body)) is None:
             return None
         key, uid, version = identity
@@ -181,7 +193,10 @@ class Indexes:
         return self._put(key, uid, version, body)
 
     def learnt(self, kind: str, body: Body) -> views.Key | None:
-        """An object as it came back from a write; its watch event is due."""
+        """Take an object that a read or write returned; its watch event is still due.
+
+        Returns the run or sweep to reconcile, or None when it changes nothing.
+        """
         identity = self._identity(kind, body)
         return None if identity is None else self._learnt(*identity, body)
 
@@ -198,20 +213,22 @@ class Indexes:
         return changed
 
     def mark_deleting(self, kind: str, namespace: str, name: str, uid: str) -> None:
-        """Its deletion was requested; the watch delivers when it is gone."""
+        """Record that the deletion of an object was requested; the watch tells when it is gone."""
         key = views.Key(kind, namespace, name)
         if (seen := self._seen.get(key)) is not None and seen.uid == uid:
             self._seen[key] = replace(seen, view=replace(seen.view, deleting=True))
 
     def drop(self, key: views.Key, uid: str) -> None:
-        """It turned out not to exist; what has its name by now is another."""
+        """Remove an object that turned out not to exist; another object of its name stays."""
         if (seen := self._seen.get(key)) is not None and seen.uid == uid:
             self._remove(key, uid)
 
     @contextmanager
     def listing(self, kind: str, namespace: str | None) -> Iterator[Listing]:
-        """While a list is read, events take precedence over it. What it did not hold, and nobody
-        spoke of, is then gone."""
+        """Let events take precedence over a list while it is read.
+
+        At its end, everything that was neither listed nor heard of meanwhile is removed.
+        """
         listing = Listing(kind)
         self._listings.append(listing)
         try:
@@ -234,10 +251,13 @@ class Indexes:
             self._wake(changed)
             if (sweep := self._part_of(key)) is not None:
                 self._wake(sweep)
-        self._note_result(key, uid, body)  # a place may have come free since it was heard
+        self._note_result(key, uid, body)  # a place may have become free since the watch event
 
     def _put(self, key: views.Key, uid: str, version: int, body: Body) -> views.Key | None:
-        """The run or sweep to look at for it; None: it says nothing new."""
+        """Store an object and return the run or sweep to reconcile for it.
+
+        None if it has no news.
+        """
         before = self._seen.get(key)
         if not _is_news(before, uid, version):
             return None
@@ -258,7 +278,10 @@ class Indexes:
         return (key if key.kind in _DECLARED else owner) if self._differs(key, before) else None
 
     def _differs(self, key: views.Key, before: Seen | None) -> bool:
-        """Whether something changed that a decision looks at; of what was left out nobody knows."""
+        """Return whether anything changed that a decision reads.
+
+        Of an object that was left out, any newer version counts.
+        """
         now = self._seen[key]
         if before is None or now != replace(before, version=now.version):
             return True
@@ -269,8 +292,7 @@ class Indexes:
         return None if seen is None else seen.part_of
 
     def _find_room(self, key: views.Key, size: int) -> None:
-        """Keep what a run or sweep declares, if there is room; others may have to give theirs
-        back."""
+        """Keep what a run or sweep declares if there is room; others may have to give up theirs."""
         self.left_out.pop(key, None)
         for lost in self.declared.hold(key, size):
             seen = self._seen[lost]
@@ -290,7 +312,10 @@ class Indexes:
     def _seen_of(
         self, key: views.Key, uid: str, version: int, owner: views.Key | None, body: Body
     ) -> Seen | None:
-        """The whole object, or its metadata alone; None where not even these can be read."""
+        """Read the whole object, or its metadata alone.
+
+        None where not even the metadata can be read.
+        """
         try:
             seen = _lean(Seen(view_of(key.kind, body), uid, version, owner))
         except Exception:
@@ -318,7 +343,7 @@ class Indexes:
         self._leave(key, seen.part_of)
         if key.kind == names.KIND:
             self.results.drop(key)
-            # They are not watched, so that no event will come.
+            # They are not watched, so no event will come.
             for child in [k for k in self._parts.get(key, ()) if not _watched(self._seen[k].view)]:
                 self._leave(child, key)
                 del self._seen[child]
@@ -344,16 +369,21 @@ class Indexes:
 
 
 def _is_news(before: Seen | None, uid: str, version: int) -> bool:
-    """Whether less is known, of this object or of one that took its name. What there was no room
-    for is looked at once more."""
+    """Return whether less is known so far of this object, or of an older one of its name.
+
+    An object that there was no room for is read once more.
+    """
     if before is None or before.uid != uid:
         return before is None or version >= before.version
     return version > before.version or (version == before.version and before.is_left_out)
 
 
 def _still_owned(seen: Seen, before: Seen | None, body: Body) -> Seen:
-    """An object whose owner was taken from it, as deleting a run with `--cascade=orphan` does, is
-    still of the run that made it."""
+    """Keep the owner of an object that it was taken from.
+
+    Deleting a run with `--cascade=orphan` does that; the object is still part of the run that made
+    it.
+    """
     if before is None or before.uid != seen.uid or raw.controller(raw.mapping(body["metadata"])):
         return seen
     if not isinstance(seen.view, views.Child) or not isinstance(before.view, views.Child):
@@ -362,7 +392,7 @@ def _still_owned(seen: Seen, before: Seen | None, body: Body) -> Seen:
 
 
 def _lean(seen: Seen) -> Seen:
-    """With spec and status packed, of what has them."""
+    """Pack spec and status of a run or sweep; return other objects unchanged."""
     view = seen.view
     if not isinstance(view, views.Declared):
         return seen
@@ -371,7 +401,10 @@ def _lean(seen: Seen) -> Seen:
 
 
 def _in_short(seen: Seen) -> Seen:
-    """What there is no room for: its metadata, and what a sweep asks of its runs."""
+    """Reduce a run or sweep that there is no room for to metadata.
+
+    Of a sweep's run, what the sweep needs to know of it is kept too.
+    """
     assert isinstance(seen.view, views.Declared)
     if not isinstance(seen.view, views.Run) or seen.part_of is None:
         return replace(seen, view=replace(seen.view, left_out=True), packed=None)
@@ -380,13 +413,16 @@ def _in_short(seen: Seen) -> Seen:
 
 
 def _whole(declared: D, data: bytes | None) -> D:
-    """With spec and status, of what they are kept of."""
+    """Unpack spec and status, if they are kept."""
     return declared if data is None else replace(declared, **unpacked(data))
 
 
 def _watched(view: views.View) -> bool:
-    """What was measured is listed by its metadata, never watched, since every event would carry the
-    data."""
+    """Return whether a watch covers the object.
+
+    ConfigMaps with measured data are listed by metadata and never watched, since every event would
+    carry the data; neither are kinds that a cluster may lack.
+    """
     return not isinstance(view, views.Child) or (
         view.kind not in EXTENSION_KINDS and view.role not in RESULT_ROLES
     )

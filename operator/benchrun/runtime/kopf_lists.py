@@ -1,13 +1,13 @@
-"""What Kopf's watches deliver, the list that each begins with, in our own words, and their ends.
+"""The lists and watches that Kopf runs, in a form that passes objects on and survives errors.
 
-Every object is given to `heard` as it comes, and to Kopf only the version to go on from: to find
-out which handlers there are for an event costs Kopf three times what ours does with it.
+Every object is given to `heard` as it comes, and to Kopf only the version to continue from: finding
+the handlers for an event costs Kopf three times what handling it costs the operator.
 
-Kopf's own list takes pages of a fixed number of objects, whatever their size, and ends the process when
-the token of the next page has expired (410), which it does after some minutes. Here a page has as
-many objects as fit into so many bytes, and a list that expired begins anew. So does a watch that
-the API server refuses or breaks off with an error of any kind: Kopf ends the process for most of
-them."""
+Kopf's own list takes pages of a fixed number of objects, whatever their size, and ends the process
+when the token of the next page has expired (410), which it does after some minutes. Here a page has
+as many objects as fit into so many bytes, and an expired list begins anew. So does a watch that the
+API server refuses or breaks off with an error of any kind: Kopf ends the process for most of them.
+"""
 
 import asyncio
 import json
@@ -25,15 +25,15 @@ from kopf._cogs.structs.references import Namespace, Resource
 
 from benchrun.effects import first_bytes
 
-SAFE_PAGE = 3  # whole objects, of any size
+SAFE_PAGE = 3  # objects of a page whose size in bytes is not bounded
 LARGEST_PAGE = 200
-PAGE_BYTES = 512 * 1024  # of a page of more; parsed, it may take 25 times that
+PAGE_BYTES = 512 * 1024  # largest page of more objects; parsed, it may take 25 times that
 EXPIRED = 410
-PAUSE_SECONDS = 1.0  # after a watch that ended so, before everything is listed once more
+PAUSE_SECONDS = 1.0  # after a watch that ended with an error, before everything is listed once more
 _watch_objs = watching.watch_objs
 logger = logging.getLogger(__name__)
 _OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
-_ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}  # by which Kopf begins anew
+_ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}  # the event on which Kopf begins anew
 Page = tuple[Collection[RawBody], str]
 Heard = Callable[[str, str | None, RawBody], None]
 """Takes the plural of a kind, the type of an event (None: from a list), and the object."""
@@ -41,21 +41,24 @@ Heard = Callable[[str, str | None, RawBody], None]
 
 @dataclass
 class Settings(kopf.OperatorSettings):
-    """Kopf's, and who hears of the objects in Kopf's place."""
+    """Kopf's settings, and the function that receives the objects in Kopf's place."""
 
     heard: Heard = lambda *_: None
 
 
 def install() -> None:
-    """Let Kopf list by this from now on."""
+    """Replace Kopf's list and watch functions with those of this module."""
     fetching.fetch_objs = fetch_objs
     watching.watch_objs = watch_objs
 
 
 async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
-    """Tell of every event of a watch. Give the versions, and at its end, if the API server ended it
-    with an error, the event by which Kopf lists anew."""
-    settings, resource = asked["settings"], asked["resource"]
+    """Pass on every event of a watch, and yield the versions.
+
+    If the API server ended the watch with an error, the last event makes Kopf list anew.
+    """
+    settings = asked["settings"]
+    resource = asked["resource"]
     try:
         async for event in _watch_objs(**asked):
             if event["type"] == "ERROR":
@@ -78,13 +81,15 @@ async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
 async def fetch_objs(
     *, settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
 ) -> AsyncIterator[Page]:
-    """Tell of every object of a kind. Give the version that a watch goes on from. Raise
-    TimeoutError when the list has expired or is refused: Kopf begins anew after that."""
+    """Pass on every object of a kind, and yield the version that a watch continues from.
+
+    Raises TimeoutError when the list has expired or is refused: Kopf begins anew after that.
+    """
     try:
         async for items, version in _pages(settings, resource, namespace, logger):
             for item in items:
                 _tell(settings, resource, None, item)
-                await asyncio.sleep(0)  # so that passes go on while a page is taken
+                await asyncio.sleep(0)  # so that other tasks run while a page is taken
             yield (), version
     except errors.APIUnauthorizedError:
         raise  # Kopf logs in anew
@@ -95,7 +100,7 @@ async def fetch_objs(
 
 
 def _tell(settings: OperatorSettings, resource: Resource, type_: str | None, body: Any) -> None:
-    """What nobody can make use of ends no watch."""
+    """Pass on an object; log an error in taking it, so that the watch goes on."""
     assert isinstance(settings, Settings)
     try:
         settings.heard(resource.plural, type_, body)
@@ -104,7 +109,7 @@ def _tell(settings: OperatorSettings, resource: Resource, type_: str | None, bod
 
 
 def _version_of(body: Any) -> Any:
-    """The event that says how far a watch has come, and nothing else."""
+    """Return an event that says how far a watch has come, and nothing else."""
     version = (body.get("metadata") or {}).get("resourceVersion")
     meta = {} if version is None else {"resourceVersion": version}
     return {"type": "BOOKMARK", "object": {"metadata": meta}}
@@ -114,7 +119,8 @@ async def _pages(
     settings: OperatorSettings, resource: Resource, namespace: Namespace, logger: Logger
 ) -> AsyncIterator[Page]:
     params = _selectors(settings, resource)
-    token, size = "", SAFE_PAGE
+    token = ""
+    size = SAFE_PAGE
     while True:
         params |= {"limit": str(size)} | ({"continue": token} if token else {})
         url = resource.get_url(namespace=namespace, params=params)
@@ -139,7 +145,7 @@ async def _pages(
 async def _page(
     url: str, size: int, settings: OperatorSettings, logger: Logger
 ) -> dict[str, Any] | None:
-    """None where so many objects are too many bytes."""
+    """Request one page; None where so many objects are too many bytes."""
     if size <= SAFE_PAGE:
         found: dict[str, Any] = await api.get(url=url, settings=settings, logger=logger)
         return found

@@ -1,5 +1,4 @@
-"""What an entry of the log looks like: bounded, on one line, with the object that it concerns as
-fields."""
+"""Format of log entries: bounded, on one line, with the object that they concern as fields."""
 
 import json
 import logging
@@ -20,18 +19,18 @@ _fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  #
 
 
 def concerns(key: Key) -> None:
-    """Let all that this task logs from now on, and the tasks that begin in it, name the object."""
+    """Name the object in every log entry of this task, and of tasks that it starts, from now on."""
     _fields.set({"namespace": key.namespace, _FIELD[key.kind]: key.name})
 
 
 def concerns_stage(stage: str | None) -> None:
-    """Let what this task logs from now on name the stage, too."""
+    """Name the stage, too, in every log entry of this task from now on; None: no stage."""
     rest = {name: value for name, value in _fields.get().items() if name != "stage"}
     _fields.set(rest if stage is None else {**rest, "stage": stage})
 
 
 def fields_of(record: logging.LogRecord) -> Mapping[str, str]:
-    """Return the object that an entry concerns; of Kopf's own entries, the one that they carry."""
+    """Return the object that an entry concerns; for Kopf's own entries, the one that they carry."""
     ref = getattr(record, "k8s_ref", None)
     if not isinstance(ref, Mapping) or ref.get("kind") not in _FIELD:
         return _fields.get()
@@ -55,7 +54,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class PlainFormatter(logging.Formatter):
-    """One line an entry, the object behind it. What a message holds can't begin another."""
+    """One line an entry, with the object at its end. No message can begin another line."""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)-7s %(name)s: ")
@@ -75,8 +74,7 @@ def _bounded(text: str) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    """Return a text whose control characters, which could move the cursor or end the line, are
-    spelled."""
+    """Escape control characters, which could move the cursor or end the line."""
     shown = _bounded(text)
     return shown if shown.isprintable() else "".join(map(_spelled, shown))
 
@@ -88,8 +86,11 @@ def _spelled(character: str) -> str:
 
 
 def decided_in_words(before: Mapping[str, Any], decision: Decision) -> str:
-    """Return what a decision changes, in one line: phase, conditions, what is made and deleted, why
-    it ends, and when the next pass is."""
+    """Describe what a decision changes, in one line.
+
+    It has phase, conditions, what is created and deleted, why the run ends, and when it is
+    reconciled next.
+    """
     status = decision.status
     known = {each.get("type"): each for each in untrusted_json.mappings(before.get("conditions"))}
     changes = [

@@ -1,4 +1,4 @@
-"""Starting the operator: settings, logging, then Kopf with our parts around it."""
+"""Start of the operator: settings, logging, then Kopf between the operator's own parts."""
 
 import asyncio
 import logging
@@ -24,13 +24,15 @@ _NOISY = (
     "kopf._core.engines",
     "kopf.objects",
 )  # log every request or event
-_REPEATED = "kopf._cogs.clients.watching"  # complains at every try to watch what can't be watched
+_REPEATED = (
+    "kopf._cogs.clients.watching"  # complains at every attempt to watch what can't be watched
+)
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000
 
 
 class Sparing(logging.Filter):
-    """Lets the same complaint through once in ten minutes, whichever try it is of."""
+    """Lets the same complaint through once in ten minutes, whatever attempt number it names."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
@@ -38,7 +40,8 @@ class Sparing(logging.Filter):
         self._let_through: dict[str, float] = {}
 
     def filter(self, record: logging.LogRecord) -> bool:
-        text, now = re.sub(r"#\d+", "", record.getMessage()), self._seconds()
+        text = re.sub(r"#\d+", "", record.getMessage())
+        now = self._seconds()
         if now - self._let_through.get(text, -REPEATED_SECONDS) < REPEATED_SECONDS:
             return False
         if len(self._let_through) >= _MAX_REPEATED:
@@ -61,8 +64,10 @@ RECURSION_LIMIT = 25_000
 
 
 def main() -> int:
-    """Run until stopped, or until another operator leads (1). Exits 2 when a setting can't be
-    used."""
+    """Run the operator until it is stopped, and return the exit status.
+
+    0 after a stop, 1 when another operator leads, 2 when a setting can't be used.
+    """
     try:
         settings = Settings.from_environment(os.environ)
     except BadSetting as error:
@@ -70,15 +75,17 @@ def main() -> int:
         return 2
     configure(level=settings.log_level, log_format=settings.log_format)
     # Anybody who may write a run can nest its free fields (affinity, extraConfig) as deep as the
-    # API server allows, 10,000 levels. At the usual limit neither lists nor watches could be read
-    # any more, for anybody.
+    # API server allows, 10,000 levels. At the usual limit one such run would make all lists and
+    # watches unreadable.
     sys.setrecursionlimit(RECURSION_LIMIT)
     return 1 if asyncio.run(operate(settings, decide=decide)) else 0
 
 
 async def operate(settings: Settings, *, decide: Decide) -> bool:
-    """Whether it ended because another operator leads. What is ours starts before Kopf watches, and
-    stops after."""
+    """Run the operator, and return whether it ended because another operator leads.
+
+    The operator's own parts start before Kopf watches, and stop after.
+    """
     operator = Operator(settings, decide=decide)
     registry = watching.registry()
     heard = watching.listener(
@@ -90,7 +97,7 @@ async def operate(settings: Settings, *, decide: Decide) -> bool:
         try:
             await operator.start()
         except Exception as error:
-            # Kopf would call us once more, on top of what was begun; a new process starts clean.
+            # Kopf would call this once more, on top of what was begun; a new process starts clean.
             raise kopf.PermanentError(f"can't start: {error}") from error
 
     @kopf.on.cleanup(registry=registry)

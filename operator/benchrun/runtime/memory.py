@@ -1,8 +1,8 @@
-"""What memory holds: of runs and sweeps that go on, and the headline figures of the newest that
-have ended.
+"""State in memory: of runs and sweeps that have not ended, and figures of the newest that have.
 
 All of it can be lost: a restarted operator reads it anew from the cluster and the client. What is
-stored is let go."""
+stored is dropped.
+"""
 
 import asyncio
 from collections import Counter
@@ -22,16 +22,18 @@ from benchrun.runtime.budget import Budget
 
 @dataclass(slots=True)
 class Memory:
-    """Of one object; its uid distinguishes it from namesakes."""
+    """The state of one object; its uid distinguishes it from namesakes."""
 
     uid: str
-    making: asyncio.Task[None] | None = None  # what goes on for it: the table of a sweep
+    making: asyncio.Task[None] | None = (
+        None  # a task that runs for the object: making the table of a sweep
+    )
 
 
 @dataclass(slots=True)
 class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = 0  # records below this the client knows to be stored
+    acknowledged: int = 0  # the client was told that records below this are stored
     outdated_since: float | None = (
         None  # since when the status in the cluster lacks something, in the loop's time
     )
@@ -44,7 +46,8 @@ class RunMemory(Memory):
         stages = [
             c for c in children.objects if c.owner_uid == self.uid and c.role == names.ROLE_STAGE
         ]
-        stored, arrivals = {(c.sequence, c.record_digest) for c in stages}, self.collected.arrivals
+        stored = {(c.sequence, c.record_digest) for c in stages}
+        arrivals = self.collected.arrivals
         self.collected.arrivals = {s: a for s, a in arrivals.items() if (s, a.digest) not in stored}
 
 
@@ -56,28 +59,31 @@ class SweepMemory(Memory):
     of runs are live figures."""
 
 
-RECORD_BYTES = 32 * 1024 * 1024  # of the unstored records and logs of all runs
-ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # of the unstored samples of all runs
+RECORD_BYTES = 32 * 1024 * 1024  # for the unstored records and logs of all runs
+ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # for the unstored samples of all runs
 
 
 class Measured:
-    """What memory holds of measurements until it is stored, shared between namespaces.
+    """Measurements in memory until they are stored, shared between namespaces.
 
-    Nothing of it is thrown away. A namespace whose records take more than is left for all others is
-    asked for no more; samples become coarser where there are too many, of whoever has most."""
+    Nothing of it is thrown away. A namespace whose records take more than is left for all others
+    gets no more records; where there are too many samples, those of the namespace with most become
+    coarser.
+    """
 
     def __init__(
         self, *, record_bytes: int = RECORD_BYTES, sample_bytes: int = ALL_SAMPLE_BYTES
     ) -> None:
-        self.records, self.samples = Budget(record_bytes), Budget(sample_bytes)
+        self.records = Budget(record_bytes)
+        self.samples = Budget(sample_bytes)
 
     def note(self, key: Key, collected: Collected) -> None:
-        """Note what is held of the run now."""
+        """Record how many bytes are held for the run now."""
         self.records.note(key, max(collected.backlog_bytes, collected.judged_bytes))
         self.samples.note(key, collected.samples.held_bytes)
 
     def let_go(self, key: Key) -> None:
-        """Note that nothing is held of the run any more."""
+        """Record that nothing is held for the run any more."""
         self.records.let_go(key)
         self.samples.let_go(key)
 
@@ -86,18 +92,21 @@ M = TypeVar("M", bound=Memory)
 
 
 class Memories(dict[Key, M]):
-    """The memory of every object of a kind that goes on."""
+    """The memory of every object of a kind that has not ended."""
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
-        self.namespaces = Counter[str]()  # how many of each
+        self.namespaces = Counter[str]()  # how many objects of each namespace
 
     def holds(self, key: Key, uid: str) -> bool:
         """Return whether something is remembered of exactly this object."""
         return key in self and self[key].uid == uid
 
     def of(self, key: Key, uid: str) -> M:
-        """The object's memory; one of the same name but another uid starts with none."""
+        """Return the object's memory.
+
+        An object of the same name but another uid starts with a new one.
+        """
         if not self.holds(key, uid):
             self.drop(key)
             self[key] = self._kind(uid)
@@ -114,12 +123,12 @@ class Memories(dict[Key, M]):
             memory.making.cancel()
 
 
-# most that can be configured: of 16 load points and 8 figures each, 1 MB kept and 1.3 MB of metrics
+# most that can be configured: with 16 load points and 8 figures each, 1 MB kept, 1.3 MB of metrics
 MAX_RUNS = 100
 
 
 class LatestResults:
-    """At most `most` runs; one that ended later takes the place of the one that ended first."""
+    """At most `most` finished runs; a run that ended later replaces the one that ended first."""
 
     def __init__(self, *, most: int) -> None:
         self._most = most
@@ -131,7 +140,10 @@ class LatestResults:
         )
 
     def note(self, key: Key, uid: str, run: FinishedRun | None) -> None:
-        """How a run ended; None of a run that goes on, which may be a new one of an old name."""
+        """Record how a run ended; None for a run that has not ended.
+
+        The latter removes a finished run of the same name with another uid.
+        """
         if run is not None:
             self._kept[key] = uid, run
             if len(self._kept) > self._most:
@@ -142,19 +154,21 @@ class LatestResults:
             del self._kept[key]
 
     def drop(self, key: Key) -> None:
-        """The run is gone. An older one takes its place at the next list of all runs."""
+        """Remove a run that is gone. An older one takes its place at the next list of all runs."""
         self._kept.pop(key, None)
 
 
 @dataclass(eq=False)
 class ResultMetrics(Collector):
-    """`benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape: never more
-    than a known number."""
+    """The families `benchrun_run_*` and `benchrun_result*`, of what `results` holds at the scrape.
+
+    Their number of series is bounded.
+    """
 
     results: LatestResults
 
     def collect(self) -> Iterator[Metric]:
-        """Every family, also those without a series."""
+        """Yield every family, also those without a series."""
         info = _gauge(
             "run_info",
             "A finished run: how it ended and its verdict. Always 1.",

@@ -1,4 +1,4 @@
-"""The work queue: over which runs to make passes, and when.
+"""The work queue: which runs and sweeps to reconcile, and when.
 
     add(key)  -->  ready (each key once)  -->  worker  -->  handle(key)
                                                   |  returned seconds: handle it then, unless
@@ -8,12 +8,13 @@
                                                   |  added meanwhile: handle it at once, exactly
                                                   once
 
-A key is never handled twice at the same time. A pass returns when the next is due, which replaces
-what an earlier pass returned.
+A key is never handled twice at the same time. A handler returns when the key is due next, which
+replaces what it returned earlier.
 
 Keys wait in two lanes, and in each lane the namespaces take turns. Urgent keys go first; one pick
-in `PICKS_IN_A_ROW + 1` is left to the others. One spare worker takes urgent keys only, so that slow
-passes over the others never hold them up."""
+in `PICKS_IN_A_ROW + 1` is left to the others. One spare worker takes urgent keys only, so that the
+others never delay them when they are slow.
+"""
 
 import asyncio
 import logging
@@ -29,26 +30,31 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
-LONGEST_URGENT_RETRY_SECONDS = 4.0  # deadlines go on while passes fail, and servers are held
+LONGEST_URGENT_RETRY_SECONDS = 4.0  # deadlines go on while handlers fail, and servers are held
 STOP_SECONDS = 3.0
 PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
 
 
 class Later(Exception):
-    """Raised by a handler that failed that has to wait at least so long. `longest_seconds`: and no
-    longer, however often it failed."""
+    """Raised by a handler that failed, to be called again after at least so many seconds.
+
+    `longest_seconds` is the longest back-off, however often it failed.
+    """
 
     def __init__(
         self, reason: str, *, seconds: float, longest_seconds: float = LONGEST_RETRY_SECONDS
     ) -> None:
         super().__init__(reason)
-        self.seconds, self.longest_seconds = seconds, longest_seconds
+        self.seconds = seconds
+        self.longest_seconds = longest_seconds
 
 
 @dataclass(eq=False)
 class WorkQueue:
-    """Keys to handle: deduplicated, one at a time per key, retried with back-off, fair between
-    namespaces."""
+    """Keys to handle: deduplicated, one at a time per key, retried with back-off.
+
+    It is fair between namespaces.
+    """
 
     handle: Callable[[Key], Awaitable[float | None]]
     _: KW_ONLY
@@ -65,17 +71,19 @@ class WorkQueue:
         self._running: set[Key] = set()
         self._added_meanwhile: set[Key] = set()
         self._timers: dict[Key, asyncio.TimerHandle] = {}
-        self._pauses: dict[Key, Iterator[float]] = {}  # of keys whose last pass failed
+        self._pauses: dict[
+            Key, Iterator[float]
+        ] = {}  # back-offs of keys whose last handling failed
         self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def depth(self) -> int:
-        """Keys waiting for a worker now."""
+        """Return how many keys wait for a worker now."""
         return len(self._urgent) + len(self._others)
 
     @property
     def has_lost_workers(self) -> bool:
-        """Whether a worker has ended that was not stopped."""
+        """Return whether a worker has ended that was not stopped."""
         return not self._stopping and any(worker.done() for worker in self._tasks)
 
     def add(self, key: Key) -> None:
@@ -95,7 +103,8 @@ class WorkQueue:
         if seconds <= 0:
             self.add(key)
             return
-        loop, timer = asyncio.get_running_loop(), self._timers.get(key)
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
         due = loop.time() + seconds
         if (
             key in self._urgent
@@ -107,7 +116,7 @@ class WorkQueue:
         self._timers[key] = loop.call_at(due, self._due, key)
 
     def start(self) -> None:
-        """Begin to handle what was added and what will be, if that was not begun yet."""
+        """Start the workers, unless they were started already."""
         if self._tasks or self._stopping:
             return
         takes = [*[self._next] * self.workers, self._urgent.take]
@@ -117,8 +126,7 @@ class WorkQueue:
         ]
 
     async def stop(self) -> None:
-        """Let passes under way end, for a little while; then end them. Nothing that waits is
-        started."""
+        """Let handlers finish for a few seconds, then cancel them. No waiting key is started."""
         self._stopping = True
         for key in tuple(self._timers):
             self._cancel_timer(key)
@@ -149,18 +157,18 @@ class WorkQueue:
                 delay = await self._handled(key)
             finally:
                 self._running.discard(key)
-            await asyncio.sleep(0)  # most passes wait for nothing, and others have their turn, too
+            await asyncio.sleep(0)  # most handlers never wait, so give other tasks their turn
             if self._stopping:
                 return
             if key in self._added_meanwhile:
                 self._added_meanwhile.discard(key)
-                # After a failure the back-off holds: what was added meanwhile is seen then.
+                # After a failure the back-off holds: keys added meanwhile are handled at its end.
                 delay = delay if key in self._pauses else 0.0
             if delay is not None:
                 self.add_after(key, delay)
 
     async def _handled(self, key: Key) -> float | None:
-        """Seconds until the key is due."""
+        """Handle the key and return the seconds until it is due again; None without a time."""
         try:
             delay = await self.handle(key)
         except Later as later:

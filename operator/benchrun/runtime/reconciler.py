@@ -1,8 +1,9 @@
-"""What passes over runs and sweeps have in common: how they fail, how they are retried, and how what
-can't be worked on is ended.
+"""Common parts of reconciling runs and sweeps: failures, retries, and ending hopeless objects.
 
 What the API server refused is raised to the queue, which retries. What it did is put into the index
-at once. An object over which no pass succeeds is ended without reading what could be spoilt."""
+at once. An object that is never reconciled successfully is ended without reading any of its data
+that could be the cause.
+"""
 
 import asyncio
 import logging
@@ -34,11 +35,13 @@ from benchrun.runtime.telemetry import Telemetry
 logger = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
-LONGEST_CONFLICT_SECONDS = 4.0  # however often that fails: the API server is well
+LONGEST_CONFLICT_SECONDS = 4.0  # however often that fails, since the API server answers
 # how often an object that the API server refused is retried, without an event
 REFUSED_RETRY_SECONDS = 15.0
 MOST_FAILURES = 5
-LONGEST_SECONDS = 60.0  # whichever comes first, of passes that failed in a row
+LONGEST_SECONDS = (
+    60.0  # an object is ended after so many failures in a row, or so long, whichever comes first
+)
 
 D = TypeVar("D", bound=Declared)
 M = TypeVar("M", bound=Memory)
@@ -46,7 +49,7 @@ M = TypeVar("M", bound=Memory)
 
 @dataclass(slots=True)
 class Failures:
-    """Passes over one object that failed in a row; its uid distinguishes it from namesakes."""
+    """Failures in a row to reconcile one object; its uid distinguishes it from namesakes."""
 
     uid: str
     since: float  # in the loop's time
@@ -55,11 +58,13 @@ class Failures:
 
 @dataclass(kw_only=True, eq=False)
 class Reconciler(ABC, Generic[D, M]):
-    """Makes passes over one kind of object, and writes what they decide."""
+    """Reconciles one kind of object, and writes what is decided."""
 
     what: ClassVar[Literal["run", "sweep"]]
     let_go_in_words: ClassVar[str]
-    cleared_at_the_end: ClassVar[Mapping[str, Any]]  # of the status of what is ended here
+    cleared_at_the_end: ClassVar[
+        Mapping[str, Any]
+    ]  # status fields cleared for an object that is ended here
 
     cluster: KubernetesApi
     indexes: Indexes
@@ -72,22 +77,31 @@ class Reconciler(ABC, Generic[D, M]):
 
     @abstractmethod
     def known(self, key: Key) -> D | None:
-        """The object, as the index has it."""
+        """Return the object from the index; None where it is not there."""
 
     @abstractmethod
     async def look_at(self, key: Key, declared: D) -> float | None:
-        """A pass over what is there: seconds until the next one without an event, or None."""
+        """Reconcile an existing object.
+
+        Returns the seconds until the next time without an event, or None.
+        """
 
     @abstractmethod
     async def let_go(self, declared: D) -> list[ClusterError]:
-        """Request that everything ends which goes on for it. What failed and may be retried."""
+        """Request the end of everything that runs for the object.
+
+        Returns the errors that may be retried.
+        """
 
     async def clear(self, key: Key, declared: D | None) -> list[ClusterError]:
-        """Request that everything ends which goes on for earlier ones of this name. What failed."""
+        """Request the end of everything that runs for earlier objects of this name.
+
+        Returns the errors.
+        """
         return []
 
     def forget(self, key: Key) -> None:
-        """Drop all that is kept by its name."""
+        """Drop everything that is kept under the key."""
         self.memories.drop(key)
 
     async def __call__(self, key: Key) -> float | None:
@@ -103,23 +117,26 @@ class Reconciler(ABC, Generic[D, M]):
         return seconds
 
     async def _pass(self, key: Key) -> float | None:
-        declared, memory = self.known(key), self.memories.get(key)
+        declared = self.known(key)
+        memory = self.memories.get(key)
         failed = await self.clear(key, declared)
         if declared is None or declared.deleting:
-            # The garbage collector removes what is its own, with or without us, but not before
-            # somebody's finalizer lets the object go.
+            # The garbage collector removes the object's children without the operator, but only
+            # when no finalizer holds the object any more.
             self.forget(key)
             failed += [] if declared is None else await self.let_go(declared)
             return REFUSED_RETRY_SECONDS if failed else None
         if memory is not None and memory.uid != declared.uid:
-            self.forget(key)  # an earlier one of this name
+            self.forget(key)  # the memory of an earlier object of this name
         return await self.look_at(key, declared)
 
     async def guard(
         self, key: Key, make_pass: Callable[[], Awaitable[float | None]]
     ) -> float | None:
-        """What the pass returned: seconds until the next one without an event, or None. Raises
-        Later to be retried."""
+        """Run `make_pass` and return the seconds until the next time without an event, or None.
+
+        Raises Later for an error of the API server, to be retried.
+        """
         serving.set(key.namespace)  # for the tasks that begin here, too
         log_lines.concerns(key)
         with self.telemetry.a_pass() as outcome:
@@ -139,8 +156,11 @@ class Reconciler(ABC, Generic[D, M]):
                 raise Later(f"{type(error).__name__}: {error}", seconds=RETRY_SECONDS) from error
 
     async def whole(self, key: Key, declared: D) -> D | None:
-        """Return it with its spec and status: of what memory has no room for they are read anew.
-        None: it is gone or going, or another has its name; the next pass sees which."""
+        """Return the object with its spec and status, reading those that memory has no room for.
+
+        None where the object is gone, being deleted, or replaced by a namesake; the next time shows
+        which.
+        """
         if not declared.left_out:
             return declared
         kind, namespace, name = key
@@ -157,7 +177,7 @@ class Reconciler(ABC, Generic[D, M]):
         return replace(found, left_out=key in self.indexes.left_out)
 
     async def delete(self, refs: Iterable[Ref]) -> list[ClusterError]:
-        """What failed. Each deletion is requested, whatever became of the others."""
+        """Request each deletion, whatever became of the others, and return the errors."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -168,15 +188,17 @@ class Reconciler(ABC, Generic[D, M]):
         return failed
 
     async def change_status(self, declared: Declared, changes: dict[str, Any]) -> None:
-        """Write it over the version that was decided on, not over what was heard of since. Raises
-        ClusterError."""
+        """Write the status over the version that was decided on, not over a newer one.
+
+        Raises ClusterError.
+        """
         body = await self.cluster.patch_status(
             declared, resource_version=declared.version, changes=changes
         )
         self.indexes.learnt(declared.kind, body)
 
     async def post(self, about: Declared, events: Iterable[Event]) -> None:
-        """Post events; one that can't be posted costs nothing else."""
+        """Post events; a failure is logged and has no other effect."""
         for event in events:
             try:
                 await self.cluster.create_event(about, event, now=self.now())
@@ -190,7 +212,7 @@ class Reconciler(ABC, Generic[D, M]):
                 )
 
     async def _refresh(self, key: Key) -> None:
-        """Read what is there now from the API server, in case a watch is behind."""
+        """Read the object's current state from the API server, in case a watch is behind."""
         kind, namespace, name = key
         before = self.known(key)
         try:
@@ -202,14 +224,17 @@ class Reconciler(ABC, Generic[D, M]):
             logger.info("%s: not read after a conflict: %s", key, error)
 
     async def _is_over(self, key: Key, error: Exception) -> bool:
-        """Count a failed pass; True when the object is ended for it. Only what will never work, and
-        our errors, count."""
+        """Count a failure, and return whether the object was ended for it.
+
+        Only errors that will never go away, and errors in the operator's own code, count.
+        """
         cause = error.__cause__ if isinstance(error, Later) else error
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False
         if (declared := self.known(key)) is None:
             return False  # the next pass finds that it is gone
-        failed, now = self._failures.get(key), asyncio.get_running_loop().time()
+        failed = self._failures.get(key)
+        now = asyncio.get_running_loop().time()
         if failed is None or failed.uid != declared.uid:
             failed = self._failures[key] = Failures(declared.uid, since=now)
         failed.count += 1
@@ -219,11 +244,14 @@ class Reconciler(ABC, Generic[D, M]):
         return not await self.let_go(declared) and await self._write_failed(key, cause or error)
 
     async def _write_failed(self, key: Key, error: BaseException) -> bool:
-        """Whether the status says that the object has failed, and only that. One that has ended
-        already is left as it is."""
+        """Write that the object has failed; return whether the status says how it ended.
+
+        An object that has ended already is left unchanged. True also where it is gone.
+        """
         if (declared := self.known(key)) is None:
             return True
-        now, kind = timestamp(self.now()), type(error).__name__
+        now = timestamp(self.now())
+        kind = type(error).__name__
         message = (
             f"the operator failed repeatedly on this {self.what} ({kind}) and "
             f"{self.let_go_in_words}; see the operator's log"
@@ -249,7 +277,7 @@ class Reconciler(ABC, Generic[D, M]):
         return True
 
     async def _status(self, declared: D) -> raw.Object:
-        """What memory has no room for is read anew. Raises ClusterError."""
+        """Return the status, read anew where memory has no room for it. Raises ClusterError."""
         if not declared.left_out:
             return declared.status
         body = await self.cluster.get(

@@ -1,7 +1,8 @@
-"""One pass over one run: look, decide, delete servers, then everything else.
+"""Reconciles a run: observe, decide, delete servers, then everything else.
 
 The servers of a run that ends are deleted before anything else is tried. What fails is raised at
-the pass's end, so that it is retried: everything here can be repeated."""
+the end, so that it is retried: everything here can be repeated.
+"""
 
 import asyncio
 import logging
@@ -49,13 +50,13 @@ logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
 Json = dict[str, Any]
-RUNS_A_SECOND = (
-    20  # statuses without anything urgent are written about this often a second, over all runs
+RUNS_A_SECOND = 20  # rate of status writes without anything urgent, over all runs
+RELEASE_SECONDS = (
+    15.0  # how often a run that is not known completely is checked for servers to release
 )
-RELEASE_SECONDS = 15.0  # how often a server is looked at of whose run not everything is known
-# how long a change of the status waits for others that follow it closely, at least; ends do not
+# how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
-# What the operator was told last may be older than what ended the run.
+# What the operator knows may be older than what ended the run.
 _FOR_WHAT_IS_MISSING = (
     Reason.SERVER_GONE,
     Reason.CLIENT_GONE,
@@ -67,11 +68,11 @@ EVIDENCE_SECONDS = 30.0
 _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
 """Kind, role, and whether metadata says it all."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
-# What is measured is soon judged (one run at a time) and written with its results; where that takes
-# longer, the status says that it is measured.
+# A measurement is usually judged (one run at a time) and written with its results within this time;
+# where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
-SECOND_LOOK_SECONDS = 300.0  # how soon two clocks are compared again that contradict each other
-LAST_WORDS_SECONDS = 1.0  # a failed server's release waits at most so long for its log
+SECOND_LOOK_SECONDS = 300.0  # how soon two contradicting clocks are compared again
+LAST_WORDS_SECONDS = 1.0  # the release of a failed server waits at most so long for its log
 
 
 def _node_time() -> datetime:
@@ -80,7 +81,7 @@ def _node_time() -> datetime:
 
 @dataclass(kw_only=True, eq=False)
 class RunReconciler(Reconciler[Run, RunMemory]):
-    """Makes passes over runs."""
+    """Reconciles runs."""
 
     what = "run"
     let_go_in_words = "deleted its servers"
@@ -105,12 +106,15 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         self.memories = Memories(RunMemory)
 
     def known(self, key: Key) -> Run | None:
-        """The run, as the index has it."""
+        """Return the run from the index; None where it is not there."""
         return self.indexes.run(key)
 
     async def release(self, key: Key) -> float | None:
-        """Delete what holds a GPU for nothing, and do nothing else: not everything is known of the
-        run's namespace."""
+        """Delete servers that hold a GPU for nothing, and do nothing else.
+
+        For a run in a namespace of which not everything is known. Returns the seconds until the
+        next time, or None.
+        """
         return await self.guard(key, lambda: self._release(key))
 
     async def _release(self, key: Key) -> float | None:
@@ -126,7 +130,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return RELEASE_SECONDS if self.indexes.holds_server(key) else None
 
     async def look_at(self, key: Key, declared: Run) -> float | None:
-        """One pass over a run that is there."""
+        """Reconcile an existing run."""
         if (run := await self.whole(key, declared)) is None:
             return 0.0
         children = self.indexes.children(key)
@@ -156,8 +160,11 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             return facts, self.decide(facts)
 
     async def _find_evidence(self, key: Key, run: Run, memory: RunMemory) -> None:
-        """Look for evidence. Raise ClusterError while it can't be read, for so long as it may be
-        waited for: the servers are held meanwhile, or gone."""
+        """Look for evidence of what the run lacks.
+
+        Raises ClusterError while it can't be read, for EVIDENCE_SECONDS at most: meanwhile the
+        servers are held, or gone.
+        """
         failed = await self._look_for_evidence(key, run)
         if failed is None:
             memory.unlooked_since = None
@@ -169,9 +176,11 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             raise failed
 
     async def _look_for_evidence(self, key: Key, run: Run) -> ClusterError | None:
-        """Learn which records are stored, which no watch reports: another operator may have stored
-        all and released the server. And how the client's pods ended: a Job's failure may be heard
-        before."""
+        """Read which records are stored and how the client's pods ended; return what failed.
+
+        No watch reports the records: another operator may have stored all and released the server.
+        A Job's failure may be heard before that of its pods.
+        """
         for kind, role, metadata_only in _EVIDENCE:
             selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
             try:
@@ -190,7 +199,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _carry_out(
         self, key: Key, facts: Facts, decision: Decision, memory: RunMemory
     ) -> float | None:
-        run, collected = facts.run, memory.collected
+        run = facts.run
+        collected = memory.collected
         collected.ending = decision.ending or collected.ending
         collected.blocked = decision.status.blocked
         about = About(
@@ -203,8 +213,8 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             await self.lookups.within(
                 LAST_WORDS_SECONDS, about, decision.last_words, collected.answers
             )
-        # Some read what goes with the server, so they begin before it does; nothing of it is waited
-        # for.
+        # Some queries read what is gone with the server, so they begin before it is deleted, but
+        # none is waited for.
         if any(isinstance(question, Judging) for question in decision.lookups):
             collected.judged_bytes = max(collected.judged_bytes, collected.backlog_bytes)
         self.lookups.ask(key, about, decision.lookups, collected.answers)
@@ -213,7 +223,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
             collected.released_at = facts.now
         failed = await self.delete(decision.delete)
         if decision.last_words is not None and not failed:
-            return 0.0  # the log may show better why the run ends
+            return 0.0  # the log may show better why the run ends: decide again
         if lets_go and not failed and _can_wait(run, decision):
             return 0.0  # servers of other runs go before the rest of this one is done
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
@@ -222,7 +232,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if isinstance(unapplied, Occupied):
             return 0.0
         if not isinstance(unapplied, ClusterError) and collected.refused_object != refused:
-            return 0.0  # nothing is acknowledged or called finished that was not stored
+            return 0.0  # decide again: nothing unstored may be acknowledged or called finished
         through = decision.acknowledge or 0
         is_news = unapplied is None and through > memory.acknowledged
         if is_news and await self.sessions.acknowledge(key, through):
@@ -249,8 +259,10 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return _earliest(decision.requeue_after_seconds, due)
 
     async def _delete_run(self, facts: Facts) -> float | None:
-        """Delete a finished run with its results, if it is time by either clock; else in how many
-        seconds to look again."""
+        """Delete a finished run with its results, if its time is up by both clocks.
+
+        Otherwise returns in how many seconds to check again.
+        """
         again = self.decide(replace(facts, now=self.second_clock()))
         if not again.delete_run:
             return _earliest(SECOND_LOOK_SECONDS, again.requeue_after_seconds)
@@ -262,9 +274,12 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return max(self.context.live_interval_seconds, self._turn_seconds(key))
 
     def _turn_seconds(self, key: Key) -> float:
-        """How long it takes until each run's status has been written once; of a namespace with few
-        runs, until each of those has, were all namespaces as large."""
-        runs, of_namespaces = len(self.sessions), self.memories.namespaces
+        """Return the seconds until each run's status has been written once.
+
+        For a namespace with few runs: until each of its own has, if all namespaces had as many.
+        """
+        runs = len(self.sessions)
+        of_namespaces = self.memories.namespaces
         if len(of_namespaces) > 1:
             runs = min(runs, of_namespaces[key.namespace] * len(of_namespaces))
         return runs / RUNS_A_SECOND
@@ -272,9 +287,13 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     async def _apply(
         self, key: Key, run: Run, decision: Decision, memory: RunMemory
     ) -> ClusterError | RefusedObject | None:
-        """Why not everything is there now: an error that may be gone in a moment, or a refusal.
-        Both are noted for the status."""
-        collected, refused = memory.collected, None
+        """Create the objects of a decision; return why some are not there now, None if all are.
+
+        That is an error that may be gone in a moment, or a refusal. Both are recorded for the
+        status.
+        """
+        collected = memory.collected
+        refused = None
         for manifest in decision.apply:
             try:
                 await self._apply_one(key, run, manifest, memory)
@@ -282,20 +301,18 @@ class RunReconciler(Reconciler[Run, RunMemory]):
                 if collected.conflict is None:
                     collected.conflict = str(error)
                     return error
-                # The run ends for one already, and what can't be stored keeps it from nothing.
+                # The run ends for another conflict already; this one stops nothing else.
             except ClusterError as error:
                 found = _refused(manifest, error)
                 refused = refused or (found, error)
                 if found.is_transient or found.role not in RESULT_ROLES:
-                    # the client before the server; of records each is refused by itself; none where
-                    # nothing answers
+                    # Stop at a refused object: the client comes before the server. Each record
+                    # may be refused alone: go on. Stop where the API server does not answer.
                     break
         if not decision.apply:
             return None
-        before, collected.refused_object = (
-            collected.refused_object,
-            refused[0] if refused is not None else None,
-        )
+        before = collected.refused_object
+        collected.refused_object = refused[0] if refused is not None else None
         if refused is None:
             return None
         collected.refused_at = self.now()
@@ -321,14 +338,16 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if stored.record_digest != wanted.record_digest:
             raise Occupied(f"{kind} {wanted.name} holds another record", found=body)
         if stored.role == names.ROLE_PLAN and stored.plan_digest != wanted.plan_digest:
-            # What else this pass would make is for the plan that it wanted.
+            # All else in this decision is for its own plan.
             raise Conflict(f"{kind} {wanted.name} holds another operator's plan", code=409)
-        # Less than was wanted, where an earlier attempt's answer was lost.
+        # The stored timeline may end earlier, where an earlier attempt's answer was lost.
         memory.collected.samples.stored(through=min(_through(body), _through(manifest)))
 
     async def _write_status(self, run: Run, decision: Decision, memory: RunMemory) -> float | None:
-        """Write what changed, if it is time; else in how many seconds it will be. Changes close to
-        each other are one write."""
+        """Write the changes of the status if it is time; otherwise return the seconds until it is.
+
+        Changes close to each other are one write.
+        """
         changes = status_changes(run.status, decision.status)
         is_urgent = _is_urgent(run, decision, changes)
         # What servers are is written with what they do.
@@ -346,7 +365,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return None
 
     def _may_wait_seconds(self, run: Run, decision: Decision, changes: Json) -> float:
-        """How long changes wait for others that follow them, where none is urgent."""
+        """Return how long changes wait for others that follow them, where none is urgent."""
         key = run_key(run.namespace, run.name)
         if decision.status.phase == "Collecting" and decision.status.blocked is None:
             return max(JUDGED_WITHIN_SECONDS, self._turn_seconds(key))
@@ -355,7 +374,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         return max(SETTLE_SECONDS, self._turn_seconds(key))
 
     def forget(self, key: Key) -> None:
-        """Stop what goes on for it, and drop the rest."""
+        """Stop all tasks and queries of the run, and drop what is kept of it."""
         self.sessions.stop(key)
         self.lookups.stop(key)
         self.measured.let_go(key)
@@ -363,13 +382,15 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         super().forget(key)
 
     async def let_go(self, declared: Run) -> list[ClusterError]:
-        """Request the deletion of everything that the run holds; its servers first."""
+        """Request the deletion of everything that the run holds, its servers first."""
         key = run_key(declared.namespace, declared.name)
         return await self._let_go(key, lambda child: child.owner_uid == declared.uid)
 
     async def clear(self, key: Key, declared: Run | None) -> list[ClusterError]:
-        """The same for runs that had this name and are gone. Where somebody deleted one with
-        `--cascade=orphan`, nobody collects what it held."""
+        """Request the deletion of everything that earlier runs of this name hold.
+
+        Where one was deleted with `--cascade=orphan`, the garbage collector leaves what it held.
+        """
         alive = None if declared is None else declared.uid
         return await self._let_go(
             key, lambda child: child.owner_uid not in (None, alive) and _has_a_name_of(key, child)
@@ -389,7 +410,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
 
 
 def _has_a_name_of(key: Key, child: Child) -> bool:
-    """Whether the child's owner would have given it this name, if it had that of the key."""
+    """Return whether an owner with the key's name would have given the child its name."""
     uid = child.owner_uid or ""
     given = names.child_name(key.name, uid, child.role), names.group_name(key.name, uid)
     return child.name in given
@@ -400,13 +421,16 @@ def _deletes_servers(decision: Decision) -> bool:
 
 
 def _can_wait(run: Run, decision: Decision) -> bool:
-    """Whether what follows the deletion of servers can be found out by whoever comes later: not why
-    a run ends early, nor what is known only for as long as their pods are there."""
+    """Return whether the rest of a pass may follow after the servers of other runs.
+
+    Not where it says why a run ends early, or what is known only as long as the pods are there:
+    an operator that takes over in between could not find that out.
+    """
     return decision.ending is None and "servers" not in status_changes(run.status, decision.status)
 
 
 def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
-    """Whether changes are written at once: ends, and what nobody could find out later."""
+    """Return whether changes are written at once: ends, and what nobody could find out later."""
     ends = decision.forget or decision.ending is not None
     is_edited = bool(run.status) and "observedGeneration" in changes  # the first words soon change
     are_going = bool(decision.delete) and "servers" in changes
@@ -414,14 +438,17 @@ def _is_urgent(run: Run, decision: Decision, changes: Json) -> bool:
 
 
 def _ends_for_want(decision: Decision, memory: RunMemory) -> bool:
-    """Whether the run is to end for what is missing, or for what a pod may explain."""
+    """Return whether the run is to end for something missing, or for what a pod may explain."""
     is_new = decision.ending is not None and memory.collected.ending is None
     return is_new and decision.ending is not None and decision.ending.reason in _FOR_WHAT_IS_MISSING
 
 
 def _makes_client_anew(decision: Decision, children: Children) -> bool:
-    """Whether a client is to be made whose plan is there. It may have measured: another operator
-    has let go of it, and could not write the status."""
+    """Return whether a client is to be created though its plan is there.
+
+    It may have measured: another operator may have released it without being able to write the
+    status.
+    """
     has_plan = any(
         (child.kind, child.role) == ("ConfigMap", names.ROLE_PLAN) for child in children.objects
     )
@@ -429,7 +456,7 @@ def _makes_client_anew(decision: Decision, children: Children) -> bool:
 
 
 def _was_begun(run: Run, children: Children) -> bool:
-    """Whether its measurement has begun, by what is in the cluster."""
+    """Return whether the measurement has begun, judging by the cluster."""
     is_stored = any(
         child.role == names.ROLE_STAGE and child.owner_uid == run.uid for child in children.objects
     )
@@ -441,7 +468,7 @@ def _earliest(*seconds: float | None) -> float | None:
 
 
 def _through(body: dict[str, Any]) -> float:
-    """Until when the timeline goes that it holds, in Unix seconds."""
+    """Return the end of the timeline that an object holds, in Unix seconds; -inf for none."""
     annotations = raw.mapping(body["metadata"].get("annotations"))
     try:
         through = float(raw.text(annotations.get(names.ANNOTATION_THROUGH)))

@@ -1,5 +1,4 @@
-"""Reading a run's pods: its servers' metrics (and those of exporters) are scraped, its client is
-polled for records and progress."""
+"""Readers of a run's pods: scrape servers' and exporters' metrics, poll the client for records."""
 
 import asyncio
 import json
@@ -30,14 +29,12 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-PAGE_BYTES = 2 * 1024 * 1024  # of a server: of 80 engines; one has some 25 kB
-MAX_BYTES = 4 * 1024 * 1024  # of an exporter
+PAGE_BYTES = 2 * 1024 * 1024  # most of a server's page, enough for 80 engines; one has some 25 kB
+MAX_BYTES = 4 * 1024 * 1024  # most of an exporter's page
 SCRAPE_SECONDS = 10.0
-CHEAP_SECONDS = (
-    0.002  # of CPU for a page, which no server has to wait for: one engine's takes 0.0005
-)
+CHEAP_SECONDS = 0.002  # CPU time for a page that delays no scrape: one engine's takes 0.0005
 SECONDS_A_CPU_SECOND = (
-    20  # between scrapes, of CPU beyond that: pages of a run take a twentieth of the loop
+    20  # pause per second of CPU beyond that: pages of a run take a twentieth of the loop
 )
 VERSION_SECONDS = 3.0
 EXPORTER_INTERVAL_SECONDS = (
@@ -50,18 +47,21 @@ VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
 }
 
 
-# Between looks at a pod that answers no more: its end may be seen a moment later.
-FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS = 2.0, 60.0
+# Between reads of a pod that no longer answers: its end may be seen a moment later.
+FIRST_LOOK_SECONDS = 2.0
+LONGEST_LOOK_SECONDS = 60.0
 
 
 async def _not_looked_at() -> None:
-    """Nobody looks."""
+    """Do nothing, in place of a look at the pods."""
 
 
 @dataclass(eq=False)
 class Doubts:
-    """Looks at a pod in the cluster once it answers no more, less and less often: it may have ended
-    while the watch of pods is silent."""
+    """Reads a pod from the cluster once it stops answering, less and less often.
+
+    It may have ended while the watch of pods is silent.
+    """
 
     look: Callable[[], Awaitable[None]]
 
@@ -70,11 +70,12 @@ class Doubts:
         self._due = 0.0
 
     def answered(self) -> None:
-        """From now on silence is a sign."""
-        self._pauses, self._due = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS), 0.0
+        """Record an answer: from now on silence is a sign."""
+        self._pauses = doubling(FIRST_LOOK_SECONDS, LONGEST_LOOK_SECONDS)
+        self._due = 0.0
 
     async def unanswered(self) -> None:
-        """Look, if it has answered before and it is time."""
+        """Read the pod, if it has answered before and it is time."""
         now = asyncio.get_running_loop().time()
         if self._pauses is None or now < self._due:
             return
@@ -83,7 +84,10 @@ class Doubts:
 
 
 def _facts(text: str) -> ServerFacts | None:
-    """None where its line can't be read: the figures of the page can."""
+    """Return the server's facts.
+
+    None where their line can't be read, though the page's figures can.
+    """
     try:
         return parse_facts(text)
     except UnreadableMetrics:
@@ -92,8 +96,10 @@ def _facts(text: str) -> ServerFacts | None:
 
 @dataclass(eq=False)
 class Scraper:
-    """Scrapes one server. Calls `news` when something changed that a decision may depend on, not at
-    every scrape."""
+    """Scrapes one server.
+
+    Calls `news` when something changed that a decision may depend on, not at every scrape.
+    """
 
     target: ScrapeTarget
     collected: Collected
@@ -102,32 +108,35 @@ class Scraper:
     now: Callable[[], datetime]
     telemetry: Telemetry
     news: Callable[[], None]
-    servers: int = 1  # of the run, whose pages share what they may cost
+    servers: int = 1  # servers of the run, whose pages share the CPU time
     is_tight: Callable[[], bool] = lambda: False  # whether memory for samples is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
-    look: Callable[[], Awaitable[None]] = _not_looked_at  # at the run's pods, in the cluster
+    look: Callable[[], Awaitable[None]] = _not_looked_at  # reads the run's pods from the cluster
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
-        pod, troubles = self.target.pod, self.collected.exporter_troubles
+        pod = self.target.pod
+        troubles = self.collected.exporter_troubles
         self._exporters = [
             ExporterScraper(e, pod, troubles, self.fetcher, self.news)
             for e in self.target.exporters
         ]
         self._readable: bool | None = None
         self._start_time: float | None = None
-        self._cost_seconds = 0.0  # of reading the latest page
+        self._cost_seconds = 0.0  # CPU time of reading the latest page
 
     async def run(self) -> None:
-        """Scrape for ever, and the exporters of its node beside it."""
+        """Scrape the server for ever, and the exporters of its node beside it."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._scrape_on())
             for exporter in self._exporters:
                 tasks.create_task(exporter.run())
 
     async def _scrape_on(self) -> None:
-        """Scrape at every tick; a scrape that takes longer than a tick, or costs much, skips those
-        that it missed."""
+        """Scrape at every tick for ever.
+
+        A scrape that takes longer than a tick, or costs much CPU, skips the ticks that it missed.
+        """
         loop = asyncio.get_running_loop()
         interval = self.target.interval_seconds
         # Scrapes of many runs are spread over the interval, always at the same place.
@@ -148,7 +157,8 @@ class Scraper:
                 text = await self.fetcher.fetch(
                     url, limit_bytes=PAGE_BYTES, timeout_seconds=SCRAPE_SECONDS
                 )
-                at, began = self.now().timestamp(), thread_time()
+                at = self.now().timestamp()
+                began = thread_time()
                 try:
                     sample = parse_sample(text, at=at, role=self.target.role, pod=self.target.pod)
                     facts = None if self.target.pod in self.collected.server_facts else _facts(text)
@@ -202,7 +212,7 @@ class ExporterScraper:
 
     endpoint: ExporterEndpoint
     pod: str
-    troubles: dict[tuple[ExporterKind, str], str]  # why nothing comes, by kind and pod
+    troubles: dict[tuple[ExporterKind, str], str]  # why there are no figures, by kind and pod
     fetcher: Fetcher
     news: Callable[[], None]
     _latest: dict[str, float | None] | None = None
@@ -214,13 +224,16 @@ class ExporterScraper:
             await asyncio.sleep(EXPORTER_INTERVAL_SECONDS)
 
     def take(self) -> dict[str, float | None]:
-        """The latest figures, once: they count for one instant. Empty where there are no new
-        ones."""
-        latest, self._latest = self._latest, None
+        """Return the latest figures, once: they count for one instant.
+
+        Empty where there are no new ones.
+        """
+        latest = self._latest
+        self._latest = None
         return latest or {}
 
     async def _scrape(self) -> str | None:
-        """Why it did not succeed; None: it did."""
+        """Scrape once; return why it failed, or None."""
         try:
             text = await self.fetcher.fetch(
                 self.endpoint.url, limit_bytes=MAX_BYTES, timeout_seconds=EXPORTER_SECONDS
@@ -252,21 +265,21 @@ SILENT_AFTER_SECONDS = (
     15.0  # without a good answer for so long: deadlines no longer wait for the client
 )
 UNUSABLE_RETRY_SECONDS = 2.0  # after an answer that can't be used
-MISMATCHED_AFTER = 3  # of them in a row, until the run ends for it: 4 s at least
+MISMATCHED_AFTER = 3  # unusable answers in a row until the run ends for it: 4 s at least
 NO_NEWS_SECONDS = (
-    1.0  # pause after an answer without news or with old records, as no honest client gives
+    1.0  # pause after an answer without news or with old records, which no honest client gives
 )
 BETWEEN_ANSWERS_SECONDS = (
-    0.1  # least pause between two questions: a client may have news all the time
+    0.1  # least pause between two requests: a client may have news all the time
 )
-NO_ROOM_SECONDS = 1.0  # how often it is looked whether there is room again
+NO_ROOM_SECONDS = 1.0  # how often it is checked whether there is room again
 NEXT_STAGE_SECONDS = (
-    1.0  # how late a new stage is shown: with the record of the one before, in one status write
+    1.0  # delay of a new stage's news, so that one status write has the previous stage's record too
 )
 
 
 async def _nowhere(_: int) -> bool:
-    """Nothing is stored."""
+    """Return False: no record is stored."""
     return False
 
 
@@ -274,7 +287,7 @@ async def _nowhere(_: int) -> bool:
 class ClientPoller:
     """Polls one client. Calls `news` for each new record and each change of the progress."""
 
-    target: PullTarget  # may be replaced by one of the same client, with another first record
+    target: PullTarget  # may be replaced by a target of the same client with another first record
     collected: Collected
     _: KW_ONLY
     fetcher: Fetcher
@@ -284,7 +297,7 @@ class ClientPoller:
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
     """Whether the cluster holds a record of that sequence; None: it can't be told now."""
-    look: Callable[[], Awaitable[None]] = _not_looked_at  # at the run's pods, in the cluster
+    look: Callable[[], Awaitable[None]] = _not_looked_at  # reads the run's pods from the cluster
 
     def __post_init__(self) -> None:
         self._doubts = Doubts(self.look)
@@ -304,7 +317,7 @@ class ClientPoller:
             watch.cancel()
 
     async def _poll(self) -> float:
-        """Seconds to pause before the next poll."""
+        """Poll once, and return the seconds to pause before the next poll."""
         if self.collected.backlog_is_full:
             return LONGEST_RETRY_SECONDS
         if self.is_tight():
@@ -329,22 +342,24 @@ class ClientPoller:
         except Refused as error:
             self._refuse(str(error))
             return UNUSABLE_RETRY_SECONDS
-        self._failures, self._good_at = 0, asyncio.get_running_loop().time()
+        self._failures = 0
+        self._good_at = asyncio.get_running_loop().time()
         self._doubts.answered()
         return await self._take(pulled, wanted)
 
     async def _take(self, pulled: Pulled, wanted: int) -> float:
-        """Keep what came; seconds to pause."""
+        """Keep what came, and return the seconds to pause."""
         new = [arrival for arrival in pulled.arrivals if self.collected.take(arrival)]
         self.telemetry.records_taken(len(new))
         self.held()
         client = self.collected.client
-        before, client.progress = client.progress, pulled.progress
+        before = client.progress
+        client.progress = pulled.progress
         log_lines.concerns_stage(pulled.progress.stage)
         self._note_silence(False)
         changed = before is None or before.version != pulled.progress.version
         moving = {"version": 0, "stage": None, "requests_done": 0}
-        # Small news are those of nothing but the stage and its requests.
+        # News are small that change nothing but the stage and its requests.
         is_small = before is not None and before.model_copy(
             update=moving
         ) == pulled.progress.model_copy(update=moving)
@@ -382,7 +397,10 @@ class ClientPoller:
             self.news()
 
     def _refuse(self, reason: str, *, count: int = 1) -> None:
-        """Something in an answer can't be used. If that goes on, the run ends for it."""
+        """Record that something in an answer can't be used.
+
+        If that goes on, the run ends for it.
+        """
         self._unusable += 1
         logger.log(
             logging.WARNING if self._unusable == 1 else logging.DEBUG,

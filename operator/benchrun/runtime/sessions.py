@@ -1,5 +1,4 @@
-"""What goes on in the background for each run: servers being scraped, a client being followed. As
-decided, no more and no less."""
+"""Background tasks of each run, exactly those decided on: scraping servers, polling the client."""
 
 import asyncio
 import logging
@@ -64,7 +63,7 @@ class Sessions:
         scrape: tuple[ScrapeTarget, ...],
         pull: PullTarget | None,
     ) -> None:
-        """From now on do exactly this for the run."""
+        """Scrape exactly these servers and poll exactly this client (None: none) from now on."""
         if (session := self._sessions.get(key)) is not None and session.memory is not memory:
             self.stop(key)
             session = None
@@ -81,8 +80,10 @@ class Sessions:
             self.stop(key)
 
     async def acknowledge(self, key: Key, through: int) -> bool:
-        """Tell the run's client that records below `through` are stored; False where it did not
-        answer."""
+        """Tell the run's client that records below `through` are stored.
+
+        False where it did not answer.
+        """
         session = self._sessions.get(key)
         poller = session.poller if session is not None else None
         return poller is not None and await poller.records.acknowledge(through)
@@ -97,11 +98,9 @@ class Sessions:
         await asyncio.gather(*self._ending, return_exceptions=True)
 
     def _scrape(self, key: Key, session: Session, wanted: tuple[ScrapeTarget, ...]) -> None:
-        collected, fetcher, news = (
-            session.memory.collected,
-            self.fetcher,
-            partial(self.enqueue, key),
-        )
+        collected = session.memory.collected
+        fetcher = self.fetcher
+        news = partial(self.enqueue, key)
         for target in session.scrapers.keys() - set(wanted):
             self._end(session.scrapers.pop(target))
         for target in (t for t in wanted if t not in session.scrapers):
@@ -120,18 +119,17 @@ class Sessions:
             session.scrapers[target] = self._start(scraper.run, "scrape", target.pod)
 
     def _poll(self, key: Key, session: Session, wanted: PullTarget | None) -> None:
-        current, collected, news = (
-            session.poller,
-            session.memory.collected,
-            partial(self.enqueue, key),
-        )
+        current = session.poller
+        collected = session.memory.collected
+        news = partial(self.enqueue, key)
         if current is not None and wanted is not None:
             old = current.target
             if (old.pod, old.url, old.token) == (wanted.pod, wanted.url, wanted.token):
                 current.target = wanted
                 return
         self._end(session.polling)
-        session.polling, session.poller = None, None
+        session.polling = None
+        session.poller = None
         if wanted is not None:
             poller = ClientPoller(
                 wanted,
@@ -144,11 +142,14 @@ class Sessions:
                 is_stored=partial(self._is_stored, key, wanted.run_uid),
                 look=partial(self._look_at_pods, key, wanted.run_uid),
             )
-            session.poller, session.polling = poller, self._start(poller.run, "follow", wanted.pod)
+            session.poller = poller
+            session.polling = self._start(poller.run, "follow", wanted.pod)
 
     async def _is_stored(self, key: Key, run_uid: str, sequence: int) -> bool | None:
-        """Whether the cluster holds the record: another operator may have stored it. What is found
-        is known from now on."""
+        """Return whether the cluster holds the record, since another operator may have stored it.
+
+        A record that is found is put into the index. None where it can't be told now.
+        """
         name = names.stage_name(key.name, run_uid, sequence)
         try:
             body = await self.cluster.get("ConfigMap", namespace=key.namespace, name=name)
@@ -162,10 +163,11 @@ class Sessions:
         return child_of("ConfigMap", body).owner_uid == run_uid
 
     async def _look_at_pods(self, key: Key, run_uid: str) -> None:
-        """Bring what is known of the run's pods up to date, whatever their watch says."""
+        """Read the run's pods into the index, whatever their watch says."""
         selector = f"{names.LABEL_RUN_UID}={run_uid}"
         before = [pod for pod in self.indexes.children(key).pods if pod.run_uid == run_uid]
-        there, is_news = set[str](), False
+        there = set[str]()
+        is_news = False
         try:
             async for body in self.cluster.list("Pod", namespace=key.namespace, selector=selector):
                 there.add(raw.text(raw.mapping(body.get("metadata")).get("uid")))
@@ -180,7 +182,7 @@ class Sessions:
             self.enqueue(key)
 
     async def _read_group(self, key: Key, name: str) -> None:
-        """Bring what is known of the run's LeaderWorkerSet up to date, now and then."""
+        """Read the run's LeaderWorkerSet into the index, every GROUP_SECONDS for ever."""
         while True:
             known = self.indexes.children(key).named(LEADER_WORKER_SET, name)
             try:

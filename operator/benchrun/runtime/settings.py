@@ -22,7 +22,7 @@ def _parsed(given: object) -> object:
 
 
 def _listed(given: object) -> object:
-    """Without repeats."""
+    """Split text at commas, without repeats; return other values unchanged."""
     return (
         tuple(dict.fromkeys(filter(None, map(str.strip, given.split(",")))))
         if isinstance(given, str)
@@ -64,8 +64,10 @@ class BadSetting(ValueError):
 
 
 class Settings(BaseModel):
-    """How this operator runs. A field's description says what its variable must be, where its type
-    does not."""
+    """How this operator runs.
+
+    A field's description says what its variable must be, where its type does not.
+    """
 
     model_config = ConfigDict(frozen=True)
 
@@ -89,18 +91,18 @@ class Settings(BaseModel):
     """Namespaces to work in; none is the whole cluster."""
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
-    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # passes at the same time
+    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # runs and sweeps reconciled at the same time
     resync_seconds: Whole = Field(
         300, ge=10, le=86_400
-    )  # how often everything is listed and looked at
+    )  # how often everything is listed and reconciled
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up
     on a node after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's
     registration TTL), so waiting longer is in vain."""
     result_runs: Whole = Field(
         20, ge=0, le=MAX_RUNS
-    )  # the newest finished runs, with figures on /metrics
-    # by proxy where pods' addresses are not reachable: an operator outside the cluster
+    )  # number of the newest finished runs with figures on /metrics
+    # Proxy where pods' addresses are not reachable: an operator outside the cluster
     pod_road: PodRoad = "Direct"
     network_policies: Flag = (
         False  # whether every run gets NetworkPolicies; servers in development mode always do
@@ -110,14 +112,14 @@ class Settings(BaseModel):
     )  # who else may connect to servers
     max_hold_seconds: Whole = Field(
         86_400, ge=60, le=31_536_000
-    )  # of a scheduled server, whatever its deadlines say
-    # whether /metrics, which anybody may read who reaches it, has single runs and figures
+    )  # longest hold of a scheduled server, whatever its deadlines say
+    # whether /metrics, which anybody who reaches it may read, has single runs and figures
     run_metrics: Flag = False
     operator_namespace: Namespace = Field(
         "benchrun-system", description="the name of the operator's own namespace"
     )
     """Where the operator's key and its Lease are."""
-    leader_election: Flag = False  # whether passes are made by the holder of a Lease only
+    leader_election: Flag = False  # whether only the holder of a Lease reconciles
     lease_name: str = Field(
         "benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease"
     )
@@ -142,8 +144,10 @@ class Settings(BaseModel):
 
     @property
     def exporters(self) -> Mapping[ExporterKind, Exporters]:
-        """Pods with metrics of the GPUs, and of the containers, of their node. Of a kind without a
-        namespace none are read."""
+        """Return the pods that have metrics of GPUs and of containers, by kind of exporter.
+
+        A kind without a namespace is left out.
+        """
         gpu = Exporters(
             self.gpu_exporter_namespace, self.gpu_exporter_selector, self.gpu_exporter_port
         )

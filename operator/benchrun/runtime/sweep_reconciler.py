@@ -1,5 +1,7 @@
-"""One pass over one sweep: look, decide, cancel and create runs, write the status once, post
-events. All can be repeated."""
+"""Reconciles a sweep: observe, decide, cancel and create runs, write the status once, post events.
+
+All of it can be repeated.
+"""
 
 import asyncio
 import logging
@@ -52,17 +54,17 @@ from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, RETRY_SECONDS, Re
 logger = logging.getLogger(__name__)
 
 LEFTOVER_SECONDS = (
-    2.0  # how often it is looked whether a run of an earlier sweep of the same name is gone
+    2.0  # how often it is checked whether a run of an earlier sweep of the same name is gone
 )
-TABLES = 4  # that are made, or wait for the judge, at a time
-TABLE_SECONDS = 1.0  # how long a pass waits for its table
-# how often in a pass figures are read: a run may vanish in between, and then others may be wanted
+TABLES = 4  # tables that are made, or wait for the judge, at a time
+TABLE_SECONDS = 1.0  # how long reconciling waits for the table
+# rounds of reading figures: a run may vanish in between, and then others may be wanted
 READS = 3
 
 
 @dataclass(kw_only=True, eq=False)
 class SweepReconciler(Reconciler[Sweep, SweepMemory]):
-    """Makes passes over sweeps."""
+    """Reconciles sweeps."""
 
     what = "sweep"
     let_go_in_words = "cancelled its runs"
@@ -74,22 +76,25 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
     def __post_init__(self) -> None:
         super().__post_init__()
         self.memories = Memories(SweepMemory)
-        self._places = Places(TABLES)  # each with a spec that is not packed any more
+        self._places = Places(TABLES)  # each holds an unpacked spec
 
     def known(self, key: Key) -> Sweep | None:
-        """The sweep, as the index has it."""
+        """Return the sweep from the index; None where it is not there."""
         return self.indexes.sweep(key)
 
     async def let_go(self, declared: Sweep) -> list[ClusterError]:
-        """Cancel the runs that go on, unless they are to outlive the sweep. One whose cancellation
-        is invalid is left to its own end."""
+        """Cancel the runs that have not ended, unless they are to outlive the sweep.
+
+        Returns the errors that may be retried: a run whose cancellation is invalid is left to its
+        own end.
+        """
         if declared.deleting and await self._leaves_its_runs(declared):
             return []
         failed = await self._cancel(cancellations(declared, self._runs_of(declared).values()))
         return [error for error in failed if not isinstance(error, Invalid)]
 
     async def _leaves_its_runs(self, sweep: Sweep) -> bool:
-        """Whether its deletion leaves its runs alone, or is done."""
+        """Return whether the sweep's deletion leaves its runs alone, or is done."""
         try:
             body = await self.cluster.get(sweep.kind, namespace=sweep.namespace, name=sweep.name)
         except NotFound:
@@ -99,7 +104,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         )
 
     async def look_at(self, key: Key, declared: Sweep) -> float | None:
-        """One pass over a sweep that is there."""
+        """Reconcile an existing sweep."""
         memory = self.memories.of(key, declared.uid)
         seen = (declared.version, self._runs_of(declared))
         if memory.settled == seen:
@@ -113,8 +118,8 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
                 await self._read(sweep, name, memory)
             decision = decide(self._facts(sweep, memory)) if decision.read else decision
         if decision.table is not None:
-            # A pass waits a moment for the table, not for the judge: the next pass comes when it is
-            # there.
+            # Wait a moment for the table, not for the judge: the sweep is reconciled again when the
+            # table is there.
             if memory.making is None:
                 making = self._table(key, packed(sweep.spec), decision.table, memory)
                 memory.making = asyncio.create_task(making, name="table of a sweep")
@@ -125,7 +130,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         if failed := await self._cancel(decision.cancel):
             raise failed[0]
         if await self._create(decision, memory):
-            return 0.0  # it is decided anew with what was found out
+            return 0.0  # decide again with what was found out
         if changes := status_changes(sweep.status, decision.status):
             await self.change_status(sweep, changes)
         await self.post(sweep, decision.events)
@@ -146,7 +151,10 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return swept_runs(self.indexes.runs_of(sweep))
 
     async def _read(self, sweep: Sweep, name: str, memory: SweepMemory) -> None:
-        """Straight from the API server: the index keeps no results of runs that have ended."""
+        """Read a run and its figures from the API server.
+
+        The index has no results of finished runs.
+        """
         key = run_key(sweep.namespace, name)
         known = self.indexes.run(key)
         try:
@@ -164,11 +172,12 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         except ValueError:
             figures = (
                 BenchmarkRunStatus()
-            )  # written by another version of the API: there, but not to be compared
+            )  # written by another version of the API: the run counts, but can't be compared
         memory.collected.measured[run.uid] = figures
 
     async def _table(self, key: Key, spec: bytes, wanted: TableWanted, memory: SweepMemory) -> None:
-        table, problem = None, ""
+        table = None
+        problem = ""
         try:
             async with self._places.taken(key.namespace):
                 job = SweepJob(
@@ -191,7 +200,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         self.enqueue(key)
 
     async def _cancel(self, refs: Iterable[Ref]) -> list[ClusterError]:
-        """Cancel each of the runs, whatever becomes of the others. What failed."""
+        """Cancel each of the runs, whatever becomes of the others, and return the errors."""
         failed: list[ClusterError] = []
         for ref in refs:
             try:
@@ -201,8 +210,12 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return failed
 
     async def _create(self, decision: SweepDecision, memory: SweepMemory) -> bool:
-        """Whether something turned out that is to be decided on."""
-        collected, before = memory.collected, memory.collected.not_created
+        """Create the runs of a decision.
+
+        Return whether something turned out that needs a new decision.
+        """
+        collected = memory.collected
+        before = memory.collected.not_created
         for manifest in decision.create:
             collected.not_created = None
             name = manifest["metadata"]["name"]
@@ -221,7 +234,7 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         return collected.not_created is not None and collected.not_created != before
 
     def _not_created(self, name: str, error: ClusterError, before: NotCreated | None) -> NotCreated:
-        """Why the run is not there, and since when that is so."""
+        """Describe why the run is not there, and since when."""
         words = str(error)
         found = refusal_of(words, Place(ROLE_RUN))
         is_answer = isinstance(error, Forbidden | Invalid)
@@ -238,8 +251,10 @@ class SweepReconciler(Reconciler[Sweep, SweepMemory]):
         )
 
     def _learnt(self, body: dict[str, Any] | None) -> None:
-        """A run as it came back. Its watch event will be no news to the index, so that it is put on
-        the queue here."""
+        """Take a run as the API server returned it, and put what it concerns on the queue.
+
+        Its watch event will be no news to the index.
+        """
         key = self.indexes.learnt(KIND, body) if body is not None else None
         if key is not None:
             self.enqueue(key)
@@ -254,8 +269,11 @@ async def _parts(wanted: TableWanted, memory: SweepMemory) -> AsyncGenerator[Par
 
 
 def _is_leftover(found: dict[str, Any], manifest: dict[str, Any]) -> bool:
-    """Whether the run that has the name belongs to a sweep of our sweep's name that was deleted,
-    and goes with it."""
-    owner, ours = raw.controller(found["metadata"]), raw.controller(manifest["metadata"])
+    """Return whether the run of that name belongs to a deleted sweep of the same sweep name.
+
+    Such a run is removed with its sweep.
+    """
+    owner = raw.controller(found["metadata"])
+    ours = raw.controller(manifest["metadata"])
     same = (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name"))
     return same and owner.get("uid") != ours.get("uid")

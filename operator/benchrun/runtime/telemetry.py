@@ -89,11 +89,11 @@ class Telemetry:
         self._live_runs: set[Key] = set()
 
     def page(self) -> bytes:
-        """Everything, in Prometheus' text format."""
+        """Return all metrics in Prometheus' text format."""
         return prometheus_client.generate_latest(self.registry)
 
     def measured(self, name: str, meaning: str, value: Callable[[], float]) -> None:
-        """A gauge whose value is read at every scrape."""
+        """Add a gauge whose value is read at every scrape."""
         self._gauge(name, meaning).set_function(value)
 
     def a_pass(self) -> AbstractContextManager[Outcome]:
@@ -101,7 +101,7 @@ class Telemetry:
 
     @contextmanager
     def a_decision(self) -> Iterator[None]:
-        """Time one decision, by the CPU: time spent waiting for a core does not count."""
+        """Time one decision in CPU time: time spent waiting for a core does not count."""
         began = time.thread_time()
         yield
         self._decision_seconds.observe(time.thread_time() - began)
@@ -110,15 +110,15 @@ class Telemetry:
         return self._timed(self._scrape_seconds, self._scrapes, broken="failure")
 
     def namespace_read(self, namespace: str, unreadable: bool) -> None:
-        """A namespace was listed, or could not be."""
+        """Record that a namespace was listed, or could not be."""
         self._unreadable.labels(namespace).set(unreadable)
 
     def let_go(self, what: Literal["run", "sweep"]) -> None:
-        """One was ended since no pass over it succeeded."""
+        """Count a run or sweep that was ended because it was never reconciled successfully."""
         self._let_go[what].inc()
 
     def live(self, key: Key, status: BenchmarkRunStatus, *, ended: bool) -> None:
-        """Show a run's live figures, while it goes on."""
+        """Show a run's live figures until it ends."""
         room = key in self._live_runs or len(self._live_runs) < self._most_live_runs
         if ended or status.live is None or not room:
             return
@@ -137,8 +137,12 @@ class Telemetry:
     def _timed(
         self, seconds: prometheus_client.Histogram, count: Callable[[str], None], *, broken: str
     ) -> Iterator[Outcome]:
-        """`broken`: the result of what raises and did not say how it ended."""
-        outcome, started = Outcome(), time.perf_counter()
+        """Time and count a block.
+
+        `broken` is the result where it raises and did not say how it ended.
+        """
+        outcome = Outcome()
+        started = time.perf_counter()
         try:
             yield outcome
         except Exception:
@@ -149,8 +153,7 @@ class Telemetry:
             count(outcome.result)
 
     def _count(self, name: str, meaning: str, *labels: str) -> Callable[..., None]:
-        """A new counter: to be called with the values of its labels, once for each that is
-        counted."""
+        """Return a new counter's increment, to be called with the values of its labels."""
         counter = self._counter(name, meaning, *labels)
         return lambda *values: counter.labels(*values).inc()
 
@@ -169,7 +172,7 @@ class Telemetry:
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
 MAX_SILENCE_SECONDS = (
-    180.0  # of a watch about what we know exists; Kopf renews a quiet stream after 70 s
+    180.0  # of a watch about a known change; Kopf renews a quiet stream after 70 s
 )
 
 
@@ -188,7 +191,7 @@ class Pulse:
             self._telemetry.loop_lag_seconds.set(max(0.0, loop.time() - self._expected))
 
     def lag_seconds(self) -> float:
-        """How late the next beat is by now."""
+        """Return how late the next beat is by now, in seconds."""
         return max(0.0, asyncio.get_running_loop().time() - self._expected)
 
 
@@ -201,7 +204,7 @@ class Health:
     problems: Callable[[], list[str]]
     ready: Callable[[], bool]
     remarks: Callable[[], list[str]] = list
-    port: int = field(default=0, init=False)  # it listens on
+    port: int = field(default=0, init=False)  # the port that it listens on
     _runner: web.AppRunner | None = field(default=None, init=False)
 
     async def start(self, host: str, port: int) -> None:

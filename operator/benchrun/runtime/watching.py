@@ -1,9 +1,9 @@
-"""Kopf as the watch, and the lists that stand behind it: every event updates the indexes and puts a
-key on the queue.
+"""Kopf as the watch, and the lists behind it: both update the indexes and enqueue keys.
 
 Kopf watches what it has handlers for. `on.event` is the only kind used: it writes nothing on the
-user's object, no finalizer and no annotation. The objects come before Kopf sees them
-(`kopf_lists`)."""
+user's object, no finalizer and no annotation. The objects are taken before Kopf sees them
+(`kopf_lists`).
+"""
 
 import logging
 import secrets
@@ -33,17 +33,20 @@ from benchrun.runtime.telemetry import Telemetry
 
 CONNECT_TIMEOUT_SECONDS = 10
 INACTIVITY_TIMEOUT_SECONDS = 70
-# Between tries to watch what can't be watched. After an API server was away nothing is heard of
-# servers for so long; of many namespaces that may not be read, the tries add up.
-SHORTEST_LIMIT_SECONDS, LONGEST_LIMIT_SECONDS = 3.0, 30.0
+# Between attempts to watch what can't be watched. After an API server was away there is no news of
+# servers for so long; with many namespaces that may not be read, the attempts add up.
+SHORTEST_LIMIT_SECONDS = 3.0
+LONGEST_LIMIT_SECONDS = 30.0
 SECONDS_A_NAMESPACE = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """Pauses between tries of a request, without end: 1, 2, 4 ... seconds, then always the longest.
-    Kopf ends the whole process when it runs out of them, and one namespace that may not be read
-    would do that to all others."""
+    """Endless pauses between attempts of a request: 1, 2, 4 ... seconds, then always the longest.
+
+    Kopf ends the whole process when it runs out of pauses, so one namespace that may not be read
+    would stop the operator for all others.
+    """
 
     longest_seconds: float
 
@@ -61,7 +64,10 @@ _KINDS = {RESOURCES[kind].plural: kind for kind in (SWEEP_KIND, names.KIND, *CHI
 
 
 def registry() -> kopf.OperatorRegistry:
-    """Of what Kopf is to watch: sweeps, runs and everything that carries a run's label."""
+    """Return Kopf's handlers for what it is to watch.
+
+    That is sweeps, runs and all kinds that carry a run's label.
+    """
     handlers = kopf.OperatorRegistry()
     for kind in _KINDS.values():
         resource = RESOURCES[kind]
@@ -74,21 +80,23 @@ def registry() -> kopf.OperatorRegistry:
 
 
 async def _nothing_left(**_: Any) -> None:
-    """Kopf is given no objects."""
+    """Do nothing, since Kopf is given no objects."""
 
 
 def listener(
     indexes: Indexes, *, enqueue: Callable[[Key], None], telemetry: Telemetry
 ) -> kopf_lists.Heard:
-    """What is done with every object that a watch delivers."""
+    """Return the function that takes every object that a watch delivers."""
 
     def heard(plural: str, event: str | None, body: Any) -> None:
         kind = _KINDS[plural]
-        telemetry.watch_event(kind, event or "LISTED")  # by the list that a watch begins with
+        telemetry.watch_event(
+            kind, event or "LISTED"
+        )  # LISTED: from the list that a watch begins with
         if (key := indexes.heard(kind, body, deleted=event == "DELETED")) is not None:
             enqueue(key)
-        # Known already where it was our own pass that changed the run: the sweep has not seen it
-        # yet.
+        # The index knows the run already where this operator changed it, but its sweep was not
+        # reconciled since.
         sweep = sweep_of_run(body) if kind == names.KIND else None
         if sweep is not None:
             enqueue(sweep)
@@ -97,14 +105,14 @@ def listener(
 
 
 def login(**kwargs: Any) -> kopf.ConnectionInfo | None:
-    """The pod's service account where there is one, else the kubeconfig."""
+    """Log in by the pod's service account where there is one, else by the kubeconfig."""
     return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
 
 def kopf_settings(
     *, namespaces: int, heard: kopf_lists.Heard = lambda *_: None
 ) -> kopf.OperatorSettings:
-    """Kopf reduced to watching so many namespaces, or all of them (0)."""
+    """Return Kopf's settings, reduced to watching so many namespaces, or all of them (0)."""
     settings = kopf_lists.Settings(heard=heard)
     settings.posting.enabled = False
     settings.peering.standalone = True
@@ -119,8 +127,8 @@ def kopf_settings(
     settings.networking.connect_timeout = CONNECT_TIMEOUT_SECONDS
     settings.queueing.exit_timeout = 1.0
     settings.process.ultimate_exiting_timeout = 20
-    # Kopf takes it off whatever has it, without the right to and without end: so nobody may know
-    # it.
+    # Kopf tries for ever to remove this finalizer from objects that have it, without the right to:
+    # so its name must be unguessable.
     settings.persistence.finalizer = f"{names.GROUP}/never-set-{secrets.token_hex(16)}"
     settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix=names.GROUP)
     for kind in CHILD_KINDS:
@@ -132,8 +140,10 @@ def kopf_settings(
 
 
 def label_selector(kind: str) -> str:
-    """Which objects of a kind cross the wire: those of runs, without the ConfigMaps that hold what
-    was measured."""
+    """Return the label selector of the objects of a kind to watch.
+
+    They are the objects of runs, without the ConfigMaps that hold measured data.
+    """
     small = f"{names.LABEL_RUN},{names.LABEL_ROLE} notin ({','.join(RESULT_ROLES)})"
     return small if kind == "ConfigMap" else names.LABEL_RUN
 
@@ -149,23 +159,21 @@ KINDS = (
     names.KIND,
     SWEEP_KIND,
 )  # no run is known before its children are
-FOR_RELEASE = frozenset({"Deployment", names.KIND})  # to be known before a server is deleted
+FOR_RELEASE = frozenset({"Deployment", names.KIND})  # must be known before a server is deleted
 FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
-# Before anything else is done about a run. What is missing of the others is made once more, and
-# found there by its name.
+# Must be known before anything else is done about a run. Objects of other kinds are created once
+# more if they seem to be missing, and then found by their names.
 FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
 ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = (
-    60.0  # what the watches have owed us for so long is looked for in the cluster itself
-)
-MAX_VERIFIED = 50  # lists made for that at a time
+VERIFIED_AFTER_SECONDS = 60.0  # what no watch has confirmed for so long is listed
+MAX_VERIFIED = 50  # lists for that at a time
 Scope = str | None  # a namespace, or None: all of them at once
 
 
 @dataclass(eq=False)
 class Lister:
-    """What is listed of each namespace, and what of it could not be read."""
+    """Lists each namespace, and records what could not be read."""
 
     cluster: KubernetesApi
     indexes: Indexes
@@ -173,12 +181,12 @@ class Lister:
     _: KW_ONLY
     turned: Callable[[str, bool], None] = lambda *_: (
         None
-    )  # called with every namespace that was tried
+    )  # called with every namespace that was listed, and whether it is unreadable
     unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)
-        self.known: set[Scope] = set()  # what was listed whole at least once
+        self.known: set[Scope] = set()  # namespaces that were listed whole at least once
         self._listed: dict[Scope, set[str]] = {}  # kinds that were listed whole at least once
 
     def knows(self, namespace: str, kinds: frozenset[str] = FOR_RUNS) -> bool:
@@ -188,7 +196,7 @@ class Lister:
 
     @property
     def can_release(self) -> bool:
-        """Whether servers of some namespace can be deleted."""
+        """Return whether servers of some namespace can be deleted."""
         return any(kinds >= FOR_RELEASE for kinds in self._listed.values())
 
     async def list_all(self) -> None:
@@ -196,14 +204,16 @@ class Lister:
         await self._list(self._scopes)
 
     async def list_unreadable(self) -> bool:
-        """Try once more what could not be read; whether some of it now can be."""
+        """List once more what could not be read; return whether some of it now can be."""
         before = len(self.unreadable)
         await self._list([scope for scope in self._scopes if _shown(scope) in self.unreadable])
         return len(self.unreadable) < before
 
     async def verify_overdue(self) -> None:
-        """List what the watches owe us: what is gone by now is forgotten, and no watch will ever
-        report it."""
+        """List what no watch has confirmed for long.
+
+        Objects that are gone by now are removed: no watch will ever report them.
+        """
         for kind, namespace in sorted(self.indexes.overdue(VERIFIED_AFTER_SECONDS))[:MAX_VERIFIED]:
             try:
                 await self._list_kind(kind, namespace)
@@ -218,16 +228,18 @@ class Lister:
                 self.known.add(scope)
 
     async def _list_scope(self, scope: Scope) -> str:
-        """List every kind there; what went wrong, in words, or nothing. A kind that can't be read
-        stops none of the others."""
+        """List every kind there, and describe what went wrong; empty if nothing did.
+
+        A kind that can't be read stops none of the others.
+        """
         problems = []
         listed = self._listed.setdefault(scope, set())
         for kind in KINDS:
             try:
                 await self._list_kind(kind, scope)
             except ClusterError as error:
-                # Of a kind that is not there, or not ours to read where the others (listed before)
-                # are, we have made none.
+                # The operator has created nothing of a kind that is missing, or that it may not
+                # read while it may read the others (listed before).
                 if kind not in EXTENSION_KINDS or not isinstance(error, NotFound | Forbidden):
                     problems.append(_problem(kind, error))
                     continue
@@ -235,10 +247,8 @@ class Lister:
         return "; ".join(problems)
 
     async def _list_kind(self, kind: str, namespace: Scope) -> None:
-        selector, lean = (
-            names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None,
-            kind == "ConfigMap",
-        )
+        selector = names.LABEL_RUN if kind in (*CHILD_KINDS, *EXTENSION_KINDS) else None
+        lean = kind == "ConfigMap"
         with self.indexes.listing(kind, namespace) as listing:
             async for body in self.cluster.list(
                 kind, namespace=namespace, selector=selector, metadata_only=lean

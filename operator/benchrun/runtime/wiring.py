@@ -31,17 +31,20 @@ from benchrun.runtime.watching import ALL_NAMESPACES, FOR_RELEASE, FOR_SWEEPS, L
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0  # how soon what can't be read is retried; after that twice as long each time
-VERIFY_SECONDS = 15.0  # how often it is looked whether a watch owes us something that is gone
+RETRY_SECONDS = 2.0  # first pause before an unreadable namespace is read again; doubles each time
+VERIFY_SECONDS = 15.0  # how often unconfirmed changes are checked
 LEASE_CONNECTIONS = 2
-NOT_LEADING_RETRY_SECONDS = 1.0  # how soon a pass is retried while the Lease could not be renewed
+NOT_LEADING_RETRY_SECONDS = (
+    1.0  # how soon a key is tried again while the Lease could not be renewed
+)
 
 
 class Operator:
     """Indexes, queue, sessions and health of one process."""
 
     def __init__(self, settings: Settings, *, decide: Decide) -> None:
-        self._settings, self._decide = settings, decide
+        self._settings = settings
+        self._decide = decide
         self.clock = effects.Clock()
         self.indexes = Indexes(
             result_runs=settings.result_runs if settings.run_metrics else 0, wake=self.enqueue
@@ -59,32 +62,32 @@ class Operator:
         self._opened = False
         self._makes_passes = False
         self._elector: effects.Elector | None = None
-        self.is_superseded = False  # whether another process leads, so that this one is to end
+        self.is_superseded = False  # whether another process leads, so this one must end
         self.ends = (
             asyncio.Event()
-        )  # set when this process is to end, and when it does: Kopf waits 5 s for its waiters
+        )  # set when this process must end, and when it does: Kopf waits 5 s for its waiters
 
     def enqueue(self, key: Key) -> None:
-        """Look at a run or a sweep soon, if passes are made here and enough of its namespace is
-        known."""
+        """Reconcile a run or sweep soon, if this process leads and has listed its namespace."""
         needed = FOR_SWEEPS if key.kind == SWEEP_KIND else FOR_RELEASE
         knows = self._lister is not None and self._lister.knows(key.namespace, needed)
         if self._queue is not None and self._makes_passes and knows:
             self._queue.add(key)
 
     async def start(self) -> None:
-        """Answer probes, read the whole cluster, as long as that takes, then begin to make passes,
-        or to wait until we lead.
+        """Answer probes, read the whole cluster, then begin to reconcile or wait for the Lease.
 
-        No pass is made over a run before its namespace was listed: it would make children anew
-        that it does not know. Servers that nobody needs are deleted even then. Kopf starts to watch
-        after this returns, and begins with a list of its own, so nothing falls in between."""
+        Reading takes as long as it takes. No run is reconciled before its namespace was listed:
+        children that are not known would be created anew. Unneeded servers are deleted even then.
+        Kopf starts to watch after this returns, and begins with a list of its own, so nothing is
+        missed in between.
+        """
         await self.health.start(*self._settings.listen)
         self._cleanup.push_async_callback(self.health.stop)
         self._tasks.start("pulse", self._pulse.beat)
         connection = await self._connection()
-        # On connections of its own: long polls would take all that passes need. What is told there
-        # is the pods' time.
+        # On connections of its own: long polls would take all that reconciling needs. Its answers
+        # have the pods' time, so the clock is not told.
         by_proxy = self._settings.pod_road == "Proxy"
         fetcher = effects.Fetcher(
             await self._connection(effects.PROXY_CONNECTIONS, to_pods=True) if by_proxy else None
@@ -97,7 +100,7 @@ class Operator:
         )
         queue = self._queue = self.assemble(cluster, fetcher, await self._channel_key(connection))
         await lister.list_all()
-        while not lister.can_release:  # what can't be read stands in nobody else's way
+        while not lister.can_release:  # an unreadable namespace does not block the others
             await asyncio.sleep(RETRY_SECONDS)
             await lister.list_all()
         self._opened = True
@@ -110,8 +113,7 @@ class Operator:
         logger.info("ready, with %d runs", len(self.indexes.runs()))
 
     async def stop(self) -> None:
-        """Let passes under way end, leave everything else, let another lead; within some 6
-        seconds."""
+        """Let handlers finish, cancel all else, and give up the Lease, within some 6 seconds."""
         self._opened = self._makes_passes = False
         await self._tasks.close()
         if self._queue is not None:
@@ -122,7 +124,7 @@ class Operator:
         self.ends.set()
 
     def problems(self) -> list[str]:
-        """What is wrong with this process that a restart may cure."""
+        """Describe what is wrong with this process and may be cured by a restart."""
         problems = self._tasks.problems()
         if self.is_superseded:
             problems.append("another operator leads")
@@ -137,7 +139,7 @@ class Operator:
         return problems
 
     def remarks(self) -> list[str]:
-        """What /readyz adds to its answer."""
+        """Return the lines that /readyz adds to its answer."""
         unreadable = {} if self._lister is None else self._lister.unreadable
         remarks = [
             f"namespace {namespace} can't be read: {why}"
@@ -148,7 +150,7 @@ class Operator:
         return remarks
 
     def _is_ready(self) -> bool:
-        """A standby is ready, too; one that could never lead is not."""
+        """Return whether the process is ready; a standby is, unless it could never lead."""
         return self._opened and (
             self._elector is None or self._leads() or self._elector.trouble is None
         )
@@ -165,7 +167,7 @@ class Operator:
         )
 
     async def _channel_key(self, connection: effects.Connection) -> bytes:
-        """Without it no client can be talked to, so it is waited for."""
+        """Return the operator's key, once it can be read: without it no client can be reached."""
         while True:
             try:
                 return await effects.channel_key(
@@ -188,9 +190,12 @@ class Operator:
     def assemble(
         self, cluster: effects.KubernetesApi, fetcher: effects.Fetcher, key: bytes
     ) -> WorkQueue:
-        """The queue with everything that works on it, counted in the telemetry; nothing of it runs
-        yet."""
-        indexes, telemetry = self.indexes, self.telemetry
+        """Return the queue with everything that works on it, counted in the telemetry.
+
+        Nothing of it runs yet.
+        """
+        indexes = self.indexes
+        telemetry = self.telemetry
         common: dict[str, Any] = {
             "cluster": cluster,
             "indexes": indexes,
@@ -267,9 +272,10 @@ class Operator:
         return queue
 
     async def _election(self) -> effects.Elector:
-        # On connections of its own: whoever waits for one that slow passes have does not renew.
+        # On connections of its own: if slow requests held them all, the Lease would not be renewed.
         connection = await self._connection(LEASE_CONNECTIONS)
-        namespace, name = self._settings.operator_namespace, self._settings.lease_name
+        namespace = self._settings.operator_namespace
+        name = self._settings.lease_name
         leases = effects.LeaseApi(connection, namespace=namespace, name=name)
         identity = self._settings.pod_name or socket.gethostname()
         return effects.Elector(
@@ -277,26 +283,27 @@ class Operator:
         )
 
     async def _lead(self, elector: effects.Elector, lister: Lister, queue: WorkQueue) -> None:
-        """Make passes from when we lead until another does. Then the process is to end: a new one
-        waits for its turn."""
+        """Reconcile from when this process leads until another does.
+
+        Then the process is to end: a new one waits for its turn.
+        """
         await elector.acquire()
         if not self._makes_passes:
             self._begin_passes(lister, queue, list_first=True)
         await elector.hold()
-        self._makes_passes, self.is_superseded = False, True
+        self._makes_passes = False
+        self.is_superseded = True
         self.ends.set()
         await queue.stop()
         await asyncio.Event().wait()
 
     def _begin_passes(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
-        """What happens from now on is put on the queue, which is started when everything is
-        known."""
+        """Let keys be enqueued from now on; the queue is started when everything is known."""
         self._makes_passes = True
         self._tasks.start("resync", lambda: self._resync(lister, queue, list_first=list_first))
 
     async def _resync(self, lister: Lister, queue: WorkQueue, *, list_first: bool) -> None:
-        """Now and then list everything and make a pass over every run, whatever the watches
-        deliver."""
+        """List everything and reconcile all runs and sweeps at times, whatever watches deliver."""
         loop = asyncio.get_running_loop()
         if list_first:
             await lister.list_all()
@@ -304,7 +311,8 @@ class Operator:
             self._enqueue_all()
             queue.start()
             seconds = self._settings.resync_seconds
-            due, pauses = loop.time() + seconds, doubling(RETRY_SECONDS, seconds)
+            due = loop.time() + seconds
+            pauses = doubling(RETRY_SECONDS, seconds)
             while lister.unreadable and loop.time() + (pause := next(pauses)) < due:
                 await asyncio.sleep(pause)
                 if await lister.list_unreadable():

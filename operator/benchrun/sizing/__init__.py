@@ -1,10 +1,102 @@
-"""How much KV cache a model needs, and how much fits: vLLM's own arithmetic, from a model's
-config.json. Pure."""
+"""The KV cache that a model needs, and how much of it fits into GPU memory.
 
-from benchrun.sizing.block_pool import *
-from benchrun.sizing.cache_layers import *
-from benchrun.sizing.config_json import *
-from benchrun.sizing.demands import *
-from benchrun.sizing.known_models import *
-from benchrun.sizing.serve_args import *
-from benchrun.sizing.sizing import *
+Repeats vLLM's own arithmetic from a model's config.json. Pure.
+"""
+
+from benchrun.sizing.block_pool import (
+    UNLIMITED_TOKENS,
+    Fit,
+    Group,
+    Memory,
+    Pool,
+    memory_of,
+    pool_of,
+    token_bytes_per_gpu,
+)
+from benchrun.sizing.cache_layers import (
+    KNOWN,
+    Layer,
+    ModelShape,
+    UnknownCacheType,
+    UnknownShape,
+    head_bytes,
+    is_quantized,
+)
+from benchrun.sizing.config_json import (
+    MAX_LAYERS,
+    MOST,
+    attention_of_layers,
+    model_shape,
+    number_if_any,
+    value_if_any,
+    whole,
+    whole_if_any,
+)
+from benchrun.sizing.demands import Refused, demand, is_parallel, refusals, unknown_weights
+from benchrun.sizing.known_models import defaults
+from benchrun.sizing.serve_args import (
+    ALLOW_LONGER,
+    Engine,
+    ServeArgs,
+    UnreadableValue,
+    beyond_context,
+    bytes_of,
+    compute_dtype,
+    default_step_tokens,
+    engine_of,
+    is_flag,
+    max_model_tokens,
+    memory,
+    share_of,
+    tokens_of,
+)
+from benchrun.sizing.sizing import Sizing, changes, sizing_of
+
+__all__ = [
+    "ALLOW_LONGER",
+    "KNOWN",
+    "MAX_LAYERS",
+    "MOST",
+    "UNLIMITED_TOKENS",
+    "Engine",
+    "Fit",
+    "Group",
+    "Layer",
+    "Memory",
+    "ModelShape",
+    "Pool",
+    "Refused",
+    "ServeArgs",
+    "Sizing",
+    "UnknownCacheType",
+    "UnknownShape",
+    "UnreadableValue",
+    "attention_of_layers",
+    "beyond_context",
+    "bytes_of",
+    "changes",
+    "compute_dtype",
+    "default_step_tokens",
+    "defaults",
+    "demand",
+    "engine_of",
+    "head_bytes",
+    "is_flag",
+    "is_parallel",
+    "is_quantized",
+    "max_model_tokens",
+    "memory",
+    "memory_of",
+    "model_shape",
+    "number_if_any",
+    "pool_of",
+    "refusals",
+    "share_of",
+    "sizing_of",
+    "token_bytes_per_gpu",
+    "tokens_of",
+    "unknown_weights",
+    "value_if_any",
+    "whole",
+    "whole_if_any",
+]

@@ -2,7 +2,8 @@
 
 All layers draw blocks from one pool. Layers that keep the same tokens form a group, which takes
 blocks of its own for a sequence. Where groups differ, blocks are made equally large: 5 sliding
-layers to 1 full one make 6 groups."""
+layers to 1 full one make 6 groups.
+"""
 
 from bisect import bisect_right
 from collections import Counter
@@ -18,15 +19,18 @@ smaller."""
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Layers with one block table."""
+    """A group of layers that share one block table."""
 
     layers: int
     block_tokens: int
     window_tokens: int | None
 
     def blocks(self, tokens: int, *, in_flight_tokens: int) -> int:
-        """Blocks of a sequence at most: a window may begin within a block, and what is under way is
-        not given back yet."""
+        """Return the most blocks that a sequence of `tokens` tokens takes in this group.
+
+        A layer with a window keeps the window and the tokens in flight, whose blocks are not freed
+        yet, and takes one block more because a window may begin within a block.
+        """
         if self.window_tokens is None:
             return -(-tokens // self.block_tokens)
         return -(-min(self.window_tokens - 1 + in_flight_tokens, tokens) // self.block_tokens) + 1
@@ -37,28 +41,31 @@ class Pool:
     """The KV cache of one engine."""
 
     groups: tuple[Group, ...]
-    block_bytes: int  # Of one block, on the GPU that has most layers.
+    block_bytes: int  # Size of one block on the GPU that has the most layers.
     in_flight_tokens: int
 
     def blocks_for(self, tokens: int) -> int:
-        """Blocks that a sequence of so many tokens takes."""
+        """Return how many blocks a sequence of `tokens` tokens takes in all groups."""
         return sum(
             group.blocks(tokens, in_flight_tokens=self.in_flight_tokens) for group in self.groups
         )
 
     def sequence_bytes(self, tokens: int) -> int:
-        """What one sequence takes on each GPU, in whole blocks."""
+        """Return the bytes that one sequence of `tokens` tokens takes on each GPU.
+
+        Blocks are counted in full.
+        """
         return self.blocks_for(tokens) * self.block_bytes
 
 
 def pool_of(shape: ModelShape, engine: Engine) -> Pool:
-    """The pool of a model in an engine. Raises UnknownCacheType."""
+    """Build the block pool of a model in an engine. Raises UnknownCacheType."""
     size = engine.block_tokens
-    # Pages of latent vectors can't be padded: beside sliding layers all of them keep every token.
+    # Pages of latent vectors can't be padded: beside them, sliding layers keep every token, too.
     keeps_all = not engine.drops_beyond_window or any(
         layer.is_shared_by_all_heads for layer in shape.layers
     )
-    # How many layers keep so many bytes of a token, within such a window.
+    # Number of layers by the bytes that they keep of a token and by their window.
     kinds = Counter(
         (token_bytes_per_gpu(each, engine), None if keeps_all else each.window_tokens)
         for each in shape.caching_layers
@@ -69,7 +76,9 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
             layers_of_a_stage(count, engine) * each for (each, _), count in kinds.items()
         )
         return Pool((Group(kinds.total(), size, windows.pop()),), token_bytes * size, in_flight)
-    largest, fewest, most = max(each for each, _ in kinds), min(kinds.values()), max(kinds.values())
+    largest = max(each for each, _ in kinds)
+    fewest = min(kinds.values())
+    most = max(kinds.values())
     at_most = most if most < fewest * _NEARLY_EQUAL else fewest
     groups: list[Group] = []
     for (token_bytes, window), count in kinds.items():
@@ -82,13 +91,16 @@ def pool_of(shape: ModelShape, engine: Engine) -> Pool:
 
 
 def token_bytes_per_gpu(layer: Layer, engine: Engine) -> int:
-    """Bytes that a layer keeps of one token, on one GPU. Raises UnknownCacheType."""
-    # Every GPU has one head at least: fewer heads than GPUs are kept several times.
+    """Return the bytes that a layer keeps of one token on one GPU. Raises UnknownCacheType."""
+    # Every GPU has at least one head: where heads are fewer than GPUs, each is kept several times.
     return max(1, layer.heads // engine.tensor_parallel) * head_bytes(layer, engine.cache_dtype)
 
 
 def layers_of_a_stage(layers: int, engine: Engine) -> int:
-    """With pipeline parallelism a GPU has the layers of its stage: so many where they are most."""
+    """Return how many of `layers` layers the largest pipeline stage has.
+
+    With pipeline parallelism a GPU holds the layers of its own stage only.
+    """
     return -(-layers // engine.pipeline_parallel)
 
 
@@ -97,31 +109,31 @@ UNLIMITED_TOKENS = 2**30  # Longer than any context: where only windows are kept
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Of one GPU, in bytes."""
+    """The memory of one GPU in bytes, and what it is used for."""
 
     total: int
     utilization: float
     weights: int
-    overhead: (
-        int  # Activations, CUDA graphs, communication: whatever is neither weights nor KV cache.
-    )
+    overhead: int  # All but weights and KV cache: activations, CUDA graphs, communication.
 
     @property
     def usable(self) -> int:
-        """What vLLM takes of it."""
+        """Return the bytes that vLLM uses of the GPU's memory."""
         return int(self.total * self.utilization)
 
     @property
     def cache(self) -> int:
-        """What is left for the KV cache; below 0 where the weights don't fit."""
+        """Return the bytes left for the KV cache, below 0 where the weights don't fit."""
         return self.usable - self.weights - self.overhead
 
 
 def memory_of(
     engine: Engine, total: int | None, *, weights: int | None, overhead: int
 ) -> Memory | None:
-    """Of a GPU with so many bytes, which holds its share of the model's `weights`; None where one
-    of them is not known."""
+    """Build the memory of a GPU with `total` bytes, which holds its share of the model's `weights`.
+
+    Returns None where `total` or `weights` is not known.
+    """
     if total is None or weights is None:
         return None
     return Memory(
@@ -134,26 +146,32 @@ def memory_of(
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """A pool with its number of blocks."""
+    """A pool with the number of blocks that it has."""
 
     pool: Pool
     blocks: int
 
     @property
     def usable_blocks(self) -> int:
-        """vLLM keeps one back for good."""
+        """Return how many blocks sequences can use: vLLM keeps one back for good."""
         return max(0, self.blocks - 1)
 
     def tokens(self, sequence_tokens: int) -> int:
-        """Tokens that fit, as vLLM reports them: in sequences as long as the model's limit."""
+        """Return how many tokens fit, as vLLM reports it, in sequences of `sequence_tokens` each.
+
+        vLLM itself counts with sequences as long as the model's limit.
+        """
         return int(self.blocks / self.pool.blocks_for(sequence_tokens) * sequence_tokens)
 
     def sequences(self, tokens: int) -> int:
-        """Whole sequences of so many tokens that fit at once."""
+        """Return how many whole sequences of `tokens` tokens fit at once."""
         return self.usable_blocks // self.pool.blocks_for(tokens)
 
     def longest(self, limit: int = UNLIMITED_TOKENS) -> int:
-        """The longest sequence that fits alone, up to `limit`; 0: none does."""
+        """Return the length in tokens of the longest sequence that fits alone, at most `limit`.
+
+        Returns 0 where not even one token fits.
+        """
         return bisect_right(
             range(1, min(limit, UNLIMITED_TOKENS) + 1), self.usable_blocks, key=self.pool.blocks_for
         )

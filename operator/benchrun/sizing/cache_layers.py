@@ -25,35 +25,37 @@ class Layer:
 
     @property
     def is_shared_by_all_heads(self) -> bool:
-        """One vector for all heads: tensor parallelism has nothing to divide, each GPU keeps a
-        copy."""
+        """Return whether the layer keeps one vector for all heads.
+
+        Tensor parallelism then has nothing to divide: each GPU keeps a copy.
+        """
         return self.kind in ("Latent", "Index")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelShape:
-    """What config.json says about the cache."""
+    """What a model's config.json says about its cache."""
 
     model_type: str
     layers: tuple[Layer, ...]
     query_heads: int
     dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
     cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
-    weights_format: str | None = None  # Of a quantised checkpoint.
+    weights_format: str | None = None  # Format of a quantised checkpoint.
     context_tokens: int | None  # Longest sequence the model is made for.
     default_tokens: int | None = None  # What vLLM takes where --max-model-len is left out.
     hidden_layers: int = 0
-    experts: int = 0  # Of a layer of experts; 0: there is none.
-    state_groups: int | None = None  # Of Mamba's heads; None: it has none.
+    experts: int = 0  # Number of experts in a layer; 0: the model has no experts.
+    state_groups: int | None = None  # Groups of Mamba's heads; None: the model has no such heads.
     vocabulary: int | None = None
-    # Numbers of a token that a layer would keep if every query head had keys and values of its own.
+    # Numbers that a layer would keep of a token if every query head had its own keys and values.
     plain_values: int
-    shared_layers: int = 0  # Layers that use the cache of another and keep nothing themselves.
-    caveats: tuple[str, ...] = ()  # Where the sizes are an estimate, and why.
+    shared_layers: int = 0  # Layers that use another layer's cache and keep nothing.
+    caveats: tuple[str, ...] = ()  # Reasons why the sizes are an estimate only.
 
     @property
     def caching_layers(self) -> tuple[Layer, ...]:
-        """Those whose cache grows with the sequence."""
+        """Return the layers whose cache grows with the sequence."""
         return tuple(layer for layer in self.layers if layer.kind != "State")
 
 
@@ -65,22 +67,22 @@ _BYTES: Mapping[str, int] = {
 }  # fmt: skip
 PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
 """Formats of DeepSeek's latent vector with its scales, whole, in bytes a token."""
-_SCALE_BYTES = 8  # Two scales a token and head, of keys and of values.
+_SCALE_BYTES = 8  # Two scales for each token and head: one for keys, one for values.
 _NVFP4 = ("nvfp4", "nvfp4_4over6")
 KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})
 
 
 class UnknownCacheType(ValueError):
-    """Nothing is known about the size of this type."""
+    """The size of numbers of this cache type is not known; the text names the type."""
 
 
 def is_quantized(dtype: str) -> bool:
-    """Whether it is smaller than the types that models compute in."""
+    """Return whether a cache type is smaller than the types that models compute in."""
     return dtype in KNOWN and _BYTES.get(dtype, 1) == 1
 
 
 def head_bytes(layer: Layer, dtype: str) -> int:
-    """Bytes of one head of one token. Raises UnknownCacheType."""
+    """Return the bytes that a layer keeps of one token for one head. Raises UnknownCacheType."""
     if layer.kind == "Index":
         return layer.values
     if layer.kind == "Latent" and dtype in PACKED_LATENT:

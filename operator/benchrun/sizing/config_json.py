@@ -1,8 +1,9 @@
 """The KV cache that a model's config.json describes.
 
-The keys are those of the transformers library. Where a model leaves keys out because its class has
-a default, that one holds, as in vLLM; where config.json describes an attention that is not known
-here, that is an error, never a guess."""
+The keys are those of the transformers library. Where a model leaves a key out because its class has
+a default, that default holds, as in vLLM. Where config.json describes an attention that is not
+known here, that is an error, never a guess.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -23,13 +24,13 @@ from benchrun.sizing.known_models import (
 _Value = TypeVar("_Value", list[Any], dict[str, Any])
 MOST = (
     10**12
-)  # Beyond any number of a model: larger ones are a mistake, and would take long to work with.
+)  # Above every number that a model has: a larger one is a mistake, and slow to work with.
 
 
-# Single values of config.json. What is not of the type that its key has is an error that names the
-# key, never a guess.
+# Single values of config.json. A value of the wrong type is an error that names its key, never a
+# guess.
 def whole(config: Config, name: str) -> int:
-    """A whole number above 0. Raises UnknownShape where there is none."""
+    """Return a whole number above 0 from a key. Raises UnknownShape where there is none."""
     if (value := number_if_any(config, name)) is None:
         raise UnknownShape(f"config.json does not say {name}")
     if not isinstance(value, int):
@@ -38,13 +39,18 @@ def whole(config: Config, name: str) -> int:
 
 
 def whole_if_any(config: Config, name: str) -> int | None:
-    """The same; None where the key is missing, or null, false or 0, which all stand for none."""
+    """Return a whole number above 0, or None where the key is missing, null, false or 0.
+
+    All four stand for "none". Raises UnknownShape for any other value.
+    """
     return whole(config, name) if config.get(name) else None
 
 
 def number_if_any(config: Config, name: str) -> float | None:
-    """A number above 0; None where the key is missing. Raises UnknownShape where it is something
-    else."""
+    """Return a number above 0 and at most MOST, or None where the key is missing.
+
+    Raises UnknownShape for any other value.
+    """
     if (value := config.get(name)) is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= MOST:
@@ -53,8 +59,10 @@ def number_if_any(config: Config, name: str) -> float | None:
 
 
 def value_if_any(config: Config, name: str, kind: type[_Value]) -> _Value | None:
-    """A list or an object; None where the key is missing. Raises UnknownShape where it is something
-    else."""
+    """Return a list or an object (`kind`), or None where the key is missing.
+
+    Raises UnknownShape for a value of another type.
+    """
     if (value := config.get(name)) is not None and not isinstance(value, kind):
         raise UnknownShape(f"{name} is {value!r}")
     return value
@@ -86,15 +94,17 @@ _NEMOTRON = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
 
 
 class Attention(NamedTuple):
-    """Of one layer."""
+    """The attention type of one layer."""
 
     kind: Literal["Full", "Sliding", "State"]
     window_tokens: int | None = None
 
 
 def attention_of_layers(text: Config, *, model_type: str, count: int) -> tuple[Attention, ...]:
-    """One entry a layer that keeps anything. Raises UnknownShape for a type of layer that is not
-    known here."""
+    """Return the attention of each layer that keeps anything.
+
+    Raises UnknownShape for a layer type that is not known here.
+    """
     # Tokens that a layer with a window looks back; None: no layer has one.
     used = text.get("use_sliding_window", not model_type.startswith(_OFF_UNLESS_SWITCHED_ON))
     window = whole_if_any(text, "sliding_window") if used else None
@@ -151,7 +161,7 @@ def _types(text: Config, *, model_type: str, count: int, has_window: bool) -> li
 
 
 def _listed(text: Config) -> list[str] | None:
-    """The type of each layer, where config.json names them one by one."""
+    """Return the type of each layer where config.json names them one by one, else None."""
     types = value_if_any(text, "layer_types", list) or value_if_any(text, "layers_block_type", list)
     if types:
         return [str(each) for each in types]
@@ -162,8 +172,10 @@ def _listed(text: Config) -> list[str] | None:
 
 
 def _beside_states(text: Config) -> Callable[[int], bool] | None:
-    """Which layers, counted from 0, attend to everything where the others keep a state; None: no
-    such key."""
+    """Return a test of whether layer n, counted from 0, has full attention in a model with states.
+
+    The other layers keep a state. Returns None where config.json has no key for this.
+    """
     if (interval := whole_if_any(text, "full_attention_interval")) is not None:
         return lambda n: (n + 1) % interval == 0
     if (period := whole_if_any(text, "attn_layer_period")) is not None:
@@ -227,11 +239,12 @@ _LATENT = (
 """Models whose latent vectors vLLM caches as they are (MLA)."""
 _LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
-_INDEX_BLOCK, _INDEX_SCALE_BYTES = 128, 4
+_INDEX_BLOCK = 128
+_INDEX_SCALE_BYTES = 4
 
 
 def model_shape(config: Config) -> ModelShape:
-    """What a model's cache keeps, layer by layer. Raises UnknownShape."""
+    """Build the layers of a model's cache from its config.json. Raises UnknownShape."""
     part = _text_part(config)
     if part.get("is_encoder_decoder") or config.get("is_encoder_decoder"):
         raise UnknownShape(
@@ -268,8 +281,10 @@ def model_shape(config: Config) -> ModelShape:
 
 
 def _merged(part: Config, model_type: str) -> Config:
-    """With the defaults of its class, and one name for each thing; null is as good as left out, but
-    for a default, which it takes away."""
+    """Return the text part with the defaults of its class, and with one name for each thing.
+
+    A null is as good as a key left out, except that it takes a default away.
+    """
     own = {name: part[other] for other, name in _OTHER_NAMES.items() if other in part}
     usual = {_OTHER_NAMES.get(name, name): value for name, value in defaults()[model_type].items()}
     whole_text = usual | own | dict(part)
@@ -277,7 +292,10 @@ def _merged(part: Config, model_type: str) -> Config:
 
 
 def _layers(text: Config, *, model_type: str, count: int) -> tuple[tuple[Layer, ...], int]:
-    """Those that keep anything, and how many use the cache of another one."""
+    """Return the layers that keep anything, and how many layers use another layer's cache.
+
+    Raises UnknownShape where no layer has a KV cache.
+    """
     if model_type in STATES_ONLY:
         raise UnknownShape(f"{model_type} keeps states: no layer of this model has a KV cache")
     heads = whole(text, "num_attention_heads")
@@ -295,7 +313,7 @@ def _layers(text: Config, *, model_type: str, count: int) -> tuple[tuple[Layer, 
             for kind in attention[: len(attention) - shared]
             for layer in _caches(text, kind, model_type=model_type, query_heads=heads)
         )
-    if model_type == "falcon_h1":  # Both in every layer, side by side.
+    if model_type == "falcon_h1":  # Every layer has both an attention and a state.
         found += (Layer(kind="State", heads=0, values=0),) * count
     if not any(layer.kind != "State" for layer in found):
         raise UnknownShape("no layer of this model has a KV cache")
@@ -303,8 +321,10 @@ def _layers(text: Config, *, model_type: str, count: int) -> tuple[tuple[Layer, 
 
 
 def _of_blocks(text: Config, *, heads: int, count: int) -> Iterator[Layer]:
-    """Layers that a search for an architecture left: some without attention, the others each with
-    groups of their own."""
+    """Yield the layers of a model that a search for an architecture has pruned (block_configs).
+
+    Some of its layers have no attention; the others each have a number of KV heads of their own.
+    """
     blocks = value_if_any(text, "block_configs", list)
     if blocks is None or len(blocks) != count:
         raise UnknownShape(f"block_configs does not have an entry for each of {count} layers")
@@ -330,14 +350,14 @@ def _experts(text: Config, name: str) -> int:
 
 
 def _state_groups(text: Config, layers: tuple[Layer, ...]) -> int | None:
-    """Groups of heads that Mamba's states are kept in; None: there are no such states."""
+    """Return the number of head groups that Mamba's states are kept in; None: no such states."""
     if all(layer.kind != "State" for layer in layers):
         return None
     return whole_if_any(text, "mamba_n_groups") or whole_if_any(text, "n_groups")
 
 
 def _unknown(part: Config, config: Config, count: int) -> Iterator[str]:
-    """What config.json has that nobody here has heard of."""
+    """Yield a caveat for each thing in config.json that is not known here."""
     if keys := unknown_keys(part, layers=count):
         yield f"config.json has {', '.join(keys)}, which may decide on the cache: not known here"
     if part is not config and config.get("model_type") not in WRAPPERS:
@@ -408,7 +428,11 @@ def _caches(
 
 
 def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
-    """As config.json has them, else as many as query heads, where the class says so."""
+    """Return the number of KV heads that config.json gives.
+
+    Where it gives none, return the number of query heads if the model's class says so; else raise
+    UnknownShape.
+    """
     if model_type == "dbrx":
         return whole(value_if_any(text, "attn_config", dict) or {}, "kv_n_heads")
     if (name := next((each for each in _KV_HEADS if each in text), None)) is not None:
@@ -419,8 +443,10 @@ def _kv_heads(text: Config, model_type: str, query_heads: int) -> int:
 
 
 def _head_size(text: Config, query_heads: int) -> int:
-    """Of keys, which values share: the cache of a model whose values are of another size is laid
-    out in its own way."""
+    """Return how many numbers a head's key has, which must also be the size of its value.
+
+    Raises UnknownShape where values have another size: such a cache has a layout of its own.
+    """
     size = whole_if_any(text, "head_dim") or whole_if_any(text, "hidden_size_per_head")
     size = size or whole(text, "hidden_size") // query_heads
     if size == 0:
@@ -436,7 +462,7 @@ def _head_size(text: Config, query_heads: int) -> int:
 
 
 def _cache_dtype(config: Config, text: Config) -> str | None:
-    """The type that a quantised checkpoint sets; None where it sets none."""
+    """Return the KV cache type that a quantised checkpoint sets; None: it sets none."""
     keys = ("quantization_config", "compression_config")
     outer: Config = next(
         (c[key] for c in (config, text) for key in keys if isinstance(c.get(key), Mapping)), {}
@@ -465,8 +491,11 @@ _IN_IT_ALREADY = (
 
 
 def _context(text: Config, model_type: str) -> int | None:
-    """The least of all keys, but model_max_length before them, times the factor of the older kinds
-    of RoPE scaling."""
+    """Return the longest sequence in tokens that the model is made for; None: there is no such key.
+
+    It is the least of all keys, unless model_max_length is given, which goes before them; times the
+    factor of the older kinds of RoPE scaling.
+    """
     lengths = [tokens for name in _CONTEXT if (tokens := number_if_any(text, name)) is not None]
     if (own := number_if_any(text, "model_max_length")) is not None:
         lengths = [own]
@@ -483,14 +512,17 @@ LENGTH_WHERE_NONE_IS_SAID = 2048  # vLLM's own assumption.
 
 
 def _default_context(text: Config, limit: int | None) -> int:
-    """What vLLM takes without --max-model-len: of LongRoPE the length it was made from."""
+    """Return the tokens that vLLM takes without --max-model-len.
+
+    For LongRoPE that is the length from which the model was extended.
+    """
     if any(rope_kind(rope) == "longrope" for rope in _ropes(text)):
         limit = whole_if_any(text, "original_max_position_embeddings") or limit
     return LENGTH_WHERE_NONE_IS_SAID if limit is None else limit
 
 
 def _ropes(text: Config) -> list[Config]:
-    """The one of all layers, or one of each type of layer."""
+    """Return the RoPE settings: one for all layers, or one for each layer type."""
     rope = (
         value_if_any(text, "rope_parameters", dict)
         or value_if_any(text, "rope_scaling", dict)
@@ -501,7 +533,10 @@ def _ropes(text: Config) -> list[Config]:
 
 
 def rope_kind(rope: Config) -> str:
-    """The kind of a RoPE scaling; "su" is what LongRoPE was called."""
+    """Return the kind of a RoPE scaling, with "su" (LongRoPE's old name) as "longrope".
+
+    Raises UnknownShape where it is not a string.
+    """
     kind = rope.get("rope_type") or rope.get("type") or "default"
     if not isinstance(kind, str):
         raise UnknownShape(f"rope_type is {kind!r}")
@@ -509,7 +544,7 @@ def rope_kind(rope: Config) -> str:
 
 
 def _weights_format(config: Config, text: Config) -> str | None:
-    """The method that a quantised checkpoint names; None: its weights are plain."""
+    """Return the method that a quantised checkpoint names; None: its weights are not quantised."""
     for each in (config, text):
         for key in ("quantization_config", "compression_config"):
             if each.get(key) is None:

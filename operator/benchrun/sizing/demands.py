@@ -1,5 +1,7 @@
-"""What vLLM demands of a model's config.json and of its flags together, and ends on after the pod
-has its GPUs."""
+"""What vLLM demands of a model's config.json and its flags together.
+
+Where a demand is not met vLLM ends with an error, but only once the pod has its GPUs.
+"""
 
 from collections.abc import Iterator
 
@@ -15,7 +17,7 @@ class Refused(ValueError):
 
 
 def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
-    """Why vLLM will not start, one sentence a demand. Raises UnreadableValue."""
+    """Return why vLLM will not start, a sentence for each unmet demand. Raises UnreadableValue."""
     return (
         *_of_tensor_parallelism(shape, args.whole("tensor-parallel-size") or 1),
         *_of_pipelines(shape, args.whole("pipeline-parallel-size") or 1),
@@ -26,7 +28,7 @@ def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
 
 
 def is_parallel(args: ServeArgs) -> bool:
-    """Whether any demand is about these flags. Raises UnreadableValue."""
+    """Return whether any demand concerns these flags. Raises UnreadableValue."""
     sizes = ("tensor-parallel-size", "pipeline-parallel-size", "decode-context-parallel-size")
     return any((args.whole(each) or 1) > 1 for each in sizes) or args.switched(
         "enable-expert-parallel", default=False
@@ -34,13 +36,13 @@ def is_parallel(args: ServeArgs) -> bool:
 
 
 def demand(shape: ModelShape, args: ServeArgs) -> None:
-    """Raise Refused where vLLM will not start, or UnreadableValue."""
+    """Raise Refused where vLLM will not start. Raises UnreadableValue, too."""
     if found := refusals(shape, args):
         raise Refused("; ".join(found))
 
 
 def sizes_that_divide(shape: ModelShape) -> tuple[int, ...]:
-    """Sizes of tensor parallelism that heads and vocabulary allow."""
+    """Return the sizes of tensor parallelism that the model's heads and vocabulary allow."""
     return tuple(size for size in range(1, shape.query_heads + 1) if not [*_undivided(shape, size)])
 
 
@@ -54,7 +56,7 @@ def _undivided(shape: ModelShape, size: int) -> Iterator[str]:
     if shape.query_heads % size:
         yield f"{shape.query_heads} attention heads"
     for heads in _kv_heads(shape):
-        # Fewer heads than GPUs are kept several times, each as often as the others.
+        # Where heads are fewer than GPUs, each is kept several times, all equally often.
         if heads % size and size % heads:
             yield f"{heads} KV heads, nor they it"
     groups = shape.state_groups or 1
@@ -107,7 +109,8 @@ def _of_context_parallelism(shape: ModelShape, args: ServeArgs) -> Iterator[str]
 
 
 def _of_batches(args: ServeArgs) -> Iterator[str]:
-    tokens, sequences = args.whole("max-num-batched-tokens"), args.whole("max-num-seqs")
+    tokens = args.whole("max-num-batched-tokens")
+    sequences = args.whole("max-num-seqs")
     if tokens is not None and sequences is not None and tokens < sequences:
         yield (
             f"--max-num-batched-tokens={tokens} is below --max-num-seqs={sequences}: a step has a "
@@ -115,7 +118,7 @@ def _of_batches(args: ServeArgs) -> Iterator[str]:
         )
 
 
-# Whether the weights that a GPU holds follow from those of the checkpoint.
+# Whether the weights that a GPU holds can be computed from those of the checkpoint.
 
 _CHANGES_WEIGHTS = {
     "quantization": "quantises them while they are loaded, or says how they are",
@@ -135,8 +138,10 @@ FORMATS = frozenset({
 
 
 def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:
-    """Why the bytes of weights on a GPU do not follow from those of the checkpoint; None: they
-    do, all GPUs of an engine have the same share."""
+    """Return why the weight bytes on a GPU can't be computed from the checkpoint's.
+
+    Returns None where they can: all GPUs of an engine then hold the same share.
+    """
     harmless = {"quantization": (shape.weights_format,), "load-format": _LOADED_AS_THEY_ARE}
     for flag, what in _CHANGES_WEIGHTS.items():
         if args.is_given(flag) and args.text(flag) not in harmless.get(flag, ()):

@@ -1,8 +1,9 @@
 """Which models are known here, and what their config.json may say.
 
-A type is known where vLLM's own answers were held against ours for a published model of it. What is
-not known is an error or a caveat, never taken for the usual: a key that nobody here has heard of
-may decide on the cache."""
+A type is known where the figures of benchrun were compared with vLLM's own for a published model of
+that type. What is not known is an error or a caveat, never taken for the usual: an unknown key may
+decide on the cache.
+"""
 
 import json
 import re
@@ -92,14 +93,21 @@ _DRAFTS = re.compile(r"eagle|mtp|medusa|draft|speculat", re.IGNORECASE)
 
 @cache
 def defaults() -> Mapping[str, Config]:
-    """By type, what the engine takes where config.json says nothing (dev/config_defaults.py)."""
+    """Return what the engine takes where config.json says nothing, by model type.
+
+    The figures come from dev/config_defaults.py.
+    """
     text = files(__package__).joinpath("config_defaults.json").read_text(encoding="utf-8")
     found: dict[str, Config] = json.loads(text)
     return OLDER | found
 
 
 def known_type(text: Config, config: Config) -> str:
-    """The type of the part that has the cache. Raises UnknownShape for one that is not known."""
+    """Return the model type of the part that has the cache.
+
+    Raises UnknownShape where the type is not known, or where the model has no KV cache of its own
+    to size: an encoder, or one that drafts for another model.
+    """
     found = text.get("model_type") or config.get("model_type")
     if not isinstance(found, str):
         raise UnknownShape("config.json does not say model_type")
@@ -122,8 +130,11 @@ def _names(value: object) -> Iterator[str]:
 
 
 def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
-    """Keys that may decide on the cache and are not known here. Raises UnknownShape where one says
-    something of each layer."""
+    """Return the keys that may decide on the cache and are not known here.
+
+    Raises UnknownShape where such a key has a list or an object, or any unknown key has one entry a
+    layer.
+    """
     found = [key for key in text if isinstance(key, str) and _is_unknown(key, text[key])]
     for key in found:
         if isinstance(text[key], list | dict):
@@ -136,7 +147,7 @@ def unknown_keys(text: Config, *, layers: int) -> tuple[str, ...]:
 
 
 def _is_unknown(key: str, value: object) -> bool:
-    """Whether it is set, and may decide."""
+    """Return whether a key is set, may decide on the cache and is not known here."""
     if key in _READ or key in _WITHOUT_EFFECT or key.startswith(_NEVER) or not value:
         return False
     return _MAY_DECIDE.search(key.lower()) is not None

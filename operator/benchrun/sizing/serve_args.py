@@ -1,5 +1,7 @@
-"""The arguments of `vllm serve`, and the settings that follow; amounts as people write them: 32k
-tokens, 48GiB of memory."""
+"""The arguments of `vllm serve`, and the engine settings that follow from them.
+
+Also reads amounts as people write them: 32k tokens, 48GiB of memory.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Mapping
@@ -10,7 +12,10 @@ from benchrun_client.engines import ENGINE
 
 from benchrun.sizing.cache_layers import ModelShape
 
-KIB, MIB, GIB, TIB = 2**10, 2**20, 2**30, 2**40
+KIB = 2**10
+MIB = 2**20
+GIB = 2**30
+TIB = 2**40
 _Value = TypeVar("_Value", int, float)
 _TOKENS = re.compile(r"(\d+(?:\.\d+)?)([kKmMgGtT]?)")
 _POWER = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
@@ -18,22 +23,26 @@ _MEMORY = re.compile(r"(\d+(?:\.\d+)?)\s*([KMGT]?)(iB|i|B)?", re.IGNORECASE)
 
 
 def tokens_of(text: str) -> int:
-    """A whole number as vLLM reads it: 8k is 8000, 8K is 8192, 25.6k is 25600. Raises
-    ValueError."""
+    """Parse a whole number as vLLM does: 8k is 8000, 8K is 8192, 25.6k is 25600.
+
+    Raises ValueError. Amounts above 2**63 are cut to it.
+    """
     if (found := _TOKENS.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not a whole number; write 8192, 8k (8000) or 8K (8192)")
     digits, suffix = found.groups()
     if "." in digits and (suffix.isupper() or not suffix):
         raise ValueError(f"{text!r} is not a whole number; decimals go with k, m, g or t only")
     base = 1024 if suffix.isupper() else 1000
-    return int(
-        min(float(digits) * base ** _POWER[suffix.lower()], 2**63)
-    )  # More than any machine has.
+    # 2**63 is more than any machine has.
+    return int(min(float(digits) * base ** _POWER[suffix.lower()], 2**63))
 
 
 def bytes_of(text: str) -> int:
-    """Memory: 48GiB or 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Raises
-    ValueError."""
+    """Parse an amount of memory into bytes. Raises ValueError.
+
+    48GiB and 48Gi are 1024-based, 48GB is 1000-based, a bare number is bytes. Amounts above 2**63
+    are cut to it.
+    """
     if (found := _MEMORY.fullmatch(text.strip())) is None:
         raise ValueError(f"{text!r} is not an amount of memory; write for example 48GiB")
     digits, prefix, unit = found.groups()
@@ -42,7 +51,7 @@ def bytes_of(text: str) -> int:
 
 
 def share_of(text: str) -> float:
-    """A number above 0 and at most 1. Raises ValueError."""
+    """Parse a number above 0 and at most 1. Raises ValueError."""
     try:
         share = float(text)
     except ValueError:
@@ -53,8 +62,7 @@ def share_of(text: str) -> float:
 
 
 def memory(amount: float) -> str:
-    """An amount in the largest binary unit that leaves a number above 1: "32 GiB", "17.6 GiB", "640
-    B"."""
+    """Format bytes in the largest binary unit that leaves 1 or more: "32 GiB", "640 B"."""
     for unit, size in (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB)):
         if abs(amount) >= size:
             text = f"{amount / size:.4g}"
@@ -63,26 +71,28 @@ def memory(amount: float) -> str:
 
 
 class UnreadableValue(ValueError):
-    """A flag's value is not what that flag takes; the text names both."""
+    """The value of a flag is not what that flag takes; the text names both."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeArgs:
-    """What was given, by the flag's long name without dashes; None is a flag without a value. The
-    last of several holds."""
+    """The arguments that were given, by the flag's long name without dashes.
+
+    None stands for a flag without a value. Where a flag is given several times, the last one holds.
+    """
 
     given: Mapping[str, str | None]
 
     @classmethod
     def of(cls, arguments: Iterable[str]) -> Self:
-        """From a command line. Words that belong to no flag are passed over."""
+        """Parse a command line. Words that belong to no flag are skipped."""
         given: dict[str, str | None] = {}
         last: str | None = None
         for word in arguments:
             name, equals, value = word.partition("=")
             if is_flag(word):
                 last = _long_name(name)
-                # Taken out first: of a flag and its opposite the one that is last in here holds.
+                # Removed first to come last: of a flag and its opposite the later entry holds.
                 given.pop(last, None)
                 given[last] = value if equals else None
             elif last is not None and given[last] is None:
@@ -90,23 +100,27 @@ class ServeArgs:
         return cls(given)
 
     def is_given(self, name: str) -> bool:
-        """Whether a flag was given, whole or by parts (--name.key)."""
+        """Return whether a flag was given, whole or by parts (--name.key)."""
         return any(given.partition(".")[0] == name for given in self.given)
 
     def text(self, name: str) -> str | None:
-        """The value of a flag; None where it was not given, or without a value."""
+        """Return the value of a flag; None: it was not given, or has no value."""
         return self.given.get(name)
 
     def whole(self, name: str) -> int | None:
-        """A whole number above 0, with vLLM's suffixes; None where the flag was not given. Raises
-        UnreadableValue."""
+        """Return a whole number above 0, with vLLM's suffixes; None: the flag was not given.
+
+        Raises UnreadableValue.
+        """
         if (number := self.value(name, tokens_of)) is not None and number < 1:
             raise UnreadableValue(f"--{name}: {self.text(name)} is not above 0")
         return number
 
     def value(self, name: str, read: Callable[[str], _Value]) -> _Value | None:
-        """What `read` makes of its text; None where the flag was not given. Raises
-        UnreadableValue."""
+        """Return what `read` makes of a flag's text; None: the flag was not given.
+
+        Raises UnreadableValue.
+        """
         text = self.text(name)
         try:
             return None if text is None else read(text)
@@ -114,7 +128,7 @@ class ServeArgs:
             raise UnreadableValue(f"--{name}: {error}") from error
 
     def switched(self, name: str, *, default: bool) -> bool:
-        """A flag that is `--name` or `--no-name`, the last of both."""
+        """Return whether a switch is on: the last of `--name` and `--no-name`, or `default`."""
         found = [each for each in self.given if each in (name, f"no-{name}")]
         return found[-1] == name if found else default
 
@@ -164,7 +178,10 @@ SHORTEST_BEGINNING = 4
 
 
 def _long_name(word: str) -> str:
-    """Without dashes, and whole: of other spellings, underscores and beginnings."""
+    """Return the long name of a flag without dashes, from any other spelling.
+
+    Accepts short flags, underscores for dashes, and beginnings of names.
+    """
     if word in ENGINE.short_flags:
         return ENGINE.short_flags[word]
     name, dot, rest = word.lstrip("-").partition(".")
@@ -172,7 +189,7 @@ def _long_name(word: str) -> str:
     known = ENGINE.short_flags.get(f"--{name}")
     is_off = name.startswith("no-")
     begins = [each for each in READ if each.startswith(name.removeprefix("no-"))]
-    if len(name) < SHORTEST_BEGINNING:  # So short it is that of several flags of vLLM's.
+    if len(name) < SHORTEST_BEGINNING:  # So short a beginning fits several flags of vLLM's.
         begins = []
     if known is None and word.startswith("--") and len(begins) == 1:
         known = f"no-{begins[0]}" if is_off else begins[0]
@@ -180,19 +197,17 @@ def _long_name(word: str) -> str:
 
 
 def is_flag(word: str) -> bool:
-    """Whether a word begins a flag: `--x` or `-x`, but not a negative number."""
+    """Return whether a word begins a flag: `--x` or `-x`, but not a negative number."""
     return word.startswith("-") and len(word) > 1 and not word[1].isdigit() and word[1] != "."
 
 
-# Settings of a server that decide on memory and context: from its arguments, else vLLM's defaults.
+# Settings of a server that decide on memory and context, from its arguments or vLLM's defaults.
 
-DEFAULT_UTILIZATION = 0.92  # Of vLLM 0.32. Older versions took 0.9.
-DEFAULT_BLOCK_TOKENS = (
-    16  # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
-)
-ASSUMED_DTYPE = (
-    "bfloat16"  # Models stored in float32, or without a word about it, are computed in this.
-)
+DEFAULT_UTILIZATION = 0.92  # The default of vLLM 0.32. Older versions took 0.9.
+# On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
+DEFAULT_BLOCK_TOKENS = 16
+# Models that are stored in float32, or whose config.json names no type, are computed in this type.
+ASSUMED_DTYPE = "bfloat16"
 _UNSIZED = (
     "decode-context-parallel-size",
     "disable-sliding-window",
@@ -209,8 +224,7 @@ _UNSIZED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Engine:
-    """One engine. With data parallelism there are several, each with GPUs and a cache of its
-    own."""
+    """One engine. With data parallelism there are several, each with its own GPUs and cache."""
 
     tensor_parallel: int
     pipeline_parallel: int
@@ -224,9 +238,9 @@ class Engine:
     sequences: int | None  # --max-num-seqs, where it is given.
     step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
     steps_in_flight: int
-    cache_bytes: int | None  # --kv-cache-memory-bytes, a GPU.
+    cache_bytes: int | None  # --kv-cache-memory-bytes, on each GPU.
     blocks: int | None  # --num-gpu-blocks-override.
-    drops_beyond_window: bool  # Whether layers with a window give back what lies before it.
+    drops_beyond_window: bool  # Whether layers with a window free what lies before it.
     caveats: tuple[str, ...] = ()
 
     @property
@@ -235,7 +249,10 @@ class Engine:
 
 
 def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = None) -> Engine:
-    """From the arguments of `vllm serve`. Raises UnreadableValue."""
+    """Build the engine settings from the arguments of `vllm serve`. Raises UnreadableValue.
+
+    `gpu_bytes`, the memory of a GPU, decides on a default of vLLM's.
+    """
     pipeline = args.whole("pipeline-parallel-size") or 1
     return Engine(
         tensor_parallel=args.whole("tensor-parallel-size") or 1,
@@ -258,27 +275,32 @@ def engine_of(args: ServeArgs, shape: ModelShape, *, gpu_bytes: int | None = Non
 
 
 def max_model_tokens(args: ServeArgs) -> int | None:
-    """--max-model-len; None where it is not given, or left to vLLM (-1, auto). Raises
-    UnreadableValue."""
+    """Return --max-model-len in tokens; None: not given, or left to vLLM (-1, auto).
+
+    Raises UnreadableValue.
+    """
     is_left = (args.text("max-model-len") or "").strip().lower() in ("-1", "auto")
     return None if is_left else args.whole("max-model-len")
 
 
 def default_step_tokens(gpu_bytes: int | None) -> int:
-    """vLLM's default of --max-num-batched-tokens for a server: by the memory of the GPU."""
+    """Return vLLM's default of --max-num-batched-tokens for a server, by a GPU's memory in bytes.
+
+    An unknown memory (None) counts as small.
+    """
     gpu_gib = (gpu_bytes or 0) / GIB
     return 16_384 if gpu_gib >= 160 else 8192 if gpu_gib >= 70 else 2048
 
 
 def compute_dtype(args: ServeArgs, shape: ModelShape) -> str:
-    """The type that the model computes in, and by default keeps its cache in."""
+    """Return the type that the model computes in, which by default is also that of its cache."""
     return _named(args, "dtype") or (
         shape.dtype if shape.dtype in ("bfloat16", "float16") else ASSUMED_DTYPE
     )
 
 
 def _named(args: ServeArgs, flag: str) -> str | None:
-    """None where it is not given, or left to vLLM (auto)."""
+    """Return the value of a flag; None: not given, or left to vLLM (auto)."""
     return args.text(flag) if args.text(flag) not in ("auto", "") else None
 
 
@@ -289,10 +311,14 @@ ALLOW_LONGER = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 def beyond_context(
     args: ServeArgs, shape: ModelShape, *, is_allowed: bool
 ) -> tuple[bool, str] | None:
-    """Of a --max-model-len above the model's own limit: whether vLLM accepts it, by its variable or
-    because the model's configuration is overridden, and a sentence. None: within the limit, or not
-    known. `is_allowed`: whether ALLOW_LONGER is set. Raises UnreadableValue."""
-    longest, made_for = max_model_tokens(args), shape.context_tokens
+    """Judge a --max-model-len above the model's own limit. Raises UnreadableValue.
+
+    Returns whether vLLM accepts it, and a sentence about it. vLLM does so where ALLOW_LONGER is set
+    (`is_allowed`) or the model's configuration is overridden. Returns None where the length is
+    within the limit, or either of them is not known.
+    """
+    longest = max_model_tokens(args)
+    made_for = shape.context_tokens
     if longest is None or made_for is None or longest <= made_for:
         return None
     limits = f"--max-model-len {longest:,}, but the model is made for {made_for:,} tokens"

@@ -1,4 +1,4 @@
-"""The KV cache of one model in one engine: the figures that a table or a program shows, and why."""
+"""The KV cache of one model in one engine: the figures that are shown, and the reasons for them."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,11 +20,11 @@ COMMON_LENGTHS = (1024, 4096, 16_384, 65_536)
 
 @dataclass(frozen=True, slots=True)
 class LayerRow:
-    """Layers that keep the same."""
+    """Layers of one kind, which all keep the same."""
 
     layer: Layer
     count: int
-    token_bytes: int  # Of one token in one layer, on one GPU.
+    token_bytes: int  # Bytes of one token in one layer, on one GPU.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,25 +32,28 @@ class Sizing:
     shape: ModelShape
     engine: Engine
     pool: Pool
-    memory: Memory | None  # None where the size of the cache was given, or nothing about memory.
+    memory: Memory | None  # None: the size of the cache was given, or no memory.
     fit: Fit | None
     rows: tuple[LayerRow, ...]
-    lengths: tuple[int, ...]  # Tokens of sequences for which the size is asked.
+    lengths: tuple[int, ...]  # Lengths of sequences in tokens for which the size is asked.
 
     @property
     def token_bytes_per_gpu(self) -> int:
-        """Of one token in all layers, on the GPU that has most of them, while every layer still
-        keeps it."""
+        """Return the bytes of one token in all layers, on the GPU that has the most of them.
+
+        This is the size while every layer still keeps the token: a layer with a window drops it
+        later.
+        """
         return sum(layers_of_a_stage(row.count, self.engine) * row.token_bytes for row in self.rows)
 
     @property
     def token_bytes(self) -> int:
-        """On all GPUs of the engine together, copies included."""
+        """Return the bytes of one token on all GPUs of the engine together, copies included."""
         return sum(row.count * row.token_bytes for row in self.rows) * self.engine.tensor_parallel
 
     @property
     def far_token_bytes(self) -> int:
-        """What each further token adds, on all GPUs, once the windows are full."""
+        """Return the bytes that each further token adds on all GPUs once the windows are full."""
         kept = sum(
             row.count * row.token_bytes for row in self.rows if row.layer.window_tokens is None
         )
@@ -58,12 +61,15 @@ class Sizing:
 
     @property
     def drops(self) -> bool:
-        """Whether some layers give back what lies before their window."""
+        """Return whether some layers free what lies before their window."""
         return any(group.window_tokens is not None for group in self.pool.groups)
 
     @property
     def tokens(self) -> int | None:
-        """Tokens that fit, as vLLM reports them (kv_cache_size_tokens)."""
+        """Return how many tokens fit, as vLLM reports them (kv_cache_size_tokens).
+
+        Returns None where the number of blocks or the longest sequence is not known.
+        """
         longest = self.engine.max_tokens
         return None if self.fit is None or longest is None else self.fit.tokens(longest)
 
@@ -71,9 +77,13 @@ class Sizing:
 def sizing_of(
     shape: ModelShape, engine: Engine, *, memory: Memory | None = None, lengths: Sequence[int] = ()
 ) -> Sizing:
-    """Size a model. What fits is known with `memory` or an argument for the cache's size. Raises
-    UnknownCacheType."""
-    pool, longest = pool_of(shape, engine), engine.max_tokens
+    """Size the KV cache of a model. Raises UnknownCacheType.
+
+    What fits is known only with `memory` or with an argument for the cache's size. `lengths` are
+    lengths of sequences in tokens; without them, common ones up to the model's limit are taken.
+    """
+    pool = pool_of(shape, engine)
+    longest = engine.max_tokens
     cache_bytes = (
         engine.cache_bytes
         if engine.cache_bytes is not None
@@ -108,9 +118,12 @@ def sizing_of(
 
 
 def changes(sizing: Sizing) -> tuple[str, ...]:
-    """A sentence for each thing that makes the cache other than plain attention would, and for each
-    that is not counted."""
-    shape, dtype = sizing.shape, sizing.engine.cache_dtype
+    """Return a sentence for each thing that makes the cache differ from that of plain attention.
+
+    Each thing that is not counted gets a sentence, too.
+    """
+    shape = sizing.shape
+    dtype = sizing.engine.cache_dtype
     source = "set by the checkpoint" if dtype == shape.cache_dtype else "set by --kv-cache-dtype"
     quantised = f"Quantised cache: {dtype}, {source}; half of what 16-bit numbers take, or less."
     shared = f"{shape.shared_layers} layers use the cache of another layer and keep nothing."
@@ -163,7 +176,8 @@ def _latent(sizing: Sizing) -> Iterator[str]:
 def _windows(sizing: Sizing) -> Iterator[str]:
     if not (sliding := [row for row in sizing.rows if row.layer.kind == "Sliding"]):
         return
-    layers, all_layers = sum(row.count for row in sliding), sum(row.count for row in sizing.rows)
+    layers = sum(row.count for row in sliding)
+    all_layers = sum(row.count for row in sizing.rows)
     windows = ", ".join(f"{row.layer.window_tokens:,}" for row in sliding)
     if sizing.drops:
         yield (

@@ -27,7 +27,10 @@ from runs_kit.cluster import PATHS
 from runs_kit.operator_process import OperatorProcess
 from runs_kit.proxy import Request
 
-AWAY_SECONDS, STOPPED_SECONDS, WRONG_SECONDS, SLOWER_SECONDS = 120, 90, 20, 1
+AWAY_SECONDS = 120
+STOPPED_SECONDS = 90
+WRONG_SECONDS = 20
+SLOWER_SECONDS = 1
 WATCHED_AGAIN_SECONDS = 60
 DEFINED_SECONDS = 60
 MEASURED_SECONDS = 20  # until all that a run measures is known
@@ -356,7 +359,8 @@ async def is_about_to_measure(trial: Trial) -> None:
 async def kill_at_every_step(trials: dict[str, Trial]) -> None:
     """Bring each run to its step, kill the operator, and start it anew when all that had gone wrong
     for these runs is over."""
-    played, way = trials["killed-pending"].played, way_of(trials["killed-pending"])
+    played = trials["killed-pending"].played
+    way = way_of(trials["killed-pending"])
     await asyncio.gather(*(STEPS[trial.fault](trial) for trial in trials.values()))
     # One run lets go of its server and can't store its records, the other can't even do that.
     way.wrong = lambda request: refusal(403) if _stores(request) else None

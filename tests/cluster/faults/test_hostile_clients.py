@@ -180,7 +180,8 @@ class Boundless(Server):
 
     def __init__(self, value: str, *, engines: int = 1) -> None:
         super().__init__()
-        self._value, self._engines = value, engines
+        self._value = value
+        self._engines = engines
 
     def page(self) -> bytes:
         """The page of an honest server, but for three gauges."""

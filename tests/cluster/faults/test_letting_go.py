@@ -156,7 +156,8 @@ async def test_a_webhook_that_denies_or_is_dead_is_told_and_deadlines_hold(
         "startupDeadlineSeconds": DEADLINE_SECONDS,
         "pendingDeadlineSeconds": DEADLINE_SECONDS,
     }
-    denied, dead = {"denied": "jobs", "serverless": "deployments"}, {"dead": "jobs"}
+    denied = {"denied": "jobs", "serverless": "deployments"}
+    dead = {"dead": "jobs"}
     async with denying(played.api, played.namespace, tmp_path, denied=denied, dead=dead) as webhook:
         control = await played.apply("control")
         runs = [await played.apply(name, **limits) for name in ("dead", "serverless", "denied")]

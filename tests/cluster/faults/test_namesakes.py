@@ -26,7 +26,8 @@ async def test_a_run_made_anew_does_not_wait_for_garbage_collection(played: Play
     await played.gets(old, "Pod", "server")
     with standing_still():
         await played.delete("BenchmarkRun", "again")
-        new, control = await played.apply("again"), await played.apply("another")
+        new = await played.apply("again")
+        control = await played.apply("another")
         for run in (control, new):
             await played.until(
                 partial(_is_made, played, run), seconds=MADE_SECONDS, what=f"{run.name} is made"

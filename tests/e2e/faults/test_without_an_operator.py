@@ -9,7 +9,9 @@ from kit.polling import polling
 from kit.runs import children_selector
 
 HOLD = "benchrun.dev/hold-seconds"
-STARTUP_SECONDS, RUN_SECONDS, MARGIN_SECONDS = 600, 300, 60
+STARTUP_SECONDS = 600
+RUN_SECONDS = 300
+MARGIN_SECONDS = 60
 LET_GO_SECONDS = 60.0
 
 
@@ -35,7 +37,8 @@ def test_a_server_held_too_long_is_released_while_no_operator_runs(
     limits = {"startupDeadlineSeconds": STARTUP_SECONDS, "runDeadlineSeconds": RUN_SECONDS}
     runs = (hostile_run(name, args=(LOADS_FOR_EVER,), **limits) for name in ("held", "control"))
     namespace.apply(hostile_program(), *runs)
-    held, control = namespace.get(RUN, "held"), namespace.get(RUN, "control")
+    held = namespace.get(RUN, "held")
+    control = namespace.get(RUN, "control")
     for _ in polling("both servers have their pods", seconds=120):
         pods = [
             pod for run in (held, control) for pod in namespace.list("pods", selector=_servers(run))

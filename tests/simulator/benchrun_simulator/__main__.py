@@ -1,4 +1,4 @@
-"""`python -m benchrun_simulator serve MODEL ...`, as one would call vLLM's own command."""
+"""`python -m benchrun_simulator serve MODEL ...`, called like vLLM's own command."""
 
 from benchrun_simulator.main import main
 

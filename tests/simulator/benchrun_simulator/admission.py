@@ -1,8 +1,8 @@
-"""vLLM's own limit on what may queue (`--max-num-queued-reqs`, `--max-num-queued-tokens`): HTTP 503
-beyond it.
+"""vLLM's own limit on its queue, with HTTP 503 beyond it.
 
-Order, words and reasons are those of vLLM 0.32 (`vllm/v1/engine/async_llm.py`,
-`vllm/exceptions.py`)."""
+The flags are `--max-num-queued-reqs` and `--max-num-queued-tokens`. Order, words and reasons are
+those of vLLM 0.32 (`vllm/v1/engine/async_llm.py`, `vllm/exceptions.py`).
+"""
 
 from http import HTTPStatus
 
@@ -13,7 +13,7 @@ TOKENS = "max_num_queued_tokens"
 
 
 class Admission:
-    """Lets requests in and counts those that it refused."""
+    """A gate that lets requests in and counts those that it refused."""
 
     def __init__(self, *, max_requests: int | None, max_tokens: int | None) -> None:
         self._max_requests = max_requests
@@ -21,19 +21,20 @@ class Admission:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forget what was counted."""
+        """Set the counts to zero."""
         self.rejections = {REQUESTS: 0, TOKENS: 0}
 
     @property
     def limited(self) -> bool:
-        """Whether there is a limit at all."""
+        """Return whether there is a limit at all."""
         return self._max_requests is not None or self._max_tokens is not None
 
     def check(self, *, unfinished: int, queued_tokens: int) -> None:
-        """Raise HTTP 503 when one more would be too many.
+        """Raise HTTP 503 if one more request would be too many.
 
-        `unfinished` are the requests that wait or run; `queued_tokens` the prompt tokens of those
-        without a first token yet, of which vLLM lets the last one in that begins below the limit.
+        `unfinished` counts the requests that wait or run; `queued_tokens` counts the prompt tokens
+        of those without a first token yet. vLLM admits a request as long as these are below the
+        limit, however long its own prompt is.
         """
         if self._max_requests is not None and unfinished + 1 > self._max_requests:
             raise self._rejection(

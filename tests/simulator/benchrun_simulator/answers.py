@@ -1,7 +1,8 @@
 """The JSON of completions and chats, whole and as server-sent events, as vLLM 0.32 writes it.
 
 An event is a fixed head, the token's text as JSON, and a fixed tail: almost nothing is computed per
-token."""
+token.
+"""
 
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ FINGERPRINT = "vllm-simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Naming:
-    """What is equal in every piece of one answer."""
+    """The fields that are equal in every piece of one answer."""
 
     request_id: str
     created: int
@@ -22,7 +23,7 @@ class Naming:
 
 
 class Answer:
-    """Renders one answer."""
+    """A renderer of one answer."""
 
     def __init__(self, generation: Generation, naming: Naming) -> None:
         self._chat = generation.chat
@@ -44,17 +45,17 @@ class Answer:
         self._plain_tail = self._tail % b"null"
 
     def first_event(self) -> bytes:
-        """What precedes the first token: in a chat the chunk with the role."""
+        """Return what precedes the first token: in a chat the chunk with the role, else nothing."""
         return self._role
 
     def token_event(self, text_json: bytes) -> bytes:
-        """One token or more, the last one not among them."""
+        """Return the event of one token or more, the last token not among them."""
         return self._head + text_json + self._plain_tail
 
     def last_events(
         self, text_json: bytes, *, reason: str, usage: dict[str, object] | None
     ) -> bytes:
-        """The last token or tokens, the usage if it was asked for, and the end mark."""
+        """Return the last token or tokens, the usage if it was asked for, and the end mark."""
         last = self._head + text_json + self._tail % compact(reason)
         return last + (self._usage_event(usage) if usage is not None else b"") + DONE
 
@@ -66,7 +67,7 @@ class Answer:
         usage: dict[str, object],
         transfer: dict[str, object] | None,
     ) -> bytes:
-        """The answer to a request that does not stream."""
+        """Return the answer to a request that does not stream."""
         if self._chat:
             message = {"role": "assistant", "content": text, "refusal": None, "reasoning": None}
             choice: dict[str, object] = {"index": 0, "message": message}

@@ -1,4 +1,4 @@
-"""vLLM's endpoints: what is routed where, who may call it, what it answers."""
+"""vLLM's endpoints: their routes, their access control and their answers."""
 
 import asyncio
 import hashlib
@@ -36,7 +36,7 @@ ENDLESS_PAUSE_SECONDS = 0.05
 
 
 class Api:
-    """Answers every exchange."""
+    """The HTTP API: it answers every exchange."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class Api:
         self._routes = self._all_routes()
 
     def handle(self, exchange: Exchange) -> None:
-        """Answer one request, now or as its tokens fall due."""
+        """Answer one request, at once or as its tokens fall due."""
         request = exchange.request
         if request.path.startswith(GUARDED_PREFIXES) and not self._may_enter(exchange):
             exchange.respond(HTTPStatus.UNAUTHORIZED, compact({"error": "Unauthorized"}))
@@ -120,7 +120,8 @@ class Api:
         exchange.respond(200, compact({"server_load": 0}))
 
     def _models(self, exchange: Exchange) -> None:
-        settings, created = self._settings, int(time.time())
+        settings = self._settings
+        created = int(time.time())
         cards: list[dict[str, object]] = [
             {
                 "id": name,
@@ -170,7 +171,8 @@ class Api:
         exchange.respond(200, compact({"prompt": self._tokenizer.decode(asked.get("tokens", []))}))
 
     def _reset_prefix_cache(self, exchange: Exchange) -> None:
-        lies, fails = self._settings.faults.reset_lies, self._plan.next_reset_fails()
+        lies = self._settings.faults.reset_lies
+        fails = self._plan.next_reset_fails()
         success = not fails and (lies or self._engine.reset_prefix_cache())
         exchange.respond(200, compact({"success": success}))
 

@@ -1,7 +1,8 @@
-"""The command line of `vllm serve` resolved into settings, `sim_flags` among it.
+"""The command line of `vllm serve` resolved into settings, with the flags of `sim_flags`.
 
-Usage errors look and end like vLLM's (exit code 2), values that vLLM's configuration refuses raise
-`Refusal` (exit code 1). Flags in `vllm_flags` are accepted and reported without effect."""
+Usage errors look and end like vLLM's (exit code 2); values that vLLM's configuration refuses raise
+`Refusal` (exit code 1). Flags in `vllm_flags` are accepted and reported without effect.
+"""
 
 import argparse
 import json
@@ -45,10 +46,10 @@ SECRETS = ("api_key", "hf_token")
 def parse(
     arguments: list[str], *, environment: Mapping[str, str], program: str = "vllm"
 ) -> Settings:
-    """Resolve a command line (a leading `serve` may stand) into settings; `program` is its name in
-    usage errors.
+    """Resolve a command line, which may begin with `serve`, into settings.
 
-    Exits with code 2 on a usage error; raises `Refusal` for values vLLM refuses.
+    `program` is its name in usage errors. Exits with code 2 on a usage error; raises `Refusal` for
+    values that vLLM refuses.
     """
     words = arguments[1:] if arguments[:1] == ["serve"] else arguments
     parser = _parser(program)
@@ -86,8 +87,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _normalised(words: list[str]) -> list[str]:
-    """Write flags one way: `--max_model_len` as `--max-model-len`, `--x.member value` as `--x
-    {}`."""
+    """Write flags in one way.
+
+    `--max_model_len` becomes `--max-model-len`, and `--x.member value` becomes `--x {}`.
+    """
     normalised: list[str] = []
     remaining = iter(words)
     for word in remaining:
@@ -238,7 +241,10 @@ def _api_keys(found: argparse.Namespace, environment: Mapping[str, str]) -> tupl
 
 
 def _check_source(model: str, environment: Mapping[str, str]) -> None:
-    """A path must be a folder, and without the hub a name must be in its cache."""
+    """Raise Refusal if a model cannot be loaded.
+
+    A path must be a folder; without the hub a name must be in its cache.
+    """
     if Path(model).is_dir():
         return
     if model.startswith("/"):
@@ -257,8 +263,10 @@ def _config(folder: Path) -> dict[str, Any]:
 
 
 def _kv_bytes(config: Mapping[str, Any]) -> dict[str, int]:
-    """Key and value of a token over all layers, in 16 bits; nothing for a model that does not
-    say."""
+    """Return the bytes of a token's key and value over all layers, in 16 bits.
+
+    Empty for a model whose configuration does not tell.
+    """
     try:
         size_of_head = config["hidden_size"] // config["num_attention_heads"]
         return {

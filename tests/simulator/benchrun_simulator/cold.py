@@ -1,12 +1,14 @@
-"""An engine that is slow at first: cold caches and lazy initialisation, again after it lay idle if
-so wished."""
+"""An engine that is slow at first, because of cold caches and lazy initialisation.
+
+If configured so, it is slow again after it has been idle.
+"""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cold:
-    """Which requests the cold engine holds up, and for how long; the default holds up none."""
+    """The requests that a cold engine delays, and for how long; the default delays none."""
 
     requests: int = 0
     seconds: float = 0.0
@@ -17,7 +19,7 @@ class Cold:
 
 
 class ColdStart:
-    """Says by how much each request is held up."""
+    """A calculator of each request's delay by a cold engine."""
 
     def __init__(self, cold: Cold) -> None:
         self._cold = cold
@@ -25,8 +27,12 @@ class ColdStart:
         self._last_arrival: float | None = None
 
     def held_up_seconds(self, number: int, *, now: float) -> float:
-        """Note request `number`, counted from 1; return what it waits for on top of its prefill."""
-        cold, last = self._cold, self._last_arrival
+        """Note request `number`, counted from 1; return its delay in seconds.
+
+        The delay is added to its prefill.
+        """
+        cold = self._cold
+        last = self._last_arrival
         self._last_arrival = now
         slept = (
             cold.idle_seconds is not None and last is not None and now - last >= cold.idle_seconds

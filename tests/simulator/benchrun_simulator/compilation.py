@@ -1,4 +1,4 @@
-"""Kernels compiled while requests are served: the whole engine stands still, and the log tells.
+"""Kernels compiled while requests are served: the whole engine stands still, and the log says so.
 
 The words are those of vLLM 0.32 (`vllm/utils/jit_monitor.py`), which warns once a kernel.
 """
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compilations:
-    """When kernels are compiled; the defaults compile none."""
+    """The occasions on which kernels are compiled; the defaults compile none."""
 
     at_request: int | None = None
     """One, when this request is admitted."""
@@ -19,7 +19,7 @@ class Compilations:
 
 
 class Compiler:
-    """Says for how long the engine stands still when a request is admitted."""
+    """A calculator of how long the engine stands still when a request is admitted."""
 
     def __init__(self, compilations: Compilations, *, warn: Callable[[str], None]) -> None:
         self._compilations = compilations
@@ -28,7 +28,7 @@ class Compiler:
         self._at_request_done = False
 
     def stall_seconds(self, number: int, *, prompt_tokens: int) -> float:
-        """Compile what request `number` needs; 0 when all is there."""
+        """Compile what request `number` needs; return the seconds, 0 if nothing is missing."""
         asked = self._compilations
         stall = 0.0
         if number == asked.at_request and not self._at_request_done:

@@ -1,4 +1,4 @@
-"""One generation from request to last byte: accepted or refused, planned, run, written down."""
+"""One generation from request to last byte: accepted or refused, planned, run, logged."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ ENGINE_DEAD = "EngineCore encountered an issue. See stack trace (above) for the 
 
 
 class Completions:
-    """Serves generations of both kinds."""
+    """A server of generations, completions and chats."""
 
     def __init__(
         self,
@@ -90,7 +90,8 @@ class Completions:
         self._engine.check_admission()
 
     def _elsewhere(self, generation: Generation) -> int:
-        transfer, block_size = self._settings.kv_transfer, self._settings.block_size
+        transfer = self._settings.kv_transfer
+        block_size = self._settings.block_size
         if transfer is None:
             return 0
         return transfer.prefilled_elsewhere(
@@ -113,7 +114,7 @@ class Completions:
         )
 
     def _planned(self, generation: Generation) -> tuple[int, str]:
-        """How many tokens this request gets, and why it ends there."""
+        """Return how many tokens this request gets, and why it ends there."""
         faults = self._settings.faults
         stops = []
         if faults.output_percent < 100:
@@ -136,15 +137,17 @@ class Completions:
 
 
 def _spend(seconds: float) -> None:
-    """Keep the processor busy for so much of its time."""
+    """Keep the processor busy for so many seconds of CPU time."""
     end = time.thread_time() + seconds
     while seconds and time.thread_time() < end:
         pass
 
 
 def _truth(reply: Reply, sequence: Sequence, *, request_id: str) -> dict[str, object]:
-    """Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same
-    node."""
+    """Return the request log's entry for a finished request.
+
+    Instants are seconds on CLOCK_MONOTONIC, comparable with `time.perf_counter()` on the same node.
+    """
     sent = reply.sent
     return {
         "request_id": request_id,

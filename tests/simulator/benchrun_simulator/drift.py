@@ -1,5 +1,4 @@
-"""A server that changes its speed: over its life, within a window, or from one repeat to the
-next."""
+"""A server whose speed changes: over its life, within a window, or from one repeat to the next."""
 
 from dataclasses import dataclass
 
@@ -20,19 +19,19 @@ class Changes:
 
 
 class Drift:
-    """Multiplies the durations of each request."""
+    """A calculator of the factor by which each request's durations change."""
 
     def __init__(self, changes: Changes) -> None:
         self._changes = changes
         self._slower_since: float | None = None
 
     def arrived(self, number: int, *, now: float) -> None:
-        """Note request `number`, counted from 1."""
+        """Note the arrival of request `number`, counted from 1."""
         if self._slower_since is None and number >= self._changes.from_request:
             self._slower_since = now
 
     def factor(self, number: int, *, now: float) -> float:
-        """By how much request `number` is slower than usual, now; 1 = as usual."""
+        """Return how many times slower than usual request `number` is now; 1 means as usual."""
         changes = self._changes
         factor = 1 + changes.percent_per_1000_requests / 100 * number / 1000
         if self._slower_since is not None:

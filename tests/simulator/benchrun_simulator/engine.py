@@ -1,7 +1,8 @@
 """The scheduler on the event loop's clock: one timer, tokens handed out as they fall due.
 
 Tokens are never early. They are late by the timer's resolution (at most 1 ms) and by whatever else
-the loop is doing, but never by what came before: the scheduler's instants do not drift."""
+the loop is doing, but never by what came before: the scheduler's instants do not drift.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +18,7 @@ OnToken = Callable[[Served], None]
 
 
 class Engine:
-    """Runs sequences; calls back on each token."""
+    """An engine that runs sequences and calls back on each token."""
 
     def __init__(
         self,
@@ -42,14 +43,16 @@ class Engine:
         self._timer: asyncio.TimerHandle | None = None
 
     def check_admission(self) -> None:
-        """Raise HTTP 503 when the server's own limits let no further request in."""
+        """Raise HTTP 503 if the server's own limits let no further request in."""
         if self._admission.limited:
             queued = sum(len(sequence.prompt) for sequence in self._live if not sequence.generated)
             self._admission.check(unfinished=len(self._live), queued_tokens=queued)
 
     def run(self, sequence: Sequence, *, max_tokens: int, reason: str, on_token: OnToken) -> None:
-        """Start generating; `on_token` is called once for each token. The end is counted under
-        `reason`."""
+        """Start generating; `on_token` is called once for each token.
+
+        The finished request is counted under `reason`.
+        """
         self._live[sequence] = Served(sequence=sequence, max_tokens=max_tokens), reason, on_token
         # Admission counts from arrival: time spent parsing belongs to the simulator, not to the
         # imitated engine.
@@ -57,24 +60,26 @@ class Engine:
         self._arm()
 
     def abort(self, sequence: Sequence) -> None:
-        """The client has gone: free what the sequence holds. Tokens already counted stay
-        counted."""
+        """Free what a sequence holds, because its client has gone.
+
+        Tokens already counted stay counted.
+        """
         if self._live.pop(sequence, None) is not None:
             self._scheduler.abort(sequence, now=self._loop.time())
             self._arm()
 
     def reset_prefix_cache(self) -> bool:
-        """False while any block is held."""
+        """Empty the prefix cache; return False, and change nothing, while any block is held."""
         return self._cache.reset()
 
     def begin_counters_anew(self) -> None:
-        """Set all counters and histograms to zero, as a restart does; what runs goes on."""
+        """Set counters and histograms to zero, as a restart does; running sequences continue."""
         self._metrics = self._new_metrics()
         self._scheduler.totals = Totals()
         self._admission.begin_anew()
 
     def exposition(self) -> str:
-        """All `vllm:` metric families as text."""
+        """Return all `vllm:` metric families as text."""
         totals = self._scheduler.totals
         return self._metrics.render(
             Levels(

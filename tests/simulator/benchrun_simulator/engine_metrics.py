@@ -2,7 +2,8 @@
 
 Names, label sets and bucket bounds are vLLM's (`vllm/v1/metrics/loggers.py`, `buckets.py`). So is
 the timing of updates: first-token and inter-token times are observed at once, all others when a
-request finishes, and an aborted request counts its tokens but no request."""
+request finishes, and an aborted request counts its tokens but no request.
+"""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -72,7 +73,7 @@ FINISHED_REASONS = ("stop", "length", "abort", "error", "repetition")
 
 @dataclass(slots=True, kw_only=True)
 class Served:
-    """When the tokens of one request really left, in seconds on the server's clock."""
+    """The instants at which one request's tokens really left, in seconds on the server's clock."""
 
     sequence: Sequence
     max_tokens: int
@@ -82,7 +83,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Levels:
-    """What the gauges and the scheduler's own counters read now."""
+    """The present values of the gauges and of the scheduler's own counters."""
 
     running: float
     waiting: float
@@ -98,7 +99,7 @@ class Levels:
 
 
 class EngineMetrics:
-    """Takes what happened, gives the text of all `vllm:` families."""
+    """A collector of events that renders the text of all `vllm:` families."""
 
     def __init__(
         self,
@@ -172,7 +173,7 @@ class EngineMetrics:
         served.last_token_at = now
 
     def step(self, tokens: int) -> None:
-        """Observe one turn of the engine that computed so many tokens, prompts included."""
+        """Observe one step of the engine that computed so many tokens, prompts included."""
         if tokens:
             self._step.observe(tokens)
 
@@ -201,7 +202,7 @@ class EngineMetrics:
         self._computed.observe(sequence.computed_tokens)
 
     def render(self, levels: Levels) -> str:
-        """All families as Prometheus text."""
+        """Return all families as Prometheus text."""
         return "".join((self._gauges(levels), self._counters(levels), self._histograms()))
 
     def _gauges(self, levels: Levels) -> str:
@@ -231,7 +232,10 @@ class EngineMetrics:
         )
 
     def _fetching(self) -> str:
-        """Only where blocks are fetched at all; never for long."""
+        """Return the gauge of requests that wait for blocks, which is always 0.
+
+        Empty if this server fetches no blocks.
+        """
         if not self._consumes:
             return ""
         stages = dict.fromkeys(("waiting_to_start", "in_progress", "completed_waiting"), 0)
@@ -334,7 +338,7 @@ OLD_NAMES = {
 
 
 def with_old_names(text: str) -> str:
-    """Rename families to what vLLM called them before 0.12."""
+    """Rename families to their names in vLLM before 0.12."""
     for new, old in OLD_NAMES.items():
         text = text.replace(new, old)
     return text

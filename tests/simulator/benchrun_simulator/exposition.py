@@ -1,7 +1,8 @@
 """Counters, gauges and histograms in Prometheus' text format, with fixed labels.
 
-A small stand-in for the client library, which the image does without; the lines are the same,
-`_created` series included."""
+It replaces the client library, which the image does without; the lines are the same, `_created`
+series included.
+"""
 
 import os
 import resource
@@ -17,26 +18,28 @@ CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 
 
 def sample(name: str, labels: Labels, value: float) -> str:
-    """One line of the format; labels sorted by name."""
+    """Return one line of the format; labels are sorted by name."""
     inside = ",".join(f'{key}="{_escaped(value)}"' for key, value in sorted(labels.items()))
     return f"{name}{{{inside}}} {float(value)!r}\n" if inside else f"{name} {float(value)!r}\n"
 
 
 def head(name: str, kind: str, about: str) -> str:
-    """The two comment lines that open a family."""
+    """Return the two comment lines that open a family."""
     return f"# HELP {name} {about}\n# TYPE {name} {kind}\n"
 
 
 def gauge(name: str, about: str, series: Iterable[Series]) -> str:
-    """A gauge family with one line for each of the series."""
+    """Return a gauge family with one line for each of the series."""
     return head(name, "gauge", about) + "".join(
         sample(name, labels, value) for labels, value in series
     )
 
 
 def counter(name: str, about: str, series: Iterable[Series], *, created: float | None) -> str:
-    """A counter family (`name` without `_total`), with its companion `_created` unless that is
-    None."""
+    """Return a counter family (`name` without `_total`).
+
+    It has a companion family `_created` unless `created` is None.
+    """
     series = list(series)
     lines = head(f"{name}_total", "counter", about)
     lines += "".join(sample(f"{name}_total", labels, value) for labels, value in series)
@@ -60,7 +63,7 @@ class Histogram:
         self.total += value
 
     def render(self, labels: Labels, *, created: float) -> str:
-        """The family's lines: cumulative buckets, count, sum, created."""
+        """Return the family's lines: cumulative buckets, count, sum, created."""
         lines = [head(self.name, "histogram", self._about), *self._buckets(labels)]
         lines.append(sample(f"{self.name}_count", labels, sum(self._counts)))
         lines.append(sample(f"{self.name}_sum", labels, self.total))
@@ -75,8 +78,10 @@ class Histogram:
 
 
 def process_metrics(started_at: float) -> str:
-    """The client library's process families that others read; `started_at` in seconds since the
-    epoch."""
+    """Return the client library's process families that others read.
+
+    `started_at` is in seconds since the epoch.
+    """
     own = Path("/proc/self")
     virtual_pages, resident_pages = map(int, (own / "statm").read_text().split()[:2])
     page_bytes = os.sysconf("SC_PAGE_SIZE")

@@ -1,4 +1,4 @@
-"""Somebody else's requests on the same server: in all its metrics, in nobody's report."""
+"""Requests of other clients on the same server: in all its metrics, in no client's report."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from benchrun_simulator.settings import Foreign
 
 
 class ForeignTraffic:
-    """Runs requests of its own, one every 1 / rate seconds, from its start on."""
+    """A sender of requests of its own, one every 1 / rate seconds from its start on."""
 
     def __init__(
         self, foreign: Foreign, *, engine: Engine, loop: asyncio.AbstractEventLoop
@@ -44,4 +44,4 @@ class ForeignTraffic:
 
 
 def _unread(_served: Served) -> None:
-    """Nobody listens."""
+    """Ignore a token: no client reads it."""

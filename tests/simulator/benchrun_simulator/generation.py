@@ -1,8 +1,9 @@
 """What a completion or chat request asks for, and how vLLM would refuse it.
 
-Both kinds end as one `Generation`; n, best_of, echo, logprobs, tools and prompt batches are not
+Both kinds end as one `Generation`. n, best_of, echo, logprobs, tools and prompt batches are not
 imitated: those that would change the shape of an answer are refused, sampling parameters are
-ignored."""
+ignored.
+"""
 
 import json
 from dataclasses import dataclass
@@ -43,28 +44,28 @@ class Generation:
 
 
 def compact(value: object) -> bytes:
-    """JSON without spaces, as vLLM sends it."""
+    """Return JSON without spaces, as vLLM sends it."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def bad_request(message: str, *, param: str | None = None) -> ApiError:
-    """HTTP 400 with vLLM's body."""
+    """Build HTTP 400 with vLLM's body."""
     return ApiError(HTTPStatus.BAD_REQUEST, "BadRequestError", message, param=param)
 
 
 def internal_error(message: str) -> ApiError:
-    """HTTP 500 with vLLM's body."""
+    """Build HTTP 500 with vLLM's body."""
     return ApiError(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalServerError", message)
 
 
 def too_many_requests() -> ApiError:
-    """HTTP 429, which vLLM itself never sends: a gateway before it does."""
+    """Build HTTP 429, which vLLM itself never sends, but a gateway before it does."""
     status = HTTPStatus.TOO_MANY_REQUESTS
     return ApiError(status, status.phrase, "Rate limit exceeded. Please try again later.")
 
 
 def read_json(body: bytes) -> dict[str, Any]:
-    """Decode a request body; anything but an object is a 400."""
+    """Decode a request body; raise a 400 for anything but an object."""
     try:
         decoded = json.loads(body)
     except ValueError as error:
@@ -82,7 +83,7 @@ def read_json(body: bytes) -> dict[str, Any]:
 
 
 def check_model(asked: object, settings: Settings) -> None:
-    """Refuse a model that is not served; none given means the served one."""
+    """Raise a 404 for a model that is not served; None means the served one."""
     if asked is not None and asked not in settings.served_names:
         aliases = ", ".join(settings.served_names)
         message = f"The model `{asked}` does not exist. Valid aliases: {aliases}."

@@ -1,10 +1,11 @@
 """HTTP/1.1 on a bare asyncio protocol: no framework between a due token and the socket.
 
-`HttpConnection` parses requests, one at a time on each connection; a handler answers through the
+`HttpConnection` parses requests, one at a time on each connection. A handler answers through the
 `Exchange` it is given, whole (`respond`) or in pieces (`open_stream`, `send`, `close_stream`).
-Arrival is stamped when the last byte of a request is read. Handling is handed to `HandlerQueue`,
-which serves one request a turn of the event loop, so that in a burst nobody's arrival is stamped
-late because of another's work."""
+Arrival is stamped when the last byte of a request is read. Handling is left to `HandlerQueue`,
+which serves one request a turn of the event loop, so that in a burst no arrival is stamped late
+because of another request's work.
+"""
 
 import asyncio
 from collections import deque
@@ -21,7 +22,7 @@ Handler = Callable[["Exchange"], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """One request as it was read."""
+    """One request that has been read."""
 
     method: str
     path: str
@@ -34,7 +35,7 @@ class Request:
 
 
 class HandlerQueue:
-    """Runs the handler for queued exchanges, one each turn of the event loop."""
+    """A queue that runs the handler for one exchange in each turn of the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, handler: Handler) -> None:
         self._loop = loop
@@ -55,7 +56,7 @@ class HandlerQueue:
 
 
 class Exchange:
-    """A request and the road for its answer. Writing to a client that has gone is ignored."""
+    """A request and the way to answer it; writing to a client that has gone is ignored."""
 
     def __init__(self, request: Request, connection: "HttpConnection") -> None:
         self.request = request
@@ -126,7 +127,9 @@ class HttpConnection(asyncio.Protocol):
         self._transport = transport
 
     def connection_lost(self, exc: Exception | None) -> None:
-        exchange, self._current, self._transport = self._current, None, None
+        exchange = self._current
+        self._current = None
+        self._transport = None
         if exchange is not None:
             exchange.disconnected = True
             if exchange.on_disconnect is not None:
@@ -151,7 +154,7 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def exchange_done(self) -> None:
-        """The answer is written: close, or go on with the next request."""
+        """Close the connection, or continue with the next request, after an answer was written."""
         self._current = None
         if not self._keep_alive:
             self._send_off(self._close)
@@ -159,7 +162,7 @@ class HttpConnection(asyncio.Protocol):
             self._read_request()
 
     def _send_off(self, arrival: Callable[[], None]) -> None:
-        """Let it happen at once, or as much later as the way takes, and in order."""
+        """Call `arrival` at once, or later by the time that the way takes, and in order."""
         if not self._way_seconds:
             arrival()
             return

@@ -1,10 +1,11 @@
 """Prompts prefilled by one server and fetched by another: `--kv-transfer-config`, as counting.
 
-Two ways, as vLLM's connectors have them. With a `shared_storage_path` (ExampleConnector) every
-server leaves a mark for each prompt that it has prefilled, and finds those of the others by the
+There are two ways, as in vLLM's connectors. With a `shared_storage_path` (ExampleConnector) every
+server leaves a mark for each prompt that it has prefilled, and finds the marks of the others by the
 prompt; roles mean nothing. Otherwise (NIXL and its kin) the request says so: a producer answers
-`do_remote_decode` with `kv_transfer_params`, and whoever consumes gets the prompt's blocks for
-these. No tokens are kept; what was fetched takes no time."""
+`do_remote_decode` with `kv_transfer_params`, and a consumer that is given these gets the prompt's
+blocks. No tokens are kept; fetching takes no time.
+"""
 
 import json
 from argparse import ArgumentTypeError
@@ -70,7 +71,7 @@ ENGINE = "simulated"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KvTransfer:
-    """One server's part in handing blocks over."""
+    """One server's part in handing over blocks."""
 
     role: str
     folder: Path | None
@@ -85,7 +86,7 @@ class KvTransfer:
     def prefilled_elsewhere(
         self, prompt: list[int], params: Mapping[str, Any], *, block_size: int
     ) -> int:
-        """How many of the prompt's first tokens another server has."""
+        """Return how many of the prompt's first tokens another server has."""
         if self.fails:
             return 0
         whole = max(len(prompt) - 2, 0) // block_size * block_size
@@ -97,7 +98,7 @@ class KvTransfer:
         return whole if handed_over else 0
 
     def prefilled(self, prompt: list[int], *, block_size: int) -> None:
-        """This server has computed a prompt, which leaves its mark."""
+        """Leave the mark of a prompt that this server has computed."""
         # One token more than where it is looked for: real marks of a prompt of whole blocks and one
         # token are never found.
         whole = max(len(prompt) - 1, 0) // block_size * block_size
@@ -105,7 +106,7 @@ class KvTransfer:
             self._mark(prompt, whole).touch()
 
     def answer(self, params: Mapping[str, Any], *, request_id: str) -> dict[str, object] | None:
-        """What the answer says about where the blocks are."""
+        """Return where the blocks are, as an answer says it; None if nothing is handed over."""
         if (
             self.folder is not None
             or self.role == "kv_consumer"
@@ -129,7 +130,10 @@ class KvTransfer:
 
 
 def config(text: str) -> dict[str, Any]:
-    """Read the flag's value. Raises what argparse makes a usage error of, in vLLM's words."""
+    """Read the flag's value.
+
+    Raises ArgumentTypeError, of which argparse makes a usage error, in vLLM's words.
+    """
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
@@ -144,7 +148,8 @@ def config(text: str) -> dict[str, Any]:
         )
     for name in found.keys() - FIELDS:
         raise _invalid(f"{name}\n  Unexpected keyword argument [type=unexpected_keyword_argument]")
-    role, connector = found.get("kv_role"), found.get("kv_connector")
+    role = found.get("kv_role")
+    connector = found.get("kv_connector")
     if role is not None and role not in ROLES:
         raise _invalid(
             "kv_role\n  Input should be 'kv_producer', 'kv_both' or 'kv_consumer' "
@@ -159,10 +164,9 @@ def config(text: str) -> dict[str, Any]:
 
 
 def transfer(found: Mapping[str, Any] | None, *, fails: bool) -> KvTransfer | None:
-    """What such a configuration makes of a server; None: it hands nothing over.
+    """Build a server's part from such a configuration; None if it hands nothing over.
 
-    Raises:
-        Refusal: a connector that vLLM does not know.
+    Raises Refusal for a connector that vLLM does not know.
     """
     if found is None or found.get("kv_connector") is None:
         return None
@@ -177,7 +181,7 @@ def transfer(found: Mapping[str, Any] | None, *, fails: bool) -> KvTransfer | No
 
 
 def _complaint(error: json.JSONDecodeError) -> str:
-    """What pydantic says where Python's reader stops."""
+    """Return what pydantic says where Python's parser stops."""
     rest = error.doc[error.pos :].strip()
     if not rest:
         inside = "a value" if error.msg == "Expecting value" else "an object"

@@ -1,4 +1,4 @@
-"""A simulator as a process of its own, for tests: started on a free port, ended with the block.
+"""A simulator in a process of its own, for tests: started on a free port, ended with the block.
 
 with running("tiny", "--sim-ttft-ms=100") as server:
     requests to server.url
@@ -26,13 +26,15 @@ class Running:
 
 
 def command(*arguments: str) -> list[str]:
-    """What to execute for `vllm serve` with these arguments."""
+    """Return the command that executes `vllm serve` with these arguments."""
     return [sys.executable, str(SOURCE_ROOT / "vllm"), "serve", *arguments]
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The process environment: nothing of the caller's vLLM and hub variables, and the package
-    importable."""
+    """Return the process environment, with the package importable.
+
+    The caller's vLLM and hub variables are left out.
+    """
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("VLLM_", "HF_"))
     }
@@ -41,8 +43,10 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 @contextmanager
 def running(*arguments: str, variables: Mapping[str, str] | None = None) -> Iterator[Running]:
-    """Start a server and wait until its port is open; RuntimeError with its output when it ends
-    instead."""
+    """Start a server and wait until its port is open.
+
+    Raises RuntimeError with the server's output if it ends instead.
+    """
     words = command(*arguments, "--host=127.0.0.1", "--port=0")
     with subprocess.Popen(
         words,

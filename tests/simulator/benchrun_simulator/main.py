@@ -1,4 +1,4 @@
-"""Starting, serving and ending: the process around the simulator."""
+"""The process around the simulator: starting, serving and ending."""
 
 import asyncio
 import os
@@ -41,8 +41,10 @@ NOISE_LINE = (
 
 
 class PunctualSelector(selectors.EpollSelector):
-    """As epoll, but wakes within microseconds of the instant that is asked for, where epoll rounds
-    up to whole milliseconds."""
+    """An epoll selector that wakes within microseconds of the instant that is asked for.
+
+    epoll itself rounds up to whole milliseconds.
+    """
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is not None and timeout > 0:
@@ -52,7 +54,7 @@ class PunctualSelector(selectors.EpollSelector):
 
 
 def main() -> NoReturn:
-    """Run `vllm serve` as the command line says, until SIGTERM."""
+    """Run `vllm serve` according to the command line, until SIGTERM."""
     started_at = time.time()
     # Process 1 has no default action for SIGTERM: without a handler it would be ignored.
     signal.signal(signal.SIGTERM, _exit_at_once)
@@ -77,7 +79,7 @@ def _exit_at_once(_signal: int, _frame: object) -> None:
 
 
 def _start_up(settings: Settings) -> None:
-    """Say what vLLM says while it loads, take the time it takes, and fail where it is to fail."""
+    """Log and wait like vLLM while it loads; raise Refusal if the start is to fail."""
     _log(f"non-default args: {settings.declared}")
     _write_noise(settings.faults.log_noise_megabytes)
     began = time.monotonic()
@@ -97,7 +99,7 @@ def _start_up(settings: Settings) -> None:
 
 
 def _work() -> NoReturn:
-    """What a worker does, as far as anybody sees: nothing, until it is told to end."""
+    """Do what a worker does for an observer: nothing, until it is told to end."""
     _log("Launching headless multiproc executor")
     while True:
         signal.pause()
@@ -201,7 +203,7 @@ def _api(
 
 
 def jitter_source(settings: Settings) -> Callable[[], float]:
-    """Return what draws one token's delay in seconds; equal seeds draw equal delays."""
+    """Return a function that draws one token's delay in seconds; equal seeds draw equal delays."""
     if not settings.jitter_seconds:
         return lambda: 0.0
     source = random.Random(settings.seed)
@@ -209,7 +211,7 @@ def jitter_source(settings: Settings) -> Callable[[], float]:
 
 
 def _cache_config(settings: Settings) -> dict[str, str]:
-    """The labels of `vllm:cache_config_info` that others read."""
+    """Return the labels of `vllm:cache_config_info` that others read."""
     return {
         "block_size": str(settings.block_size),
         "cache_dtype": "auto",

@@ -50,29 +50,29 @@ class Pace:
         self._compiler = Compiler(disturbances.compilations, warn=warn)
 
     def arrived(self, sequence: Sequence, *, now: float) -> None:
-        """Note a request; nobody's but a client's changes the pace."""
+        """Note a request; only requests of clients change the pace."""
         if sequence.number:
             sequence.held_up_seconds = self._cold.held_up_seconds(sequence.number, now=now)
             if self._drift is not None:
                 self._drift.arrived(sequence.number, now=now)
 
     def stall(self, sequence: Sequence) -> float:
-        """For how long all sequences stand still because this one is admitted."""
+        """Return for how long all sequences stand still because this one is admitted."""
         return self._compiler.stall_seconds(sequence.number, prompt_tokens=len(sequence.prompt))
 
     def latency(self, sequence: Sequence, *, now: float) -> float:
-        """The part of the time to the first token that the prompt's length does not change."""
+        """Return the part of TTFT, in seconds, that does not depend on the prompt's length."""
         return (
             self._timing.first_token_seconds * self._factor(sequence, now)
             + sequence.held_up_seconds
         )
 
     def prefill(self, sequence: Sequence, *, computed: int, now: float) -> float:
-        """What the `computed` tokens of a prompt that are not cached take."""
+        """Return the time for the `computed` tokens of a prompt, those that are not cached."""
         return computed * self._timing.prefill_seconds_per_token * self._factor(sequence, now)
 
     def token(self, sequence: Sequence, *, running: int, now: float) -> float:
-        """From one token to the next, with so many sequences running."""
+        """Return the time from one token to the next, with so many sequences running."""
         step = self._timing.per_token_seconds + self._timing.per_running_seconds * running
         return step * self._factor(sequence, now)
 

@@ -2,8 +2,9 @@
 
 A block holds `block_size` tokens. It is blank, private to one sequence, or *hashed*: its content is
 named by a hash over all tokens up to its end, so that later sequences with the same prefix can
-share it. A hashed block nobody holds is idle: still a hit, and evicted (least recently used first)
-when blocks run out. Memory is never touched; only numbers and hashes are kept."""
+share it. A hashed block that no sequence holds is idle: still a hit, and evicted (least recently
+used first) when blocks run out. Memory is never touched; only numbers and hashes are kept.
+"""
 
 from array import array
 from collections import OrderedDict
@@ -13,18 +14,20 @@ from hashlib import sha256
 
 
 def chain_hash(parent: bytes, tokens: Tokens[int]) -> bytes:
-    """Name a block by its tokens and all the tokens before it."""
+    """Return the name of a block: a hash of its tokens and all the tokens before it."""
     return sha256(parent + token_bytes(tokens)).digest()
 
 
 def token_bytes(tokens: Tokens[int]) -> bytes:
-    """Tokens as bytes, equal for equal tokens only."""
+    """Return tokens as bytes, equal for equal tokens only."""
     return array("q", tokens).tobytes()
 
 
 def block_hashes(tokens: Tokens[int], *, block_size: int, salt: str = "") -> list[bytes]:
-    """Name every full block of `tokens`, first to last. Equal salts share, different ones never
-    do."""
+    """Return the name of every full block of `tokens`, first to last.
+
+    Equal salts share names, different ones never do.
+    """
     parent = salt.encode()
     hashes = []
     for start in range(0, len(tokens) - block_size + 1, block_size):
@@ -35,7 +38,7 @@ def block_hashes(tokens: Tokens[int], *, block_size: int, salt: str = "") -> lis
 
 @dataclass(slots=True)
 class Lease:
-    """The blocks one sequence holds."""
+    """The blocks that one sequence holds."""
 
     shared: list[bytes] = field(default_factory=list)
     """Hashed blocks, in the order of the tokens."""
@@ -63,7 +66,7 @@ class KvCache:
         self.block_size = block_size
         self.prefix_caching = prefix_caching
         self._foreign_hits_percent = (
-            foreign_hits_percent  # of each prompt, as if somebody had sent it before
+            foreign_hits_percent  # of each prompt, as if another client had sent it before
         )
         self._held: dict[bytes, int] = {}
         self._idle: OrderedDict[bytes, None] = OrderedDict()
@@ -71,20 +74,23 @@ class KvCache:
 
     @property
     def free_blocks(self) -> int:
-        """Blocks that a new sequence could take: blank ones and idle ones."""
+        """Return the number of blocks that a new sequence could take: blank ones and idle ones."""
         return self.blocks - self._private - len(self._held)
 
     @property
     def usage(self) -> float:
-        """Share of blocks held by live sequences, 0 to 1; idle blocks do not count, as in vLLM."""
+        """Return the share of blocks held by live sequences, 0 to 1.
+
+        Idle blocks do not count, as in vLLM.
+        """
         return 1 - self.free_blocks / self.blocks
 
     def admit(self, hashes: Tokens[bytes], *, tokens: int) -> Lease | None:
-        """Give blocks for `tokens` tokens whose full blocks are named `hashes`; None when too few
-        are free.
+        """Give blocks for `tokens` tokens whose full blocks are named `hashes`.
 
-        The last token is always computed, so a prompt that is wholly cached still misses its last
-        block."""
+        Returns None if too few are free. The last token is always computed, so a prompt that is
+        wholly cached still misses its last block.
+        """
         hits = self._leading_hits(hashes, tokens=tokens)
         idle_hits = sum(name in self._idle for name in hits)
         fresh = self._blocks_for(tokens) - len(hits)
@@ -101,13 +107,15 @@ class KvCache:
         return lease
 
     def cached_tokens(self, hashes: Tokens[bytes], *, tokens: int) -> int:
-        """How many of `tokens` tokens need not be computed if they were admitted now."""
+        """Return how many of `tokens` tokens need not be computed if they were admitted now."""
         hits = len(self._leading_hits(hashes, tokens=tokens))
         return self._with_foreign(hits, tokens=tokens) * self.block_size
 
     def grow(self, lease: Lease, *, tokens: int) -> bool:
-        """Make room for `tokens` tokens in all; False, and nothing taken, when too few blocks are
-        free."""
+        """Make room for `tokens` tokens in all.
+
+        Returns False, and takes nothing, if too few blocks are free.
+        """
         missing = self._blocks_for(tokens) - lease.blocks
         if missing > self.free_blocks:
             return False
@@ -115,8 +123,7 @@ class KvCache:
         return True
 
     def seal(self, lease: Lease, name: bytes) -> None:
-        """Name a private block of the lease that has become full, unless a twin has that name
-        already."""
+        """Name a private block of the lease that has become full, unless a twin has that name."""
         if not self.prefix_caching or name in self._held or name in self._idle:
             return
         self._held[name] = 1
@@ -125,8 +132,7 @@ class KvCache:
         lease.shared.append(name)
 
     def release(self, lease: Lease) -> None:
-        """Take all blocks of a lease back; hashed ones stay findable. The lease is empty
-        afterwards."""
+        """Take back all blocks of a lease, which is empty afterwards; hashed ones stay findable."""
         # The tail goes first into the queue for eviction: a shorter prefix is the likelier hit.
         for name in reversed(lease.shared):
             self._held[name] -= 1
@@ -134,11 +140,14 @@ class KvCache:
                 del self._held[name]
                 self._idle[name] = None
         self._private -= lease.private
-        lease.shared, lease.private = [], 0
+        lease.shared = []
+        lease.private = 0
 
     def reset(self) -> bool:
-        """Forget all hashed blocks. False, and nothing forgotten, while any block is held, as in
-        vLLM."""
+        """Forget all hashed blocks.
+
+        Returns False, and forgets nothing, while any block is held, as in vLLM.
+        """
         if self._held or self._private:
             return False
         self._idle.clear()

@@ -1,8 +1,8 @@
-"""Starts that fail: vLLM's, torch's and the model hub's own words, and the exit code vLLM leaves
-with.
+"""Failing starts, in the words of vLLM, torch and the model hub, with vLLM's exit code.
 
 Texts are those of vLLM 0.32.0 with the model's name and lengths filled in. Everything but usage
-errors (`arguments`) ends with exit code 1; a crash of the whole process shows as a signal."""
+errors (`arguments`) ends with exit code 1; a crash of the whole process shows as a signal.
+"""
 
 import time
 from collections.abc import Callable
@@ -20,8 +20,7 @@ alone."""
 
 
 class Refusal(Exception):
-    """The server doesn't start: `text` goes to the error stream and the process ends with
-    `code`."""
+    """The server does not start: `text` goes to stderr, and the process ends with `code`."""
 
     def __init__(self, text: str, *, code: int = INVALID) -> None:
         super().__init__(text)
@@ -83,8 +82,10 @@ BOUNDS = (
 
 
 def check_bounds(values: dict[str, float | None]) -> None:
-    """Raise a `Refusal` in pydantic's words for the first of `values` outside its limit; None is
-    not given."""
+    """Raise a `Refusal` in pydantic's words for the first of `values` outside its limit.
+
+    None means that the value is not given.
+    """
     for bound in BOUNDS:
         value = values[bound.field]
         if value is not None and not bound.allowed(value):
@@ -98,7 +99,7 @@ def check_bounds(values: dict[str, float | None]) -> None:
 
 
 def model_folder_missing(model: str) -> Refusal:
-    """A path that is not a folder, taken for a name on the hub."""
+    """Build the refusal of a path that is not a folder: it is taken for a name on the hub."""
     return Refusal(
         "huggingface_hub.errors.HFValidationError: Repo id must be in the form 'repo_name' or "
         "'namespace/repo_name': "
@@ -107,7 +108,7 @@ def model_folder_missing(model: str) -> Refusal:
 
 
 def model_not_cached() -> Refusal:
-    """A name on the hub, which must not be asked."""
+    """Build the refusal of a name on the hub while the hub must not be asked."""
     return Refusal(
         "huggingface_hub.errors.LocalEntryNotFoundError: Cannot find an appropriate cached "
         "snapshot folder for the "
@@ -118,7 +119,7 @@ def model_not_cached() -> Refusal:
 
 
 def model_length_too_large(asked: int, derived: int) -> Refusal:
-    """`--max-model-len` beyond what the model's config.json allows."""
+    """Build the refusal of a `--max-model-len` beyond what the model's config.json allows."""
     return Refusal(
         "pydantic_core._pydantic_core.ValidationError: 1 validation error for ModelConfig\n"
         f"  Value error, User-specified max_model_len ({asked}) is greater than the derived "
@@ -141,8 +142,10 @@ def model_length_too_large(asked: int, derived: int) -> Refusal:
 def kv_cache_too_small(
     *, max_model_len: int, kv_tokens: int, bytes_per_token: int = 128 * 1024
 ) -> Refusal:
-    """A single request of the longest length would not fit. Bytes of a token are by default those
-    of an 8 B model."""
+    """Build the refusal of a KV cache that does not hold one request of the longest length.
+
+    The default bytes of a token are those of an 8 B model.
+    """
     return engine_failed(
         "ValueError: To serve at least one request with the model's max seq len "
         f"({max_model_len}), "
@@ -158,7 +161,7 @@ def kv_cache_too_small(
 
 
 def engine_failed(cause: str) -> Refusal:
-    """The engine process dies while it starts; the API server follows it."""
+    """Build the refusal of a start in which the engine dies, and the API server after it."""
     prefix = f"(EngineCore pid=42) ERROR {time.strftime('%m-%d %H:%M:%S')} [core.py:1510]"
     return Refusal(
         f"{prefix} EngineCore failed to start.\n{prefix} {cause}\n{cause}\n{AFTER_THE_CAUSE}".rstrip()

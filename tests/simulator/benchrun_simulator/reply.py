@@ -1,4 +1,4 @@
-"""One answer on its way out: tokens become chunks, chunks become bytes, and each write is timed."""
+"""One answer while it is sent: tokens become chunks, chunks become bytes, each write is timed."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -14,8 +14,10 @@ from benchrun_simulator.tokens import OutputText
 
 @dataclass(slots=True)
 class Sent:
-    """What has been written so far; instants are taken right after the write, on the event loop's
-    clock."""
+    """What has been written so far.
+
+    Instants are taken right after the write, on the event loop's clock.
+    """
 
     tokens: int = 0
     chunks: int = 0
@@ -26,7 +28,7 @@ class Sent:
     """Between one piece with tokens in it and the next; microseconds."""
 
     def note(self, *, tokens: int, now: float) -> None:
-        """Note a piece that brought the tokens written to so many."""
+        """Note a piece after which `tokens` tokens are written in all."""
         self.tokens = tokens
         self.chunks += 1
         if self.last_at is not None:
@@ -37,7 +39,7 @@ class Sent:
 
 @dataclass(slots=True, kw_only=True)
 class Reply:
-    """Writes the tokens of one sequence as they fall due."""
+    """A writer of one sequence's tokens as they fall due."""
 
     settings: Settings
     exchange: Exchange
@@ -102,7 +104,7 @@ class Reply:
         return sequence.output[self.sent.tokens : sequence.generated]
 
     def _worded(self, tokens: list[int]) -> list[int]:
-        """All but the end-of-sequence token, which has no text."""
+        """Return all tokens but the end-of-sequence token, which has no text."""
         return tokens[:-1] if self.reason == "stop" else tokens
 
     def _cut_short_if_due(self, sequence: Sequence) -> None:
@@ -118,7 +120,8 @@ class Reply:
 
     def _usage(self, sequence: Sequence) -> dict[str, object]:
         factor = self.settings.faults.usage_percent / 100
-        prompt, generated = round(len(sequence.prompt) * factor), round(sequence.generated * factor)
+        prompt = round(len(sequence.prompt) * factor)
+        generated = round(sequence.generated * factor)
         usage: dict[str, object] = {
             "prompt_tokens": prompt,
             "total_tokens": prompt + generated,
@@ -132,5 +135,5 @@ class Reply:
 
 
 def _tokens_before_the_end(tokens: int) -> int:
-    """How much of an answer arrives that loses its end: nine tenths, and never all."""
+    """Return how many tokens arrive of an answer that loses its end: nine tenths, and never all."""
     return tokens - max(tokens // 10, 1)

@@ -1,5 +1,4 @@
-"""What a restart looks like from outside, without one: counters that begin anew, another start of
-the process."""
+"""The look of a restart from outside, without one: counters from zero, another start time."""
 
 import time
 
@@ -8,7 +7,7 @@ from benchrun_simulator.settings import Faults
 
 
 class Lifetime:
-    """When the process says that it started, in seconds since the epoch."""
+    """The instant at which the process claims to have started, in seconds since the epoch."""
 
     def __init__(self, faults: Faults, *, engine: Engine, started_at: float) -> None:
         self._faults = faults

@@ -1,8 +1,8 @@
 """Continuous batching as a pure event queue: which sequence gets its next token when.
 
-No clock and no input or output in here: the caller says what time it is. Instants are seconds on
-the caller's clock and follow from arrivals and `Pace` alone, so a late caller never makes the
-schedule drift.
+It has no clock, no input and no output: the caller gives the time. Instants are seconds on the
+caller's clock and follow from arrivals and `Pace` alone, so a late caller never makes the schedule
+drift.
 
     submit -> waiting (FIFO) -> running, at most `max_sequences`, while KV blocks and the prefill
     budget last running: prefill, then token after token; blocks are taken as the sequence grows;
@@ -34,7 +34,7 @@ class Totals:
 
 
 class Scheduler:
-    """Decides, for all sequences of one server, when each token appears."""
+    """A scheduler that decides, for all sequences of one server, when each token appears."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class Scheduler:
         return len(self._waiting)
 
     def submit(self, sequence: Sequence, *, now: float) -> None:
-        """Queue a sequence; it is admitted at once when there is room."""
+        """Queue a sequence; it is admitted at once if there is room."""
         if self._cache.prefix_caching:
             block_size = self._cache.block_size
             sequence.hashes = block_hashes(
@@ -91,14 +91,13 @@ class Scheduler:
             self._admit(now)
 
     def next_due(self) -> float | None:
-        """When the next token appears; None when nothing runs."""
+        """Return when the next token appears; None if nothing runs."""
         while self._events and self._events[0][2] != self._events[0][3].ticket:
             heappop(self._events)
         return self._events[0][0] if self._events else None
 
     def advance(self, now: float) -> Iterator[tuple[Sequence, float]]:
-        """Yield, in order of time, each sequence that gets a token up to `now`, and the token's
-        instant.
+        """Yield, in order of time, each sequence that gets a token up to `now`, and the instant.
 
         The caller may submit and abort while it iterates.
         """
@@ -123,7 +122,7 @@ class Scheduler:
             sequence = self._waiting[0]
             lease = self._cache.admit(sequence.hashes, tokens=sequence.tokens)
             if lease is None:
-                return  # first come, first served: nobody overtakes a large prompt
+                return  # first come, first served: no sequence overtakes a large prompt
             self._waiting.popleft()
             self._start(sequence, lease, now)
 

@@ -42,7 +42,7 @@ class Sequence:
 
     @property
     def computed_tokens(self) -> int:
-        """Prompt tokens that this server computed."""
+        """Return how many prompt tokens this server computed."""
         return len(self.prompt) - self.cached_tokens - self.fetched_tokens
 
     @property

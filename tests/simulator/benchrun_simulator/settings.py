@@ -1,4 +1,4 @@
-"""What one simulated server was told to be: plain values, resolved and checked by `arguments`."""
+"""The settings of one simulated server: plain values, resolved and checked by `arguments`."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,7 @@ METRICS_MODES = ("normal", "none", "garbage", "endless", "http500", "old-names")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Deliberate misbehaviour; the defaults misbehave in nothing."""
+    """Deliberate misbehaviour; by default there is none."""
 
     fail_start: str | None = None
     """A name of `refusals.FAILING_STARTS`; happens when loading would have ended."""
@@ -61,7 +61,7 @@ class Faults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Foreign:
-    """What others do on this server; the defaults are nothing."""
+    """Traffic of other clients on this server; by default there is none."""
 
     requests_per_second: float = 0.0
     prompt_tokens: int = 64
@@ -73,7 +73,7 @@ class Foreign:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """One server."""
+    """The settings of one server."""
 
     model: str
     served_names: tuple[str, ...]

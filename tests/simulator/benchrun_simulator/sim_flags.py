@@ -12,7 +12,7 @@ from benchrun_simulator.settings import METRICS_MODES, Faults, Foreign
 
 
 def add_sim_flags(parser: argparse.ArgumentParser) -> None:
-    """Add all of them; without any, the simulator is exact and obedient."""
+    """Add all `--sim-*` flags; without any, the simulator is exact and obedient."""
     _add_start_flags(parser)
     _add_timing_flags(parser)
     _add_pace_flags(parser)
@@ -99,7 +99,7 @@ def _add_neighbour_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def timing(found: argparse.Namespace) -> Timing:
-    """What the engine takes when nothing disturbs it."""
+    """Return how long the engine takes when nothing disturbs it."""
     return Timing(
         first_token_seconds=found.sim_ttft_ms / 1e3,
         prefill_seconds_per_token=found.sim_prefill_us_per_token / 1e6,
@@ -109,7 +109,7 @@ def timing(found: argparse.Namespace) -> Timing:
 
 
 def disturbances(found: argparse.Namespace) -> Disturbances:
-    """What makes it slower."""
+    """Return what makes the engine slower."""
     return Disturbances(
         changes=Changes(
             percent_per_1000_requests=found.sim_drift_percent,
@@ -133,7 +133,7 @@ def disturbances(found: argparse.Namespace) -> Disturbances:
 
 
 def foreign(found: argparse.Namespace) -> Foreign:
-    """What others do on the server."""
+    """Return the traffic of other clients on the server."""
     return Foreign(
         requests_per_second=found.sim_foreign_rate,
         prompt_tokens=found.sim_foreign_prompt_tokens,
@@ -143,7 +143,7 @@ def foreign(found: argparse.Namespace) -> Foreign:
 
 
 def faults(found: argparse.Namespace) -> Faults:
-    """What is wrong."""
+    """Return the misbehaviour that the flags ask for."""
     return Faults(
         fail_start=found.sim_fail_start,
         error_percent=found.sim_error_percent,

@@ -1,9 +1,10 @@
-"""Text to token ids and back: the model's own tokenizer where it can be had, else one token a byte.
+"""Text to token ids and back, with the model's own tokenizer or with one token a byte.
 
 With `tokenizer.json` in the model's folder and the `tokenizers` package importable, counts agree
 with what a client computes from the same file. The byte tokenizer needs nothing and is exact in
 both directions, so a client that trims its prompts through /tokenize and /detokenize ends with
-equal counts as well."""
+equal counts as well.
+"""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -16,7 +17,7 @@ MOST_OUTPUT_WORDS = 512
 
 
 class Tokenizer(Protocol):
-    """What the server needs to know about a vocabulary."""
+    """The operations on a vocabulary that the server needs."""
 
     vocabulary_size: int
     longest_token_characters: int
@@ -26,12 +27,12 @@ class Tokenizer(Protocol):
     def decode(self, tokens: list[int]) -> str: ...
 
     def output_words(self) -> list[tuple[int, str]]:
-        """Tokens fit for imitated output, each with the text that it adds."""
+        """Return tokens fit for imitated output, each with the text that it adds."""
         ...
 
 
 class ByteTokenizer:
-    """Token id = value of the byte in UTF-8."""
+    """A tokenizer whose token id is the value of the byte in UTF-8."""
 
     vocabulary_size = 256
     longest_token_characters = 1
@@ -69,8 +70,10 @@ class FileTokenizer:
         return text
 
     def output_words(self) -> list[tuple[int, str]]:
-        """Words that start with a space: they stay apart, so output sent back as a prompt gives
-        equal tokens."""
+        """Return words that start with a space, each a token of its own.
+
+        They stay apart, so output that is sent back as a prompt gives equal tokens.
+        """
         words = []
         for token in range(self.vocabulary_size):
             text = self.decode([token])
@@ -100,8 +103,7 @@ def load_tokenizer(folder: Path) -> Tokenizer:
 
 
 class OutputText:
-    """The words an imitated model says: a fixed cycle, entered at a place that the prompt
-    decides."""
+    """The words of an imitated model: a fixed cycle, entered at a place that the prompt decides."""
 
     def __init__(self, words: list[tuple[int, str]]) -> None:
         self._tokens = [token for token, _ in words]
@@ -110,8 +112,7 @@ class OutputText:
         # Each token's text as a JSON string, ready to be pasted into a chunk.
 
     def plan(self, prompt: Iterable[int], count: int) -> list[int]:
-        """Return the `count` tokens that follow this prompt; the same prompt gets the same
-        tokens."""
+        """Return the `count` tokens that follow this prompt; equal prompts get equal tokens."""
         size = len(self._tokens)
         start = crc32(",".join(map(str, prompt)).encode()) % size
         rounds = (start + count) // size + 1

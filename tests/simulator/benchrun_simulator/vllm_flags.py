@@ -1,8 +1,9 @@
-"""The flags `vllm serve` 0.32 knows beyond those the simulator acts on, by what they take.
+"""The flags of `vllm serve` 0.32 beyond those the simulator acts on, by the values they take.
 
-They are accepted, checked for form and reported in the log, and change nothing. A flag that stands
-neither here nor in `arguments` is unknown to vLLM 0.32 too and ends in its usage error. `|` parts
-aliases."""
+They are accepted, checked for form and reported in the log, and change nothing. A flag that is
+neither here nor in `arguments` is unknown to vLLM 0.32 too and ends in its usage error. `|`
+separates aliases.
+"""
 
 
 def _names(text: str) -> list[str]:

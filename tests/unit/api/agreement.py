@@ -1,5 +1,7 @@
-"""What the operator's models and the definitions' schemas say of a spec, in one form, so that both
-can be compared."""
+"""What the operator's models and the definitions' schemas say of a spec.
+
+Both are brought into one form, so that they can be compared.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
@@ -16,15 +18,17 @@ Said = tuple[str, str]
 
 
 def path_of(problem: Any) -> str:
-    """A pydantic location written as the API server writes it."""
+    """Return a pydantic location in the form the API server writes it."""
     return "spec" + "".join(
         f"[{part}]" if isinstance(part, int) else f".{part}" for part in problem["loc"]
     )
 
 
 def with_defaults(value: Any, schema: Schema) -> Any:
-    """What the API server makes of a value: absent fields that have a default are filled in, from
-    the outside inwards."""
+    """Fill in absent fields that have a default, from the outside inwards.
+
+    The API server does the same.
+    """
     if isinstance(value, list):
         return [with_defaults(entry, schema.get("items", {})) for entry in value]
     if not isinstance(value, dict):
@@ -42,8 +46,10 @@ def with_defaults(value: Any, schema: Schema) -> Any:
 
 
 def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refused) -> None:
-    """The model refuses the spec at the field of the case or above it, in its words where they are
-    ours."""
+    """Check that the model refuses the spec at the field of the case or above it.
+
+    Where the case has a message, the refusal must contain it.
+    """
     with pytest.raises(ValidationError) as refused:
         model.model_validate(spec)
     problems = refused.value.errors()
@@ -56,7 +62,7 @@ def assert_refused(model: type[BaseModel], spec: Mapping[str, Any], case: Refuse
 
 
 def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], bool]:
-    """Rules of ours that the model finds broken, and whether it finds anything else wrong."""
+    """Return the project's rules that the model finds broken, and whether other problems exist."""
     try:
         model.model_validate(spec)
     except ValidationError as problem:
@@ -69,15 +75,19 @@ def broken_in_python(model: type[BaseModel], spec: Spec) -> tuple[set[Said], boo
 def broken_in_cel(
     spec: Spec, schema: Schema, *, old: Spec | None = None, path: str = "spec"
 ) -> set[Said]:
-    """Rules of the schema that the spec breaks, once defaults are filled in. With `old`, those
-    about change, and only them. `path`: where the schema's own value stands."""
+    """Return the schema's rules that the spec breaks once defaults are filled in.
+
+    With `old`, only those about changes are checked. `path` is where the schema's own value stands.
+    """
     before = None if old is None else with_defaults(old, schema)
     return set(_broken(with_defaults(spec, schema), schema, path, before))
 
 
 def keeps_its_rules(value: Any, schema: Schema) -> bool:
-    """Whether the value keeps the rules of the schema itself; those of its parts are not looked
-    at."""
+    """Return whether the value keeps the rules of the schema itself.
+
+    The rules of its parts are not checked.
+    """
     filled = with_defaults(value, schema)
     return all(
         _evaluated(rule["rule"], {"self": filled})
@@ -131,7 +141,7 @@ def _index_of(items: Iterable[Any], item: Any) -> int:
 
 @cache
 def _environment() -> cel.Env:
-    """Google's CEL, with the functions that the API server adds."""
+    """Build Google's CEL with the functions that the API server adds."""
     return cel.NewEnv(
         variables={"self": cel.Type.DYN, "oldSelf": cel.Type.DYN},
         functions=[
@@ -152,7 +162,7 @@ def _compiled(text: str) -> cel.Expression:
 
 
 def _evaluated(text: str, scope: Mapping[str, Any]) -> Any:
-    """What an API server makes of it. Raises AssertionError where it would fail."""
+    """Evaluate a rule as an API server does; raise AssertionError where it would fail."""
     found = _compiled(text).eval(data=scope)
     assert found.type() != cel.Type.ERROR, f"{text}: {found.value()}"
     return found.value()

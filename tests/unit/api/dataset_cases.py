@@ -1,5 +1,7 @@
-"""Datasets that must be accepted, and ones that must be refused: the field that is named, and our
-words where they are ours."""
+"""Datasets that must be accepted, and datasets that must be refused.
+
+A refused one comes with the field that is named, and with the message where it is the project's.
+"""
 
 from typing import Any
 
@@ -10,7 +12,7 @@ _TEXTS: Dataset = {"file": FILE, "column": "review"}
 
 
 def mix(*names: str) -> Dataset:
-    """A mix of these workloads, in equal shares."""
+    """Build a mix of these workloads, in equal shares."""
     return {"mix": [{"workload": name} for name in names]}
 
 

@@ -1,5 +1,7 @@
-"""A status with something in every field, whatever fields there are: none can be forgotten where
-all must be seen."""
+"""A status with something in every field, whatever fields there are.
+
+So no field can be forgotten where all must be seen.
+"""
 
 import types
 from collections.abc import Iterable
@@ -15,8 +17,7 @@ TEXT = "2026-01-02T03:04:05Z"
 
 
 def filled(model: type[Model]) -> Model:
-    """An instance in which every field, however deep, is set to something that is not its
-    default."""
+    """Build an instance in which every field, however deep, differs from its default."""
     return model.model_validate(_fields(model))
 
 
@@ -27,7 +28,8 @@ def _fields(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _value(kind: Any, bounds: Iterable[Any]) -> Any:
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin = get_origin(kind)
+    arguments = get_args(kind)
     bounds = [
         single
         for bound in bounds

@@ -1,5 +1,7 @@
-"""Specs whose fields are each of the right type and within their bounds, and which keep or break
-rules between them."""
+"""Specs whose fields each have the right type and bounds, and which keep or break rules.
+
+The rules are those between fields.
+"""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,12 +13,12 @@ _PATH: Json = {"path": "/data/rows"}
 
 
 def mostly(usual: Any, rare: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """The usual value, and once in eight times one of the others."""
+    """Draw the usual value, and once in eight times one of the others."""
     return st.integers(0, 7).flatmap(lambda n: rare if n == 7 else st.just(usual))
 
 
 def some_of(members: Mapping[str, st.SearchStrategy[Any]]) -> st.SearchStrategy[Json]:
-    """An object with one of the members; once in eight times with any number of them."""
+    """Draw an object with one of the members; once in eight times with any number of them."""
     one = st.sampled_from(sorted(members)).flatmap(
         lambda name: st.fixed_dictionaries({name: members[name]})
     )

@@ -1,5 +1,7 @@
-"""Specs that must be accepted and specs that must be refused: by pydantic in the operator, and by
-the API server alike."""
+"""Specs that must be accepted and specs that must be refused.
+
+Pydantic in the operator and the API server must agree on them.
+"""
 
 import copy
 from collections.abc import Mapping
@@ -26,8 +28,10 @@ MINIMAL: Spec = {
 
 
 def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
-    """The smallest useful spec, with values set (or, by `absent`, taken out) at dotted paths:
-    `workloads.0.load`."""
+    """Build the smallest useful spec, with values set at dotted paths such as `workloads.0.load`.
+
+    A value of `absent()` takes the field out.
+    """
     spec = copy.deepcopy(MINIMAL)
     for path, value in (changes or {}).items():
         *way, last = path.split(".")
@@ -42,7 +46,7 @@ def minimal(changes: Mapping[str, Any] | None = None, /) -> Spec:
 
 
 def absent() -> object:
-    """Stands for "this field is left out"."""
+    """Return the value that stands for "this field is left out"."""
     return _ABSENT
 
 
@@ -51,7 +55,7 @@ def workload(name: str = "other", **fields: Any) -> Spec:
 
 
 def lasting(name: str, seconds: int, load: Spec) -> Spec:
-    """A workload whose stages last so long."""
+    """Build a workload whose stages last so many seconds."""
     return {k: v for k, v in workload(name).items() if k != "requests"} | {
         "durationSeconds": seconds,
         "load": load,
@@ -59,7 +63,7 @@ def lasting(name: str, seconds: int, load: Spec) -> Spec:
 
 
 def searching(**fields: Any) -> Spec:
-    """A load that is searched, from 1 to 64 requests a second."""
+    """Build a load that is searched, from 1 to 64 requests a second."""
     return {"search": {"axis": "RequestRate", "from": "1", "to": "64", **fields}}
 
 
@@ -74,12 +78,13 @@ class Refused:
     """Part of what both say, where the words are ours; None: each says it in its own words."""
 
 
-_LOAD, _AT = "workloads.0.load", "spec.workloads[0]"
+_LOAD = "workloads.0.load"
+_AT = "spec.workloads[0]"
 _ENDPOINT: Spec = {"server": absent(), "endpoint": {"url": "http://llm"}}
 
 
 def _for(seconds: int, load: Spec) -> Spec:
-    """A workload whose stages last so long."""
+    """Build the changes that make a workload's stages last so many seconds."""
     return {"workloads.0.requests": absent(), "workloads.0.durationSeconds": seconds, _LOAD: load}
 
 
@@ -380,6 +385,12 @@ REFUSED: dict[str, Refused] = {
     "greedy from a nucleus": Refused(
         f"{_AT}.sampling", {_SAMPLING: {"topP": "0.9"}}, "need temperature above 0"
     ),
+    "a least probability for greedy requests": Refused(
+        f"{_AT}.sampling", {_SAMPLING: {"minP": "0.1"}}, "need temperature above 0"
+    ),
+    "more log probabilities than vLLM gives": Refused(
+        f"{_AT}.sampling.logprobs", {_SAMPLING: {"logprobs": 21}}
+    ),
     "greedy from the likeliest": Refused(
         f"{_AT}.sampling",
         {_SAMPLING: {"temperature": "0.0", "topK": 5}},
@@ -447,10 +458,10 @@ REFUSED: dict[str, Refused] = {
     "a search that may take too many requests": Refused(
         "spec.workloads",
         {
-            "workloads": [lasting("a", 500, searching(to="50", maxProbes=11, maxRepeats=3))],
+            "workloads": [lasting("a", 500, searching(to="40", maxProbes=32, maxRepeats=7))],
             "objectives": _P90,
         },
-        "1050000 requests in all",
+        "1060000 requests in all",
     ),
     # a search
     "search without objectives": Refused(
@@ -523,16 +534,15 @@ REFUSED: dict[str, Refused] = {
         },
         "66 load points in all; the limit is 64",
     ),
-    "a search that may take 264 stages": Refused(
+    "searches that may take 279 stages": Refused(
         "spec.workloads",
         {
             "workloads": [
-                workload("a", load=searching(maxProbes=29, maxRepeats=8)),
-                workload("b", load=_POINTS_8),
+                workload(f"w{n}", load=searching(maxProbes=1, maxRepeats=10)) for n in range(9)
             ],
             "objectives": _P90,
         },
-        "a search may need (maxProbes + 3 confirmations) x maxRepeats; the limit is 256",
+        "a search may need maxProbes + 3 confirmations x maxRepeats; the limit is 256",
     ),
     # products
     "65 cells": Refused(
@@ -593,6 +603,16 @@ REFUSED: dict[str, Refused] = {
         {_FILE: {"random": {"generator": "VLLM", "seed": 0}}},
         "set cachePolicy Share or Reset",
     ),
+    "rows of vLLM's sampler in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"shareGPT": {"file": FILE, "seed": 42}}},
+        "set cachePolicy Share or Reset",
+    ),
+    "the first texts of a file in isolation": Refused(
+        "spec.measurement.cachePolicy",
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}}},
+        "set cachePolicy Share or Reset",
+    ),
     "a search with prompts that were sent before": Refused(
         "spec.measurement.cachePolicy",
         {"measurement": {"cachePolicy": "Share"}, "objectives": _P90, _LOAD: searching()},
@@ -602,6 +622,16 @@ REFUSED: dict[str, Refused] = {
         "spec.workloads[0].testRequest",
         {"workloads.0.testRequest": True, "objectives": _P90, _LOAD: searching()},
         "testRequest leaves a prompt in the cache",
+    ),
+    "a search with the rows of vLLM's sampler": Refused(
+        "spec.measurement.cachePolicy",
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Reset"},
+            "objectives": _P90,
+            _LOAD: searching(),
+        },
+        "load.search confirms a load with new prompts",
     ),
     "a search with a seed of its own": Refused(
         "spec.measurement.cachePolicy",
@@ -802,6 +832,8 @@ ACCEPTED: dict[str, Spec] = {
     ),
     "greedy until a text": minimal({_SAMPLING: {"stop": ["END"]}, "workloads.0.ignoreEOS": False}),
     "greedily": minimal({_SAMPLING: {}}),
+    "greedily, with log probabilities": minimal({_SAMPLING: {"logprobs": 5}}),
+    "tokens above a least probability": minimal({_SAMPLING: {"temperature": "1", "minP": "0.05"}}),
     "duration": minimal(_for(500, {"requestRates": ["100"]})),
     "conversations from a ConfigMap": minimal(
         {_FILE: {"shareGPT": {"file": {"configMap": {"name": "c", "key": "f.json"}}}}}
@@ -849,6 +881,21 @@ ACCEPTED: dict[str, Spec] = {
             _FILE: {"random": {"generator": "VLLM", "seed": 0}},
             "measurement": {"cachePolicy": "Share"},
         }
+    ),
+    "rows of vLLM's sampler": minimal(
+        {
+            _FILE: {"shareGPT": {"file": FILE, "seed": 42}},
+            "measurement": {"cachePolicy": "Share"},
+        }
+    ),
+    "texts in the order of the file, for an empty cache": minimal(
+        {
+            _FILE: {"texts": {"file": FILE, "column": "review", "order": "File"}},
+            "measurement": {"cachePolicy": "Reset"},
+        }
+    ),
+    "texts drawn, and said so": minimal(
+        {_FILE: {"texts": {"file": FILE, "column": "review", "order": "Drawn"}}}
     ),
     "prompts of vLLM, sent again to an empty cache": minimal(
         {

@@ -12,7 +12,7 @@ from benchrun.api import BenchmarkRunSpec, Resources
 from benchrun.api.sweep import KIND as SWEEP, BenchmarkSweepSpec
 from benchrun.names import API_VERSION, KIND
 from benchrun.plan import planned_variants
-from benchrun_client.contract import TextsData
+from benchrun_client.contract import ShareGPTData, TextsData
 from unit.api.examples import EACH, EXAMPLES, FILES, Example
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -153,6 +153,69 @@ def test_a_context_within_the_models_own_needs_no_override() -> None:
     assert run.server is not None
     assert "--max-model-len=65536" in run.server.args
     assert not [flag for flag in run.server.args if "rope" in flag or "hf-overrides" in flag]
+
+
+BY_HAND = [
+    e
+    for e in EXAMPLES
+    if e.file in ("e4-one-long-or-many-short.yaml", "one-long-or-many-short-sparse.yaml")
+]
+
+
+@pytest.mark.parametrize("example", BY_HAND, ids=lambda e: e.name)
+def test_one_text_has_the_instruction_of_one_and_many_that_of_many(example: Example) -> None:
+    """By hand one row of one text had the instruction of many: another workload. All take the first
+    texts of the file, as the totals of tokens do."""
+    for run in runs_of(example):
+        found = [workload.dataset.single for workload in run.workloads]
+        texts = [data for data in found if isinstance(data, TextsData)]
+        assert len(texts) == len(found)
+        assert {data.order for data in texts} == {"File"}
+        for data in texts:
+            words = data.instruction.removeprefix("{copy} ")
+            begins = "For each line" if data.texts_per_prompt > 1 else "For the above comment"
+            assert words.startswith(begins)
+
+
+def objects_of_e4(name: str) -> dict[int, int]:
+    """Requests by texts in a prompt, of an object by its name."""
+    (run, *_) = [run for e in BY_HAND if e.name == name for run in runs_of(e)]
+    return {
+        workload.dataset.single.texts_per_prompt: workload.requests or 0
+        for workload in run.workloads
+        if isinstance(workload.dataset.single, TextsData) and "ten-times" not in workload.name
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "requests"),
+    [
+        ("e4-packing", {400: 10, 40: 100, 20: 200, 4: 1000, 1: 4000}),
+        ("e4-duplicates", {400: 100, 1: 40_000}),
+        ("e4-new-instruction", {400: 100, 1: 40_000}),
+        ("e4-served", {400: 1, 1: 400}),
+        ("sparse", {400: 10, 20: 200, 4: 1000, 1: 4000}),
+    ],
+)
+def test_each_table_has_its_own_n(name: str, requests: dict[int, int]) -> None:
+    assert objects_of_e4(name) == requests
+
+
+FROM_FILES = ("which-optimisation-files.yaml", "which-optimisation-vllm-0.8.4.yaml")
+
+
+@pytest.mark.parametrize("file", FROM_FILES)
+def test_the_files_of_the_author_are_sent_as_their_tool_sent_them(file: str) -> None:
+    swept, *_ = [e for e in EXAMPLES if e.file == file and e.kind == SWEEP]
+    for run in runs_of(swept):
+        assert run.server is not None
+        assert "--max-model-len=12000" in run.server.args
+        for workload in run.workloads:
+            rows = workload.dataset.single
+            assert isinstance(rows, ShareGPTData)
+            assert (rows.seed, workload.requests, workload.ignore_eos) == (42, 100, False)
+            assert workload.load.request_rates == ["inf"]
+            assert workload.test_request
 
 
 @pytest.mark.parametrize("suffix", ["", "-tiny"])

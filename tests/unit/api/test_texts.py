@@ -22,7 +22,8 @@ def takes(kind: Any, value: object) -> bool:
     that field does."""
     if isinstance(kind, tuple):
         model, others, field = kind
-        kind, value = model, {**others, field: value}
+        kind = model
+        value = {**others, field: value}
     try:
         TypeAdapter(kind).validate_python(value, strict=True)
     except ValidationError:

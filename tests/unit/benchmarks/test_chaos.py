@@ -167,7 +167,8 @@ def test_limits() -> None:
 
 
 def shrunk(failing: Iterable[int], culprits: set[int]) -> tuple[tuple[int, ...], int]:
-    tries, count = shrinking(tuple(failing)), 0
+    tries = shrinking(tuple(failing))
+    count = 0
     try:
         tried = next(tries)
         while True:
@@ -255,7 +256,8 @@ async def _closed(writer: asyncio.StreamWriter) -> None:
 
 
 async def test_a_proxy_spoils_loses_and_strikes() -> None:
-    upstream, struck = Upstream(), list[str]()
+    upstream = Upstream()
+    struck = list[str]()
     server = await asyncio.start_server(upstream.serve, "127.0.0.1", 0)
     proxy = FaultyProxy(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", tls=None)
     await proxy.start()

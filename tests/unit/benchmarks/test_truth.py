@@ -479,7 +479,8 @@ def test_parts_that_were_not_run_are_not_limited() -> None:
 
 
 async def test_a_delayed_way_adds_to_every_round_trip() -> None:
-    target, port = free_port(), free_port()
+    target = free_port()
+    port = free_port()
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write(await reader.read(100))

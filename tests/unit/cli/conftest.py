@@ -1,4 +1,4 @@
-"""What tests of commands share."""
+"""Fixtures shared by the tests of commands."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from unit.cli.fake_kubectl import FakeKubectl
 
 @pytest.fixture
 def kubectl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeKubectl:
-    """The one on PATH, for this process and those it starts."""
+    """Install the scripted kubectl on PATH, for this process and those it starts."""
     folder = tmp_path / "bin"
     folder.mkdir()
     fake = FakeKubectl(folder)

@@ -1,5 +1,7 @@
-"""A `kubectl` on PATH that says what it is told to: a real process, so that pipes, signals and ends
-are real, too."""
+"""A scripted `kubectl` on PATH.
+
+It is a real process, so that pipes, signals and ends are real, too.
+"""
 
 import json
 import stat
@@ -42,8 +44,7 @@ sys.exit(f"nobody told the fake kubectl what to answer to {{arguments}}")
 
 @dataclass(slots=True)
 class FakeKubectl:
-    """Answers in the order in which they were given: the first that fits, of which `once` ones are
-    used up."""
+    """A kubectl that gives the first of its answers that fits; `once` answers are used up."""
 
     folder: Path
     answers: list[Json] = field(default_factory=list)
@@ -66,8 +67,11 @@ class FakeKubectl:
         unless: str = "",
         after: Path | None = None,
     ) -> None:
-        """To a command line that has these words among it, and not `unless`. `stays`: it does not
-        end by itself; `after`: it says nothing before somebody has written to this pipe."""
+        """Answer a command line that has these words in it, and not `unless`.
+
+        With `stays` it does not end by itself. With `after` it prints nothing before something was
+        written to this pipe.
+        """
         how = {
             "out": out,
             "error": error,
@@ -80,7 +84,7 @@ class FakeKubectl:
         self._write()
 
     def fails(self, *to: str, error: str, once: bool = False, unless: str = "") -> None:
-        """With words on stderr, and exit code 1."""
+        """Fail with words on stderr and exit code 1."""
         self.answer(*to, error=error, code=1, once=once, unless=unless)
 
     def gives(self, *to: str, body: Json, once: bool = False, unless: str = "") -> None:
@@ -94,8 +98,10 @@ class FakeKubectl:
         once: bool = False,
         stays: bool = True,
     ) -> None:
-        """Events of a watch, as kubectl writes them; `last`: type of the last one; `of`: name of
-        what is watched."""
+        """Answer a watch with events in kubectl's form.
+
+        `last` is the type of the last event, `target` the name of what is watched.
+        """
         types = ["ADDED", *["MODIFIED"] * (len(bodies) - 1)]
         types[-1] = last if last != "MODIFIED" else types[-1]
         events = [
@@ -108,7 +114,7 @@ class FakeKubectl:
         return [line["arguments"] for line in self._log()]
 
     def given(self, *to: str) -> list[str]:
-        """What came on stdin of those commands."""
+        """Return the standard input of those commands."""
         return [line["given"] for line in self._log() if set(to) <= set(line["arguments"])]
 
     def _log(self) -> list[Json]:

@@ -1,5 +1,4 @@
-"""A finished run of two load points, measured twice each, and the ConfigMaps that keep its
-measurement."""
+"""A finished run of two load points, measured twice each, and the ConfigMaps of its records."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -32,8 +31,9 @@ LOG_READ: tuple[float, ...] = ()
 
 
 def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> StageRecord:
-    """120 requests at the stage's rate, of which the last so many failed."""
-    stage_id, rate = STAGES[sequence], 4 if "rate=4" in STAGES[sequence] else 8
+    """Build the record of 120 requests at the stage's rate, the last `failed` of which failed."""
+    stage_id = STAGES[sequence]
+    rate = 4 if "rate=4" in STAGES[sequence] else 8
     columns = open_loop(
         120,
         gap_us=1_000_000 // rate,
@@ -61,13 +61,12 @@ def measured(sequence: int, *, failed: int = 0, output_percent: int = 100) -> St
 
 
 def server_samples(stage: StageRecord) -> list[Sample]:
-    """One a second, give or take, of a server that holds as many requests as the client waits
-    for."""
+    """Return about one sample a second of a server that holds the client's requests in flight."""
     seconds = range(1, (stage.last_receive_unix_us - stage.first_send_unix_us) // 1_000_000)
     held = sum(stage.requests.e2el_us) / (stage.last_receive_unix_us - stage.first_send_unix_us)
     first_tokens = (stage.servers[0].before or {})["generation_tokens_total"]
     begin = stage.first_send_unix_us / 1e6
-    # Not in step with the arrivals, which come as regularly as no real ones do.
+    # Not in step with the arrivals, which are more regular than real ones.
     return [
         sample(begin + s + 0.037 * s % 0.25, running=held, generation_tokens=first_tokens + s)
         for s in seconds
@@ -76,7 +75,7 @@ def server_samples(stage: StageRecord) -> list[Sample]:
 
 @dataclass(frozen=True, slots=True)
 class FinishedRun:
-    """What `kubectl get` gives of it."""
+    """The objects of a run in the form of `kubectl get`."""
 
     body: Json
     config_maps: tuple[Json, ...]
@@ -89,7 +88,7 @@ def finished_run(
     compilations: tuple[float, ...] | None = LOG_READ,
     **spec: Any,
 ) -> FinishedRun:
-    """The run, judged as the operator does it, with the records in `kept` left."""
+    """Build the run, judged as the operator does it, with the records in `kept` left."""
     records = [measured(sequence) for sequence in range(4)] if records is None else records
     body = spec_body(workloads=[workload(load=rates("4", "8"), requests=120)], repeats=2, **spec)
     typed = BenchmarkRunSpec.model_validate(body)
@@ -111,13 +110,13 @@ def finished_run(
 
 
 def with_timeline_chunk(run: FinishedRun, samples: Sequence[Sample]) -> FinishedRun:
-    """A chunk of the timeline more."""
+    """Return the run with one more chunk of the timeline."""
     chunk = timeline_config_map(OWNER, chunk=0, timeline=timeline_part(samples))
     return replace(run, config_maps=(*run.config_maps, chunk))
 
 
 def listed(config_maps: Sequence[Json]) -> Json:
-    """As `kubectl get configmaps` gives several."""
+    """Return the ConfigMaps in the form of `kubectl get configmaps` for several."""
     return {"apiVersion": "v1", "kind": "List", "items": list(config_maps)}
 
 
@@ -135,7 +134,7 @@ def _server(compilations: tuple[float, ...] | None) -> ServerStatus:
 
 
 def timeline_part(samples: Sequence[Sample]) -> TimelinePart:
-    """As a ConfigMap keeps them."""
+    """Build a part of the timeline in the form a ConfigMap keeps it."""
     return TimelinePart(encode(bucketed(samples, 1)), through=samples[-1].at)
 
 

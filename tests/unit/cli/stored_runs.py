@@ -1,4 +1,4 @@
-"""Runs as `kubectl get` writes them."""
+"""Runs in the form of `kubectl get`."""
 
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from unit.plan.specs import Json, spec_body
 def body(
     name: str, *, cells: tuple[str, ...] = ("chat/rate=4",), cv: float = 1.0, **figures: Any
 ) -> Json:
-    """A run of five repeats a load point."""
+    """Build a run with five repeats of each load point."""
     status = run(name, [row(cell, repeats=5, cv=cv, **figures) for cell in cells]).status
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
@@ -23,7 +23,7 @@ def body(
 
 
 def unmeasured_noise(name: str) -> Json:
-    """A run of one repeat."""
+    """Build a run of one repeat."""
     status = repeated(name, repeats=1).status.model_dump(
         mode="json", by_alias=True, exclude_none=True
     )
@@ -31,7 +31,7 @@ def unmeasured_noise(name: str) -> Json:
 
 
 def written(path: Path, *bodies: Json) -> str:
-    """A file of these, as a list if there are several; its path."""
+    """Write these objects to a file, as a List if there are several, and return its path."""
     whole = (
         bodies[0]
         if len(bodies) == 1

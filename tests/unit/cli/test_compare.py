@@ -119,7 +119,8 @@ def test_a_gate_with_several_servers_a_side_keeps_its_words(
     ttft = {"old": 43.0, "new": 60.0}
     sides = [[body(f"{name}{n}", MeanTTFT=ttft[name] + n / 100) for n in range(4)] for name in ttft]
     file = written(tmp_path / "runs.yaml", *sides[0], *sides[1])
-    before, others = "old0,old1", {"old": "old2,old3", "new": "new0,new1"}
+    before = "old0,old1"
+    others = {"old": "old2,old3", "new": "new0,new1"}
     gated = ["-m", "MeanTTFT", "--max-regression", "10", "-o", "json"]
     assert main(["compare", "-f", file, before, others[after], *gated]) == code
     assert json.loads(capsys.readouterr().out)["gate"] == {3: "Regressed", 0: "NotRegressed"}[code]

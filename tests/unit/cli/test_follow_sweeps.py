@@ -251,7 +251,8 @@ def test_what_was_found_to_be_a_sweep_is_known_as_one(kubectl: FakeKubectl) -> N
     kubectl.fails("benchmarkruns.benchrun.dev", NAME, "--watch", error=NOT_FOUND)
     kubectl.gives("benchmarksweeps.benchrun.dev", NAME, "--ignore-not-found", body=sweep_going_on())
     watched(kubectl, batches().body)
-    targets, out = {NAME: Target(Kubectl("lab"))}, io.StringIO()
+    targets = {NAME: Target(Kubectl("lab"))}
+    out = io.StringIO()
     console = Console(file=out, width=200)
     assert asyncio.run(follow(targets, LogReporter(console, several=False))).codes == {NAME: 0}
     say_how_to_go_on(targets, console)
@@ -275,7 +276,8 @@ def test_waiting_has_an_end(kubectl: FakeKubectl, capsys: Capture) -> None:
 
 
 def test_a_run_and_a_sweep_of_one_name_are_distinguished_by_hand() -> None:
-    run, sweep = Target(Kubectl("lab")), Target(Kubectl("lab"), "BenchmarkSweep")
+    run = Target(Kubectl("lab"))
+    sweep = Target(Kubectl("lab"), "BenchmarkSweep")
     with pytest.raises(CommandError) as raised:
         by_name([("chat", run), ("chat", sweep)])
     golden(str(raised.value))
@@ -294,7 +296,8 @@ def view(*runs: Json, width: int = 120, height: int = 40, **going_on: Any) -> li
 
 
 def test_a_run_that_goes_on_is_shown_below_the_sweep() -> None:
-    going, done = run_of_sweep(1, running()), run_of_sweep(1, ended("Suspect"))
+    going = run_of_sweep(1, running())
+    done = run_of_sweep(1, ended("Suspect"))
     lines = view(going, done, run_of_sweep(2, running()), done=("",))
     assert "1/3 runs" in lines[1]
     assert any("1/4 stages" in line for line in lines)

@@ -9,7 +9,8 @@ from unit.report.going_on import ended, run_body, running
 from unit.sweep.sweeps import decided, sweep_body
 
 Capture = pytest.CaptureFixture[str]
-RUNS, SWEEPS = "benchmarkruns.benchrun.dev", "benchmarksweeps.benchrun.dev"
+RUNS = "benchmarkruns.benchrun.dev"
+SWEEPS = "benchmarksweeps.benchrun.dev"
 
 
 def test_a_table_of_all_runs(kubectl: FakeKubectl, capsys: Capture) -> None:
@@ -90,7 +91,8 @@ def test_sweeps_stand_below_the_runs(kubectl: FakeKubectl, capsys: Capture) -> N
     kubectl.gives("get", SWEEPS, body={"items": [batches().body, going_on]})
     assert main(["get"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    runs, sweeps = lines[:2], lines[3:]
+    runs = lines[:2]
+    sweeps = lines[3:]
     assert runs[1].split()[0] == "chat"
     assert lines[2] == ""
     assert sweeps[0].split()[:4] == ["sweep", "state", "runs", "best"]

@@ -165,7 +165,8 @@ def test_a_timeout_cancels_too_with_the_option(path: str, kubectl: FakeKubectl) 
 def test_a_run_that_is_just_being_created_is_cancelled_too(
     tmp_path: Path, kubectl: FakeKubectl, number: signal.Signals
 ) -> None:
-    let_go, file = tmp_path / "let-go", tmp_path / "run.yaml"
+    let_go = tmp_path / "let-go"
+    file = tmp_path / "run.yaml"
     os.mkfifo(let_go)
     file.write_text(yaml.safe_dump(manifest(None)), encoding="utf-8")
     kubectl.answer("create", out=json.dumps(fresh("chat-x7f2k")), after=let_go)

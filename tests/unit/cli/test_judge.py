@@ -75,10 +75,8 @@ def test_a_run_that_could_not_be_judged_when_it_ended_is_judged(
     tmp_path: Path, capsys: Capture
 ) -> None:
     run = finished_run(ONE_FAILED)
-    now, repeated = (
-        as_json(saved(tmp_path, not_judged(run)), capsys),
-        as_json(saved(tmp_path, run), capsys),
-    )
+    now = as_json(saved(tmp_path, not_judged(run)), capsys)
+    repeated = as_json(saved(tmp_path, run), capsys)
     assert now["verdict"] == "Valid"
     assert (now["results"], now["findings"]) == (repeated["results"], repeated["findings"])
     assert (now["storedVerdict"], now["differences"]) == ("Unknown", [])
@@ -326,7 +324,8 @@ def test_a_name_that_the_file_lacks_is_an_error(judge: Judge) -> None:
 
 
 def test_records_may_be_one_file_or_json(tmp_path: Path, capsys: Capture) -> None:
-    run, file = finished_run(), tmp_path / "cm.json"
+    run = finished_run()
+    file = tmp_path / "cm.json"
     arguments = saved(tmp_path, run)[:3]
     file.write_text(json.dumps(listed(run.config_maps), indent=4), encoding="utf-8")
     assert main([*arguments, "--records", str(file)]) == 0

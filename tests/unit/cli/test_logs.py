@@ -12,7 +12,8 @@ from unit.plan.specs import Json
 from unit.report.going_on import at, ended, run_body, running
 
 Capture = pytest.CaptureFixture[str]
-SERVER, CLIENT = "benchrun.dev/role=server", "benchrun.dev/role=client"
+SERVER = "benchrun.dev/role=server"
+CLIENT = "benchrun.dev/role=client"
 NONE: Json = {"items": []}
 CONTAINERS = {"server": "vllm", "client": "client"}
 

@@ -189,3 +189,10 @@ def test_a_mistaken_command_line_is_2_as_argparse_has_it(
         main(command)
     assert ended.value.code == 2
     assert "usage: benchrun" in capsys.readouterr().err
+
+
+def test_labels_of_a_run_are_the_users_own(tmp_path: Path) -> None:
+    labels = {"team": "x", "benchrun.dev/sweep": "s", "build": "7"}
+    body = {"kind": "BenchmarkRun", "metadata": {"labels": labels}}
+    (run,) = runs_in(file(tmp_path, json.dumps(body)))
+    assert run.labels == (("build", "7"), ("team", "x"))

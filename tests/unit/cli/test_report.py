@@ -56,7 +56,8 @@ def test_markdown_goes_to_standard_output(tmp_path: Path, capsys: Capture) -> No
 
 
 def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None:
-    file, page = saved(tmp_path, finished_run()), tmp_path / "report.html"
+    file = saved(tmp_path, finished_run())
+    page = tmp_path / "report.html"
     assert (
         main(
             [
@@ -78,7 +79,8 @@ def test_the_html_file_holds_its_charts(tmp_path: Path, capsys: Capture) -> None
 
 
 def test_a_run_of_the_cluster_brings_its_records(tmp_path: Path, kubectl: FakeKubectl) -> None:
-    run, page = finished_run(), tmp_path / "report.html"
+    run = finished_run()
+    page = tmp_path / "report.html"
     kubectl.answer("configmaps", out=json.dumps(listed(run.config_maps)))
     kubectl.answer("judged", out=json.dumps(run.body))
     assert main(["report", "judged", "-n", "lab", "--html", str(page)]) == 0
@@ -113,7 +115,8 @@ def test_the_exit_code_is_that_of_the_verdict(
 
 
 def test_a_run_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -> None:
-    file, page = saved(tmp_path, finished_run(), conditions=[]), tmp_path / "report.html"
+    file = saved(tmp_path, finished_run(), conditions=[])
+    page = tmp_path / "report.html"
     assert main(["report", "-f", str(file), "--html", str(page)]) == 1
     assert not page.exists()
     golden(capsys.readouterr().err)

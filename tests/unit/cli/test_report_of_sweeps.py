@@ -262,7 +262,8 @@ def test_a_sweep_that_goes_on_has_no_page_yet(tmp_path: Path, capsys: Capture) -
         "spec": sweep_body(),
         "status": {},
     }
-    file, page = tmp_path / "s.json", tmp_path / "page.html"
+    file = tmp_path / "s.json"
+    page = tmp_path / "page.html"
     file.write_text(json.dumps(going_on), encoding="utf-8")
     assert main(["report", NAME, "-f", str(file), "--html", str(page)]) == 1
     assert "seqs has not ended" in capsys.readouterr().err

@@ -26,7 +26,7 @@ TOKEN_DIGEST = digest_of_token(TOKEN)
 
 
 def stage(**changes: Any) -> Stage:
-    """A stage of four short random requests."""
+    """Build a stage of four short random requests."""
     return Stage(
         **{
             "id": "chat/concurrency=2/r1",
@@ -42,7 +42,7 @@ def stage(**changes: Any) -> Stage:
 
 
 def warmup(**changes: Any) -> Warmup:
-    """A warm-up of two short random requests."""
+    """Build a warm-up of two short random requests."""
     return Warmup(
         **{
             "workload": "chat",
@@ -57,17 +57,17 @@ def warmup(**changes: Any) -> Warmup:
 
 
 def sharegpt_stage(path: str, **changes: Any) -> Stage:
-    """A stage that takes rows of a ShareGPT file."""
+    """Build a stage that takes rows of a ShareGPT file."""
     return stage(data=sharegpt(path), **changes)
 
 
 def sharegpt(path: str, **changes: Any) -> ShareGPTData:
-    """Rows of a file in the client's container."""
+    """Build a dataset of rows of a file in the client's container."""
     return ShareGPTData(file=DataFile(path=path), **changes)
 
 
 def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -> Plan:
-    """A plan of one stage, or of those given."""
+    """Build a plan of one stage, or of those given."""
     return Plan(
         **{
             "run_uid": "run-1",
@@ -90,8 +90,10 @@ def plan(*stages: Stage, target: dict[str, Any] | None = None, **changes: Any) -
 
 
 def raw_stage(**changes: Any) -> RawStage:
-    """What the engine gave for a stage of two requests, the second of which failed. Instants, costs
-    and the server's side are changed by their fields' names."""
+    """Build the engine's raw results for a stage of two requests, the second of which failed.
+
+    Instants, costs and the server's side are changed by their fields' names.
+    """
 
     def made(kind: Callable[..., T], **defaults: Any) -> T:
         return kind(**{name: changes.pop(name, default) for name, default in defaults.items()})
@@ -113,8 +115,10 @@ def raw_stage(**changes: Any) -> RawStage:
         lags=[0.001, 0.002],
         **of_node,
     )
-    models, served = "id=tiny max_model_len=4096", ServedModel(id="tiny")
-    before, after = {"request_success_total": 1.0}, {"request_success_total": 2.0}
+    models = "id=tiny max_model_len=4096"
+    served = ServedModel(id="tiny")
+    before = {"request_success_total": 1.0}
+    after = {"request_success_total": 2.0}
     of_server = {"version": "0.32.0", "settings": "c" * 32, "models": models, "served": served}
     edge = made(
         ServerEdge, address="10.0.0.1:8000", role="server", before=before, after=after, **of_server

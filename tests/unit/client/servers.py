@@ -1,4 +1,4 @@
-"""A small web server of a test's own making, on a free port."""
+"""A small web server with a test's own handlers, on a free port."""
 
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -10,8 +10,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def serving(**handlers: Handler) -> AbstractAsyncContextManager[str]:
-    """Serve handlers by path, `v1_models` for /v1/models; yields the base URL. Any method will
-    do."""
+    """Serve handlers by path, `v1_models` for /v1/models, for any method; yield the base URL."""
     return _serving(_paths(handlers), tls=None)
 
 
@@ -21,12 +20,12 @@ def serving_at(path: str, handler: Handler) -> AbstractAsyncContextManager[str]:
 
 
 def serving_paths(handlers: dict[str, Handler]) -> AbstractAsyncContextManager[str]:
-    """Serve handlers at such paths."""
+    """Serve handlers by paths that have underscores of their own."""
     return _serving(handlers, tls=None)
 
 
 def serving_tls(context: ssl.SSLContext, **handlers: Handler) -> AbstractAsyncContextManager[str]:
-    """The same behind TLS, as localhost."""
+    """Serve handlers by path behind TLS, as localhost."""
     return _serving(_paths(handlers), tls=context)
 
 
@@ -52,7 +51,7 @@ async def _serving(
 
 
 def answering(status: int, *, text: str = "", content_type: str = "text/plain") -> Handler:
-    """A handler that always says the same."""
+    """Build a handler that always gives the same answer."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text=text, content_type=content_type)

@@ -104,7 +104,8 @@ def test_a_near_limit_is_not_decided_in_one_stretch(limit: float, outcome: str) 
 
 def test_three_repeats_that_agree_decide_it() -> None:
     stages = [spread(1000, seed, sigma=0.1) for seed in range(3)]
-    two, three = decided(in_order(*stages[:2]), 50, 1200), decided(in_order(*stages), 50, 1200)
+    two = decided(in_order(*stages[:2]), 50, 1200)
+    three = decided(in_order(*stages), 50, 1200)
     assert (two.outcome, three.outcome) == ("Inconclusive", "Met")
     assert (two.requests_to_decide, three.requests_to_decide) == (3000, None)
 
@@ -126,7 +127,8 @@ def test_repeats_that_differ_widen_the_interval() -> None:
 def test_stages_that_were_sent_the_same_are_worth_one() -> None:
     sample, copied = (in_order(spread(1000, 5)) for _ in range(2))
     copied.copies = 4.0
-    alone, of_copies = interval(sample, 90), interval(copied, 90)
+    alone = interval(sample, 90)
+    of_copies = interval(copied, 90)
     assert alone is not None
     assert of_copies is not None
     assert math.log(of_copies.high / of_copies.low) == pytest.approx(
@@ -158,7 +160,8 @@ def test_a_percentile_that_few_busy_times_decide_has_a_wider_upper_end() -> None
     # 200 of 2,000 requests are late: in 3 rounds of 64 users, or in every round.
     at_once = [9000.0 if i % 640 < 64 else 1000.0 + i % 7 for i in range(1920)]
     all_along = [9000.0 if i % 10 == 0 else 1000.0 + i % 7 for i in range(1920)]
-    few, many = in_order(at_once, users=64), in_order(all_along, users=48)
+    few = in_order(at_once, users=64)
+    many = in_order(all_along, users=48)
     assert decided(many, 80, 1300, one_stretch=False).outcome == "Met"
     assert decided(few, 80, 1300, one_stretch=False).outcome == "Inconclusive"
 
@@ -184,7 +187,8 @@ def growing(count: int, step: float) -> RequestSample:
 
 
 def test_a_queue_that_grows_all_along_is_missed() -> None:
-    found, level = growing(400, 0.5), growing(400, 0.0)
+    found = growing(400, 0.5)
+    level = growing(400, 0.0)
     assert (found.stages[0].grows, level.stages[0].grows) == (True, False)
     # The median is 120: it is above a limit that is too near for anything else.
     assert decided(found, 50, 115).outcome == "Missed"
@@ -277,8 +281,11 @@ def test_a_tail_takes_twelve_rounds_of_every_stage(
 def queued(servers: int, load: float, requests: int, seed: int) -> tuple[list[float], list[float]]:
     """Arrivals and time in the system of an M/M/k queue in its steady state; the mean service takes
     1,000."""
-    random, now, free = Random(seed), 0.0, [0.0] * servers
-    begins, times = [], []
+    random = Random(seed)
+    now = 0.0
+    free = [0.0] * servers
+    begins = []
+    times = []
     for _ in range(requests + WARM):
         now += 1000 * random.expovariate(servers * load)
         end = max(now, free[0]) + 1000 * random.expovariate(1.0)
@@ -290,7 +297,8 @@ def queued(servers: int, load: float, requests: int, seed: int) -> tuple[list[fl
 
 def true_percentile(servers: int, load: float, percent: float) -> float:
     """Of the time in the system, by A. K. Erlang's formula of waiting."""
-    offered, spare = servers * load, servers * (1 - load)
+    offered = servers * load
+    spare = servers * (1 - load)
     blocked = 1.0
     for k in range(1, servers + 1):
         blocked = offered * blocked / (k + offered * blocked)
@@ -304,7 +312,8 @@ def true_percentile(servers: int, load: float, percent: float) -> float:
         )
         return (1 - waits) * math.exp(-t) + waits * both
 
-    low, high = 0.0, 1000.0
+    low = 0.0
+    high = 1000.0
     while high - low > 1e-9:
         middle = (low + high) / 2
         low, high = (middle, high) if above(middle) > 1 - percent / 100 else (low, middle)
@@ -333,9 +342,12 @@ def sample_of(servers: int, load: float, requests: int, seed: int) -> RequestSam
 def test_intervals_hold_the_truth_and_outcomes_at_the_limit_are_seldom_wrong(
     servers: int, load: float, requests: int, most_missing: float
 ) -> None:
-    runs, percents = 60, (50.0, 90.0, 95.0)
+    runs = 60
+    percents = (50.0, 90.0, 95.0)
     truth = {percent: true_percentile(servers, load, percent) for percent in percents}
-    wrong, given, missing = Counter[tuple[float, str]](), Counter[float](), Counter[float]()
+    wrong = Counter[tuple[float, str]]()
+    given = Counter[float]()
+    missing = Counter[float]()
     for seed in range(runs):
         values = sample_of(servers, load, requests, seed)
         for percent, limit in truth.items():
@@ -410,8 +422,10 @@ def test_requests_to_decide_are_more_than_there_are() -> None:
 
 def closed_loop(users: int, requests: int, seed: int) -> list[float]:
     """Neighbours are alike for half a round (an autoregressive series)."""
-    random, kept = Random(seed), math.exp(-2 / users)
-    level, values = random.gauss(0, 1), []
+    random = Random(seed)
+    kept = math.exp(-2 / users)
+    level = random.gauss(0, 1)
+    values = []
     for _ in range(requests):
         level = kept * level + math.sqrt(1 - kept**2) * random.gauss(0, 1)
         values.append(1000 * math.exp(level))
@@ -432,7 +446,8 @@ def test_a_closed_loop_whose_neighbours_are_alike() -> None:
 def steps_of_an_engine(seed: int, *, streams: int = 64, steps: int = 2000) -> GapSample:
     """All streams get a token in the same step, whose time is drawn: the gaps of a step are
     equal."""
-    random, at = Random(seed), [0.0]
+    random = Random(seed)
+    at = [0.0]
     for _ in range(steps):
         at.append(at[-1] + random.lognormvariate(0, 0.5))
     slices = [Counter[int]() for _ in range(40)]

@@ -88,13 +88,15 @@ def burn(seconds: float) -> None:
 async def test_the_account_runs_from_the_first_send_to_the_last_answer() -> None:
     watch = CostWatch(requests=2)
     burn(0.1)
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall = time.perf_counter()
+    cpu = time.process_time()
     watch.on_first_send()
     burn(0.1)
     await passed(0.1)
     watch.on_answer()
     watch.on_answer()
-    wall, cpu = time.perf_counter() - wall, time.process_time() - cpu
+    wall = time.perf_counter() - wall
+    cpu = time.process_time() - cpu
     burn(0.1)
     cost = watch.cost()
     assert 0.1 <= cost.cpu_seconds <= cpu

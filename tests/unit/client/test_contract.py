@@ -56,10 +56,8 @@ def packed(text: str) -> bytes:
 
 def test_packed_records_are_unpacked_unchanged() -> None:
     records = [sealed(0, size=1), sealed(1, size=1000)]
-    head, bodies = (
-        delivery(*(envelope for envelope, _ in records)),
-        tuple(body for _, body in records),
-    )
+    head = delivery(*(envelope for envelope, _ in records))
+    bodies = tuple(body for _, body in records)
     assert unpack_delivery(pack_delivery(head, bodies)) == (head, bodies)
 
 
@@ -174,7 +172,8 @@ def test_a_plan_says_of_users_only_where_there_are_any() -> None:
     """An older client takes a plan that says nothing new."""
     think = contract.ThinkTime(mean_seconds="2.5")
     users = contract.LoadPoint(max_concurrency=2, start="Spread", think=think)
-    plain, spread = plan(stage(load=contract.LoadPoint(max_concurrency=2))), plan(stage(load=users))
+    plain = plan(stage(load=contract.LoadPoint(max_concurrency=2)))
+    spread = plan(stage(load=users))
     assert "start" not in plain.to_json()
     assert "think" not in plain.to_json()
     assert contract.Plan.model_validate_json(spread.to_json()) == spread
@@ -440,12 +439,38 @@ PENALTIES = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_pena
             | {"repetition_penalty": 1.1, "stop": ["a", "b"]},
             id="everything",
         ),
+        pytest.param(
+            Sampling(temperature=1, min_p=0.05),
+            "temperature 1, min-p 0.05",
+            {"temperature": 1.0, "top_p": 1.0, "top_k": -1, "min_p": 0.05, **PENALTIES},
+            id="min-p",
+        ),
+        pytest.param(
+            Sampling(logprobs=5),
+            "greedy, 5 logprobs",
+            {"temperature": 0.0, **PENALTIES, "logprobs": 5},
+            id="logprobs",
+        ),
     ],
 )
 def test_a_request_leaves_nothing_open_that_vllm_takes_from_the_models_generation_config(
     sampling: Sampling, words: str, body: dict[str, object]
 ) -> None:
     assert (sampling.in_words(), sampling.body()) == (words, body)
+
+
+def test_a_chat_asks_for_log_probabilities_by_another_name() -> None:
+    body = Sampling(logprobs=5).body(chat=True)
+    assert (body["logprobs"], body["top_logprobs"]) == (True, 5)
+
+
+def test_what_nobody_asked_for_is_left_out_of_the_plan() -> None:
+    """An older client refuses fields that it does not know."""
+    assert not {"min_p", "logprobs"} & Sampling().model_dump().keys()
+    assert (
+        Sampling(min_p=0.1, logprobs=2).model_dump().items()
+        >= {"min_p": 0.1, "logprobs": 2}.items()
+    )
 
 
 @pytest.mark.parametrize("name", ["temperature", "top_p", "repetition_penalty"])

@@ -27,7 +27,9 @@ class Client:
     """A running client process."""
 
     def __init__(self, process: subprocess.Popen[str], port: int, termination_log: Path) -> None:
-        self.process, self._port, self._termination_log = process, port, termination_log
+        self.process = process
+        self._port = port
+        self._termination_log = termination_log
 
     def failure(self) -> Delivery:
         """The delivery that tells of the failure."""
@@ -60,7 +62,9 @@ def free_port() -> int:
 @contextmanager
 def client(tmp_path: Path, plan_json: str) -> Iterator[Client]:
     """Run the client on a plan."""
-    file, termination_log, port = tmp_path / "plan.json", tmp_path / "termination-log", free_port()
+    file = tmp_path / "plan.json"
+    termination_log = tmp_path / "termination-log"
+    port = free_port()
     file.write_text(plan_json)
     process = subprocess.Popen(
         [

@@ -23,7 +23,9 @@ def after(seconds: float, *, status: int = 200) -> Handler:
 
 
 async def test_twenty_of_them_on_one_connection_one_at_a_time() -> None:
-    open_now, most, connections = 0, 0, set()
+    open_now = 0
+    most = 0
+    connections = set()
 
     async def answer(request: web.Request) -> web.Response:
         nonlocal open_now, most
@@ -100,6 +102,14 @@ async def test_a_gateway_without_a_health_check_is_probed_by_its_models(status: 
         trips = await measure_round_trips(session, [url])
     assert trips is not None
     assert requests == {"/v1/models": ROUND_TRIPS + 1}
+
+
+async def test_the_way_to_a_refusal_is_not_the_way_to_the_server() -> None:
+    async with (
+        serving(health=answering(404), v1_models=answering(403)) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        assert await measure_round_trips(session, [url]) is None
 
 
 async def test_a_long_way_ends_it_early() -> None:

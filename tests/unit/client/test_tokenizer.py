@@ -72,7 +72,8 @@ def loaded(
 def test_a_template_that_is_given_takes_the_place_of_the_tokenizers_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text, tokenizer = "{{ messages }} ü\n", HubTokenizer(["system", "user", "end", *WORDS])
+    text = "{{ messages }} ü\n"
+    tokenizer = HubTokenizer(["system", "user", "end", *WORDS])
     counter = loaded(text.encode(), tmp_path, monkeypatch, tokenizer)
     assert tokenizer.chat_template == counter.chat_template == text
     assert counter.template_digest == hashlib.sha256(text.encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""A tokenizer of words: every known word is a token, so that lengths can be checked by counting."""
+"""A tokenizer of words: every known word is a token, so lengths can be checked by counting."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +10,7 @@ WORDS = [f"{a}{b}{c}" for a in "bdfgklmnprst" for b in "aeiou" for c in "klmnrst
 
 
 class WordCounter(TokenCounter):
-    """Counts words as tokens, `special` more for a completion and `template` more for a chat."""
+    """A counter of words as tokens, plus `special` for a completion and `template` for a chat."""
 
     def __init__(
         self, *, special: int = 0, template: int = 0, double: frozenset[str] = frozenset()
@@ -27,13 +27,15 @@ class WordCounter(TokenCounter):
         ]
 
     def shared_prefix(self, *, api: Api, after: str = "") -> int:
-        """What is there beside the text stands before it."""
+        """Return the tokens that stand before the text, the overhead included."""
         return self._overhead[api] + len(after.split())
 
 
 class HubTokenizer:
-    """As much of a Hugging Face tokenizer as the client uses; words it does not know are a token
-    per letter."""
+    """The part of a Hugging Face tokenizer that the client uses.
+
+    Words it does not know are a token per letter.
+    """
 
     def __init__(self, words: Sequence[str] = WORDS, *, chat_template: str | None = None) -> None:
         self._vocabulary = ["<s>", *words]

@@ -10,26 +10,26 @@ from unit.plan.specs import OWNER
 
 
 def record(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> StageRecord:
-    """The measurement of a stage: two requests, both answered."""
+    """Build the measurement of a stage: two requests, both answered."""
     return any_record(
         stage_id, run_uid=OWNER.uid, plan_digest=plan_digest, sequence=sequence, **changes
     )
 
 
 def arrival(sequence: int, stage_id: str, plan_digest: str, **changes: Any) -> Arrival:
-    """The same, as it came."""
+    """Build the same measurement as a received record."""
     return sealed(record(sequence, stage_id, plan_digest, **changes))
 
 
 @lru_cache(maxsize=256)
 def plain(sequence: int, stage_id: str, plan_digest: str) -> tuple[StageRecord, Arrival]:
-    """A record without anything special, and how it came."""
+    """Build a record without anything special, and the received record."""
     measured = record(sequence, stage_id, plan_digest)
     return measured, sealed(measured)
 
 
 def sealed(measured: StageRecord) -> Arrival:
-    """A record as it came."""
+    """Seal a record, and return the received record."""
     envelope, data = seal(measured)
     return Arrival(
         sequence=envelope.sequence,

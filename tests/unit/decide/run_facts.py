@@ -1,7 +1,8 @@
-"""Worlds of every kind, sensible or not, for properties that must hold whatever the cluster shows.
+"""Worlds of every kind, sensible or not, for properties that must hold in all of them.
 
-A case is a milestone of a run and a few things that came over it, all by name: a failing example
-reads as a story."""
+A case is a milestone of a run and a few things that happened after it, all by name: a failing
+example reads as a story.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ Change = Callable[[scenes.Scene], scenes.Scene]
 
 
 def _lingering(scene: scenes.Scene) -> scenes.Scene:
-    """The pod before the present one has not left yet."""
+    """Add the previous pod, which has not left yet."""
     old = replace(
         scene.pod("server", ready=True).pods[-1],
         name="server-0",
@@ -29,7 +30,7 @@ def _lingering(scene: scenes.Scene) -> scenes.Scene:
 
 
 def _newer(scene: scenes.Scene) -> scenes.Scene:
-    """What an operator of a later version may have written before it was rolled back."""
+    """Add what an operator of a later version may have written before it was rolled back."""
     status = {**scene.status, "phase": "Rebalancing", "newField": {"x": [1]}}
     conditions = [{**c, "reason": "OfALaterVersion"} for c in scene.status.get("conditions", [])]
     later = {
@@ -47,7 +48,7 @@ def _foreign(scene: scenes.Scene) -> scenes.Scene:
 
 
 def _judged(value: Judgement | None) -> Change:
-    """Look-ups of the end were answered, whether asked for or not."""
+    """Return a change that answers the queries of a run's end, whether they were asked or not."""
     answers: dict[Question[Any], Answer[Any]] = {
         Judging(early): Answer(value, "it is dead") for early in (True, False)
     }
@@ -188,7 +189,7 @@ CHANGES: Mapping[str, Change] = {
 
 @dataclass(frozen=True)
 class Story:
-    """How a case came about."""
+    """The way a case came about."""
 
     start: str
     changes: tuple[str, ...]
@@ -196,7 +197,7 @@ class Story:
 
     @cached_property
     def scene(self) -> scenes.Scene:
-        """Its facts at the end."""
+        """Return the scene at the end of the story."""
         scene = MILESTONES[self.start]
         for change in self.changes:
             scene = CHANGES[change](scene)

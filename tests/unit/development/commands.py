@@ -1,5 +1,7 @@
-"""The project's own commands, started as a person would: none of what a `make` around these tests
-has set reaches them."""
+"""The project's own commands, started as a person would.
+
+No variable that a `make` around these tests has set reaches them.
+"""
 
 import os
 import subprocess
@@ -22,7 +24,7 @@ OF_AN_OUTER_MAKE = (
 def typed(
     *words: str, folder: Path = ROOT, settings: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """What came of a command with these variables set."""
+    """Run a command with these variables set, and return the completed process."""
     outside = {
         name: value
         for name, value in os.environ.items()

@@ -22,7 +22,8 @@ from dev.fault_table import FAMILIES, faults_text
 
 ROOT = Path(__file__).parents[3]
 ROWS: list[dict[str, Any]] = json.loads((ROOT / "docs" / "faults.json").read_text())
-EVICTED, FULL = BY_NAME["server-evicted"], BY_NAME["quota-full"]
+EVICTED = BY_NAME["server-evicted"]
+FULL = BY_NAME["quota-full"]
 
 
 def test_every_fault_of_the_catalogue_was_measured() -> None:

@@ -10,7 +10,7 @@ from unit.effects.metrics_text import Pages
 
 @pytest.fixture
 def unused_port() -> int:
-    """A port where nobody listens."""
+    """Return a port that nothing listens on."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -19,7 +19,7 @@ def unused_port() -> int:
 
 @pytest.fixture
 async def fetcher() -> AsyncIterator[Fetcher]:
-    """The real fetcher, closed at the end."""
+    """Yield the real fetcher, and close it at the end."""
     made = Fetcher()
     yield made
     await made.close()
@@ -27,7 +27,7 @@ async def fetcher() -> AsyncIterator[Fetcher]:
 
 @pytest.fixture
 async def pages() -> AsyncIterator[Pages]:
-    """A server that says 200."""
+    """Yield a server that answers with 200."""
     made = Pages()
     server = await made.start()
     yield made

@@ -1,11 +1,11 @@
-"""A server of pages that keeps what it was asked."""
+"""A server of pages that records the requests it gets."""
 
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
 
 class Pages:
-    """A server that keeps what it was asked."""
+    """A server that records the requests it gets."""
 
     def __init__(self) -> None:
         self.requests: list[web.Request] = []

@@ -1,4 +1,4 @@
-"""A TCP server that sends bytes and ends: what no web framework would send, a peer may."""
+"""A TCP server that sends bytes and ends, as no web framework would but a peer may."""
 
 import asyncio
 import socket
@@ -11,8 +11,10 @@ RESET = struct.pack("ii", 1, 0)  # SO_LINGER: closing sends a reset and drops wh
 
 @asynccontextmanager
 async def sending(*parts: bytes, reset: bool = False, stays: bool = False) -> AsyncIterator[str]:
-    """Its URL. To every request it sends the parts and closes; `reset`: with a reset; `stays`: it
-    does not close."""
+    """Yield the URL of a server that answers every request with the parts and then closes.
+
+    With `reset` it closes with a reset; with `stays` it does not close.
+    """
     over = asyncio.Event()
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

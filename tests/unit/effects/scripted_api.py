@@ -1,5 +1,7 @@
-"""A real HTTP server in the API server's place: answers one after the other, as told, and keeps
-what it was asked."""
+"""A real HTTP server in place of the API server, with scripted answers.
+
+It gives its answers one after the other, and records the requests it gets.
+"""
 
 import json
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -29,7 +31,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What is answered to one request."""
+    """The answer to one request."""
 
     status: int = 200
     body: bytes = b"{}"
@@ -38,7 +40,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Exchange:
-    """Our end of the line, and what went over it."""
+    """The client's end of a connection, and what went over it."""
 
     api: KubernetesApi
     connection: Connection
@@ -51,7 +53,7 @@ def gives(body: Json) -> Answer:
 
 
 def refuses(code: int, reason: str = "", message: str = "it said no", **headers: str) -> Answer:
-    """A Status object, as the API server refuses."""
+    """Build a refusal with a Status object, like the API server's."""
     body = {
         "kind": "Status",
         "status": "Failure",
@@ -65,9 +67,12 @@ def refuses(code: int, reason: str = "", message: str = "it said no", **headers:
 
 @asynccontextmanager
 async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator[Exchange]:
-    """A line to a server that gives these answers; one question more than answers is its error
-    599."""
-    left, requests = list(answers), list[Request]()
+    """Yield a connection to a server that gives these answers.
+
+    One request more than there are answers gets a 599.
+    """
+    left = list(answers)
+    requests = list[Request]()
 
     async def answer(request: web.Request) -> web.Response:
         text = await request.text()
@@ -98,7 +103,7 @@ async def answering(*answers: Answer, told: Told | None = None) -> AsyncIterator
 
 @asynccontextmanager
 async def connected(url: str, *, told: Told | None = None) -> AsyncIterator[Exchange]:
-    """A line to whatever is there."""
+    """Yield a connection to whatever server is at the URL."""
     writes: list[tuple[str, ...]] = []
     found = Configuration(host=url)
     found.api_key["BearerToken"] = "Bearer secret"

@@ -15,7 +15,8 @@ class Time:
     """What a node's clocks show."""
 
     def __init__(self, *, wall: float = T0) -> None:
-        self.wall, self.monotonic = wall, 1000.0
+        self.wall = wall
+        self.monotonic = 1000.0
         self.clock = Clock(wall=lambda: self.wall, monotonic=lambda: self.monotonic)
 
     def passes(self, seconds: float) -> None:
@@ -80,7 +81,8 @@ def test_one_api_server_of_two_that_is_wrong_is_never_believed() -> None:
 
 def test_a_drift_is_followed() -> None:
     """A node's monotonic clock runs 0.1 % slow."""
-    time, right = Time(), T0
+    time = Time()
+    right = T0
     for _ in range(10_000):
         right += 5
         time.passes(4.995)
@@ -97,7 +99,8 @@ def test_what_is_no_date_changes_nothing(date: str | None) -> None:
 
 @pytest.mark.parametrize("status", [200, 404, 500])
 async def test_every_answer_of_the_api_server_tells_its_time(status: int) -> None:
-    date, told = formatdate(T0, usegmt=True), list[str | None]()
+    date = formatdate(T0, usegmt=True)
+    told = list[str | None]()
     async with answering(Answer(status, headers={"Date": date}), told=told.append) as exchange:
         with suppress(ClusterError):
             await exchange.connection.json("GET", "/api/v1/pods")

@@ -60,7 +60,8 @@ class Court:
     """A run of which this is stored, and a judge."""
 
     def __init__(self, *outcomes: Judgement | Exception, baseline: str = "") -> None:
-        self.cluster, self.judge = MemoryCluster(), Judge(*outcomes)
+        self.cluster = MemoryCluster()
+        self.judge = Judge(*outcomes)
         self.children = Children()
         body = run_body()
         body["spec"] |= {"baseline": {"name": baseline}} if baseline else {}
@@ -252,7 +253,8 @@ def test_waiting_for_the_judges_turn_is_not_counted(fails: bool) -> None:
         court.store(stage_config_map(OWNER, arrival(0), timeline=None))
         if fails:
             court.cluster.broken_objects[name_of(0)] = Unavailable("down")
-        answers, news = Answers(), list[Key]()
+        answers = Answers()
+        news = list[Key]()
         lookups = LookUps(Tools(court.cluster, court.judge), news=news.append)
         lookups.ask(KEY, About(court.run, court.children), [QUESTION], answers)
         await passing(1900)

@@ -35,7 +35,8 @@ from unit.effects.scripted_api import Answer, Json, Request, answering, gives, r
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
-JSON, MERGE = "application/json", "application/merge-patch+json"
+JSON = "application/json"
+MERGE = "application/merge-patch+json"
 OURS = {"fieldManager": "benchrun.dev/operator"}
 RUNS = "/apis/benchrun.dev/v1alpha1/namespaces/lab/benchmarkruns"
 OWNER = [{"uid": "uid-1", "controller": True}]
@@ -160,7 +161,8 @@ async def test_a_list_is_read_page_after_page_with_what_was_requested_on_each() 
 
 
 async def test_a_page_of_large_objects_is_left_and_read_again_in_smaller_ones() -> None:
-    large, small = page("x" * PAGE_BYTES), page("a", "b", then="more")
+    large = page("x" * PAGE_BYTES)
+    small = page("a", "b", then="more")
     async with answering(
         small, *[large] * 3, page("x" * PAGE_BYTES, then="last"), small, page("c")
     ) as exchange:

@@ -13,7 +13,8 @@ from unit.effects.scripted_api import Json, answering, gives, refuses
 RUN = Run(namespace="lab", name="chat", uid="uid-1", generation=1)
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
 CHILDREN = [kind for kind in (*CHILD_KINDS, *EXTENSION_KINDS) if kind != "Pod"]
-OURS, ANOTHERS = [{"uid": "uid-1", "controller": True}], [{"uid": "uid-2", "controller": True}]
+OURS = [{"uid": "uid-1", "controller": True}]
+ANOTHERS = [{"uid": "uid-2", "controller": True}]
 
 
 def manifest(kind: str = "Service", **more: Any) -> Json:

@@ -266,14 +266,16 @@ def test_a_leader_that_cannot_renew_stops_before_another_may_begin_and_goes_on_w
     async def outage(lease: MemoryLease) -> None:
         process = Process(lease, "a")
         await passing(1)
-        lease.hangs, lease.broken = hangs, Unavailable("connection refused")
+        lease.hangs = hangs
+        lease.broken = Unavailable("connection refused")
         await passing(GIVE_UP_SECONDS)
         assert not process.elector.leads
         assert process.elector.trouble is not None
         await passing(60)
         assert not process.elector.leads
         assert not process.has_ended
-        lease.hangs, lease.broken = False, None
+        lease.hangs = False
+        lease.broken = None
         await passing(REQUEST_SECONDS + RETRY_SECONDS + 0.1)
         assert process.elector.leads
         assert process.elector.trouble is None

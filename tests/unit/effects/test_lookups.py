@@ -91,13 +91,15 @@ async def test_as_many_compilations_as_are_kept(cluster: MemoryCluster) -> None:
 async def test_compilations_that_are_not_known(
     cluster: MemoryCluster, log: str, is_whole: bool
 ) -> None:
-    cluster.log_text, cluster.log_is_whole = log, is_whole
+    cluster.log_text = log
+    cluster.log_is_whole = is_whole
     with pytest.raises(NotFoundOut):
         await found(cluster, LOG)
 
 
 async def test_how_a_server_started(cluster: MemoryCluster) -> None:
-    cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
+    cluster.log_text = LOADED
+    cluster.image_pulls = (PULLED,)
     assert await found(cluster, START) == decision.Start(
         StartupPhases(load=2.5), image_pull_seconds=7.5
     )
@@ -115,7 +117,8 @@ async def test_how_a_server_started(cluster: MemoryCluster) -> None:
 async def test_one_half_of_a_start_may_be_missing(
     cluster: MemoryCluster, verb: str, start: decision.Start, error: ClusterError
 ) -> None:
-    cluster.log_text, cluster.image_pulls = LOADED, (PULLED,)
+    cluster.log_text = LOADED
+    cluster.image_pulls = (PULLED,)
     cluster.broken[verb] = error
     assert await found(cluster, START) == start
 

@@ -315,7 +315,8 @@ async def test_a_page_that_is_compressed_all_the_same_is_not_unpacked(
     pages: Pages, fetcher: Fetcher, encoding: str
 ) -> None:
     """A thousand times what came over the wire would pass by the bound."""
-    pages.body, pages.headers = gzip.compress(b"x" * 10_000_000), {"Content-Encoding": encoding}
+    pages.body = gzip.compress(b"x" * 10_000_000)
+    pages.headers = {"Content-Encoding": encoding}
     with pytest.raises(FetchError, match=f"compressed: {encoding}"):
         await fetched(fetcher, pages.url, limit_bytes=50_000)
 
@@ -341,7 +342,8 @@ async def test_an_address_that_was_not_requested_is_ignored(fetcher: Fetcher) ->
 
 @pytest.mark.parametrize("status", [200, 201, 204])
 async def test_any_success_will_do(pages: Pages, fetcher: Fetcher, status: int) -> None:
-    pages.status, pages.body = status, b""
+    pages.status = status
+    pages.body = b""
     await fetcher.post(pages.url, "{}", timeout_seconds=5)
     assert [(request.method, request.content_type) for request in pages.requests] == [
         ("POST", "application/json")
@@ -352,7 +354,8 @@ async def test_any_success_will_do(pages: Pages, fetcher: Fetcher, status: int) 
     "status", [300, 301, 302, 303, 307, 400, 403, 404, 409, 413, 429, 500, 503]
 )
 async def test_only_success_counts(pages: Pages, fetcher: Fetcher, status: int) -> None:
-    pages.status, pages.headers = status, {"Location": "/elsewhere", "Retry-After": "1"}
+    pages.status = status
+    pages.headers = {"Location": "/elsewhere", "Retry-After": "1"}
     with pytest.raises(FetchError, match=f"HTTP {status}"):
         await fetcher.post(pages.url, "{}", timeout_seconds=5)
     with pytest.raises(FetchError, match=f"HTTP {status}"):

@@ -57,7 +57,8 @@ class Desk:
     def __init__(
         self, outcome: Callable[[], str] = lambda: "found", takes_seconds: float = 1.0
     ) -> None:
-        self.outcome, self.takes_seconds = outcome, takes_seconds
+        self.outcome = outcome
+        self.takes_seconds = takes_seconds
         self.requests: list[float] = []
         self.at_once = self.most_at_once = 0
         self.answers = Answers()
@@ -202,7 +203,8 @@ async def test_the_answer_before_stands_while_it_is_retried() -> None:
 
 @scenario
 async def test_few_of_a_kind_are_looked_up_at_once_over_all_runs() -> None:
-    desk, slots = Desk(), 3
+    desk = Desk()
+    slots = 3
     for number in range(slots * AT_ONCE):
         desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
     await passing(slots + 0.5)
@@ -211,7 +213,8 @@ async def test_few_of_a_kind_are_looked_up_at_once_over_all_runs() -> None:
 
 @scenario
 async def test_another_namespace_does_not_wait_for_those_that_came_before() -> None:
-    desk, elsewhere = Desk(), run_key("another", "chat")
+    desk = Desk()
+    elsewhere = run_key("another", "chat")
     for number in range(3 * AT_ONCE):
         desk.ask(Slow(str(number)), key=run_key(NAMESPACE, str(number)), answers=Answers())
     desk.ask(Slow(), key=elsewhere)
@@ -273,7 +276,8 @@ async def test_a_run_recreated_under_the_same_name_is_answered_anew() -> None:
 @scenario
 async def test_what_is_looked_up_for_an_earlier_run_is_not_waited_for() -> None:
     """Nobody has said yet that the run before is gone."""
-    desk, answers = Desk(), Answers()
+    desk = Desk()
+    answers = Answers()
     desk.ask(Slow())
     await passing(0.5)
     desk.ask(Slow(), about=replace(ABOUT, run=replace(ABOUT.run, uid="later")), answers=answers)

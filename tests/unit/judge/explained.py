@@ -1,4 +1,4 @@
-"""Load points as a server's readings and a client's records show them, judged whole."""
+"""Load points with a server's samples and a client's records, judged whole."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from unit.measure.timelines import Gauges, gauge_samples
 
 
 class LoadPoint:
-    """One stage of a workload: its record and the readings within it."""
+    """One stage of a workload: its record and the samples within it."""
 
     def __init__(
         self,
@@ -32,8 +32,7 @@ class LoadPoint:
     ) -> None:
         self.cell = cell("chat", axis, value)
         seconds = len(gauges) * every_seconds
-        # A server without a generated token at its edges leaves the choice of readings to the
-        # clocks.
+        # Without generated tokens at the server's edges, samples are chosen by the clocks.
         servers = (
             edge(
                 rises={"num_preemptions_total": preemptions, "prefix_cache_queries_total": 1000.0}
@@ -61,7 +60,7 @@ def _later(sample: Sample, seconds: float) -> Sample:
 
 
 def answered(count: int, *, prompt: int = 100, output: int = 50, **changes: Any) -> RequestColumns:
-    """As many requests of these lengths, of one second each."""
+    """Build the columns of so many requests of these lengths, of one second each."""
     values: dict[str, Any] = {
         "ttft_us": [100_000] * count,
         "e2el_us": [1_000_000] * count,
@@ -77,8 +76,11 @@ def judged(
     servers: Sequence[ServerStatus] = (),
     off: Sequence[str] = (),
 ) -> list[Result]:
-    """The rows. `args`: of the run's own server; None measures an endpoint. `off`: rules that the
-    spec turns off."""
+    """Judge the load points, and return their rows.
+
+    `args` are the arguments of the run's own server; None measures an endpoint. `off` holds the
+    rules that the spec turns off.
+    """
     axis = points[0].cell.axis
     values = [point.cell.value for point in points]
     load: dict[str, Any] = (

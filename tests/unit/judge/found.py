@@ -112,12 +112,15 @@ SPEC = spec(
 
 
 def example_of(code: Code) -> Finding:
-    """The finding of a code."""
+    """Return the finding of a code."""
     return findings_of(code, repeats=2 if code is Code.RECORD_MISSING else 1)[code]
 
 
 def findings_of(code: Code, *, repeats: int = 1) -> dict[str, Finding]:
-    """What is found where this code must be; of a single record, in a cell of so many repeats."""
+    """Return the findings, by code, of the records or scene in which this code must be found.
+
+    A single record is judged in a load point of so many repeats.
+    """
     scene = (
         SCENES[code] if code in SCENES else Scene([FOUND_BY[code]], planned=cell(repeats=repeats))
     )

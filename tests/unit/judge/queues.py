@@ -1,10 +1,10 @@
-"""A server in a few lines, to make stages of any load by the thousand: a queue, one prefill at a
-time, then decoding.
+"""A simple simulated server, to make stages of any load by the thousand.
 
-Requests take a sequence slot in order of arrival, are prefilled one after the other and decoded
-side by side. Times vary from request to request, and now and then one is held up, as on a real
-machine. Arrivals under a rate are Poisson, stretched as vLLM does it. Nothing here is wrong with
-the measurement unless the caller makes it so."""
+It is a queue, one prefill at a time, then decoding. Requests take a sequence slot in order of
+arrival, are prefilled one after the other and decoded side by side. Times vary from request to
+request, and now and then one is held up, as on a real machine. Arrivals under a rate are Poisson,
+stretched as vLLM does it. Nothing here is wrong with the measurement unless the caller makes it so.
+"""
 
 import random
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ CLOCK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Server:
-    """How fast it is, and what is the matter with it."""
+    """A server's speed, and its defects."""
 
     slots: int = 64
     prefill_seconds: float = 0.02
@@ -49,7 +49,7 @@ class Server:
 
     @property
     def capacity(self) -> float:
-        """Requests a second that it can serve for long."""
+        """Return the requests a second that it can serve for long."""
         return min(
             1 / self.prefill_seconds, self.slots / (self.prefill_seconds + self.decode_seconds)
         )
@@ -58,10 +58,12 @@ class Server:
 def open_loop(
     server: Server, *, rate: float, count: int, seed: int, stage_id: str = STAGE
 ) -> StageFacts:
-    """A stage of Poisson arrivals."""
+    """Build a stage of Poisson arrivals."""
     chance = random.Random(seed)
     gaps = [chance.expovariate(1.0) for _ in range(count)]
-    stretch, due, instants = count / rate / sum(gaps), 0.0, []
+    stretch = count / rate / sum(gaps)
+    due = 0.0
+    instants = []
     for gap in gaps:
         due += gap * stretch
         instants.append(due)
@@ -79,8 +81,10 @@ def closed_loop(
     spread_seconds: float = 0.002,
     missing: int = 0,
 ) -> StageFacts:
-    """A stage of users who send again as soon as they are answered, or when they have thought.
-    `missing`: so many users never send."""
+    """Build a stage of users who send again once they are answered and have thought.
+
+    `missing` users never send.
+    """
     chance = random.Random(seed)
     sending = min(concurrency, count) - missing
     ready = [chance.random() * spread_seconds for _ in range(sending)]
@@ -102,7 +106,9 @@ def _stage(
     load: ExpectedLoad,
     stage_id: str,
 ) -> StageFacts:
-    free, prefill_free, rows = [0.0] * server.slots, 0.0, []
+    free = [0.0] * server.slots
+    prefill_free = 0.0
+    rows = []
     for number, sent in enumerate(instants):
         factor = server.slower(sent, number)
         prompt, output = _lengths(server, chance)
@@ -139,7 +145,8 @@ def _around_one(server: Server, chance: random.Random) -> float:
 def _measured(
     rows: list[tuple[float, float, float, float, float]], load: ExpectedLoad, stage_id: str
 ) -> StageFacts:
-    begin, last = rows[0][0], max(row[0] + row[2] for row in rows)
+    begin = rows[0][0]
+    last = max(row[0] + row[2] for row in rows)
     columns = requests(
         start_us=[round(1e6 * (row[0] - begin)) for row in rows],
         ttft_us=[round(1e6 * row[1]) for row in rows],
@@ -165,8 +172,9 @@ def _measured(
 
 
 def _samples(stage: StageRecord, duration: float) -> list[Sample]:
-    """Once a second, on a clock that is a little off the client's."""
-    flight, tokens = in_flight(stage.requests), sum(stage.requests.output_tokens)
+    """Return a sample for each second, on a clock that is a little off the client's."""
+    flight = in_flight(stage.requests)
+    tokens = sum(stage.requests.output_tokens)
 
     def latest(second: float) -> Sample:
         running = float(flight.at(round(1e6 * (second + CLOCK_SECONDS))))

@@ -1,5 +1,7 @@
-"""Runs in which one thing is wrong that a single record does not show: several repeats, another
-load, readings, a log."""
+"""Runs in which one thing is wrong that a single record does not show.
+
+They need several repeats, another load, samples, or a log.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,8 +24,10 @@ from unit.measure.records import cell, client, edge, record, requests, sample, s
 
 @dataclass(frozen=True)
 class Scene:
-    """What the judge is given of a run of one cell; a rate of four a second unless told
-    otherwise."""
+    """The judge's input for a run of one load point.
+
+    Its rate is four requests a second unless told otherwise.
+    """
 
     records: Sequence[StageRecord]
     planned: Cell = field(default_factory=cell)
@@ -36,8 +40,10 @@ class Scene:
 
 
 def _columns(factor: float = 1.0) -> RequestColumns:
-    """A hundred requests whose latencies are so many times the usual, and 1 % more or less by
-    turns."""
+    """Build a hundred requests with latencies of `factor` times the usual.
+
+    By turns they take 1 % more or less.
+    """
     around = [factor * (0.99 if i % 2 else 1.01) for i in range(100)]
     return requests(
         ttft_us=[round(10_000 * f) for f in around],
@@ -78,7 +84,7 @@ def _in_step() -> StageRecord:
 
 
 def _on_gpus(**figures: float) -> list[Sample]:
-    """The first is older than the stage."""
+    """Return samples with these GPU figures, the first of which is older than the stage."""
     return [_gpu_sample(place, figures) for place in range(10)]
 
 
@@ -92,8 +98,10 @@ GPU_SERVER = (ServerStatus(role="server", gpus=1),)
 
 
 def _behind_the_client(*, cores: float) -> StageRecord:
-    """A server that counts 15 ms less of each TTFT, and an API server that used so many cores for
-    ten seconds."""
+    """Build a record whose server counts 15 ms less of each TTFT.
+
+    Its API server used so many cores for ten seconds.
+    """
     rises = {**served(requests()), "time_to_first_token_seconds_sum": 0.02, PROCESS_CPU: 10 * cores}
     return record(servers=(edge(rises=rises),))
 
@@ -104,7 +112,10 @@ OVERLOADED = Server(slots=1, prefill_seconds=0.01, decode_seconds=0.5)
 
 
 def _evenly_sent(*, slower_at_first: float = 1.0) -> StageRecord:
-    """Return 200 requests, four a second, whose first third takes so many times longer."""
+    """Build a stage of 200 requests, four a second, with a slower first third.
+
+    It takes `slower_at_first` times as long.
+    """
     e2el = [
         round(100_000 * (slower_at_first if i < 70 else 1.0)) + i * 619 % 997 for i in range(200)
     ]

@@ -8,7 +8,7 @@ SERVER = {"image": "vllm/vllm-openai:v0.32.0", "resources": {"limits": {"nvidia.
 
 
 def spec(**changes: Any) -> BenchmarkRunSpec:
-    """One workload at an endpoint; percentiles 50 and 99."""
+    """Build a spec of one workload at an endpoint, with percentiles 50 and 99."""
     values: dict[str, Any] = {
         "model": {"name": "Qwen/Qwen3-4B"},
         "endpoint": {"url": "http://server:8000"},
@@ -19,7 +19,7 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
 
 
 def workload(name: str = "chat", **changes: Any) -> dict[str, Any]:
-    """One that sends two requests at four a second."""
+    """Build a workload that sends two requests at four a second."""
     return {
         "name": name,
         "dataset": {"random": {}},

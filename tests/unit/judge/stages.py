@@ -1,5 +1,7 @@
-"""What rules are given: contexts that ask for four requests a second, changed by name; and what
-they gave back, sorted."""
+"""Contexts for rules, and the rules' results, sorted.
+
+The contexts ask for four requests a second, and are changed by name.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -28,7 +30,7 @@ OPEN_LOOP = ExpectedLoad(
 
 
 def open_loop_load(**changes: Any) -> ExpectedLoad:
-    """An open loop at four requests a second."""
+    """Build an open loop at four requests a second."""
     return replace(OPEN_LOOP, **changes)
 
 
@@ -44,7 +46,10 @@ def context(
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = (),
 ) -> Profiled:
-    """A stage whose server log could be read and tells of no compiling."""
+    """Return a function from a record to the context of a stage.
+
+    Unless `compilations` says otherwise, its server log could be read and shows no compiling.
+    """
     known = with_compilations(servers, compilations)
     return lambda record: StageFacts(record, load, thresholds or Thresholds(), windows, known)
 
@@ -52,8 +57,10 @@ def context(
 def with_compilations(
     servers: Sequence[ServerStatus], at: Sequence[float] | None
 ) -> list[ServerStatus]:
-    """The servers, or one, that compiled at these instants by the log; None: the log could not be
-    read."""
+    """Return the servers, or one, that compiled at these instants by the log.
+
+    None means that the log could not be read.
+    """
     known = None if at is None else CompiledKernels(count=len(at), at=list(at))
     return [
         each.model_copy(update={"compilations": known})
@@ -66,7 +73,7 @@ def findings(found: Found) -> list[StageFinding]:
 
 
 def unchecked(found: Found) -> list[NotChecked]:
-    """What could not be looked for."""
+    """Return what could not be checked."""
     return [each for each in found if isinstance(each, NotChecked)]
 
 
@@ -78,7 +85,7 @@ def only(found: Found) -> StageFinding:
 def one_finding(
     code: Code, severity: Severity, weight: float, **evidence: float | str | None
 ) -> list[StageFinding]:
-    """What a rule returns that found one thing at the stage of `record()`."""
+    """Return what a rule returns that found one thing at the stage of `record()`."""
     return [StageFinding(code, severity, STAGE, evidence, weight=weight)]
 
 

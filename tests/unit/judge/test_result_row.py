@@ -52,10 +52,8 @@ def stage(count: int, repeat: int = 1, **changes: Any) -> StageRecord:
 
 def test_intervals_hold_the_percentile_and_widen_with_waves() -> None:
     """Of requests that rise and fall together batches scatter more than of others."""
-    alone, queued = (
-        row(stage(1000)),
-        row(stage(1000, e2el_us=WAVES, ttft_us=[us // 2 for us in WAVES])),
-    )
+    alone = row(stage(1000))
+    queued = row(stage(1000, e2el_us=WAVES, ttft_us=[us // 2 for us in WAVES]))
     assert set(alone.intervals) == PERCENTILES
     assert alone.uncertain == []
     for each in (alone, queued):
@@ -144,10 +142,8 @@ def test_without_a_cap_there_is_no_such_figure() -> None:
 def test_objectives_and_goodput_count_from_when_a_request_was_due() -> None:
     objectives = [{"metric": "TTFT", "percentile": "50", "maxMilliseconds": 100}]
     capped = CAPPED.model_copy(update={"objectives": spec(objectives=objectives).objectives})
-    met, missed = (
-        row(stage(400), run_spec=capped),
-        row(stage(400, queue_us=[180_000] * 400), run_spec=capped),
-    )
+    met = row(stage(400), run_spec=capped)
+    missed = row(stage(400, queue_us=[180_000] * 400), run_spec=capped)
     assert (met.objectives[0].outcome, met.metrics["request_goodput"]) == ("Met", 4.0)
     assert (missed.objectives[0].outcome, missed.metrics["request_goodput"]) == ("Missed", 0.0)
 
@@ -168,7 +164,8 @@ def test_steady_figures_leave_out_ramp_and_drain() -> None:
 
 
 def test_steady_figures_are_pooled_over_repeats() -> None:
-    fast, slow = stage(400, 1), stage(400, 2, ttft_us=[40_000] * 400)
+    fast = stage(400, 1)
+    slow = stage(400, 2, ttft_us=[40_000] * 400)
     assert row(fast, slow).steady["mean_ttft_ms"] == pytest.approx(30.1, abs=0.1)
 
 
@@ -196,7 +193,8 @@ def test_one_repeat_has_no_noise() -> None:
 
 
 def test_traffic_is_reported_by_the_prompts_in_order_of_repeats() -> None:
-    one, two = stage(9, 1, prompts_digest="1" * 64), stage(9, 2, prompts_digest="2" * 64)
+    one = stage(9, 1, prompts_digest="1" * 64)
+    two = stage(9, 2, prompts_digest="2" * 64)
     expected = hashlib.sha256(("1" * 64 + "\n" + "2" * 64).encode()).hexdigest()
     assert row(one, two).traffic == row(two, one).traffic == expected
     assert row(one).traffic != expected

@@ -11,7 +11,8 @@ from benchrun_client.contract import Probe, StageRecord, open_stage_id
 from unit.judge.specs import spec, workload
 from unit.measure.records import record, requests
 
-FAST, SLOW = 50_000, 500_000
+FAST = 50_000
+SLOW = 500_000
 LIMIT_MS = 100
 
 

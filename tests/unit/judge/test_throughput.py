@@ -200,7 +200,8 @@ def test_both_sides_are_compared_by_the_same(
     values: tuple[float, float],
     expected: ThroughputOf | None,
 ) -> None:
-    before, after = row_with(baseline, 200, steady=100), row_with(candidate, 200, steady=70)
+    before = row_with(baseline, 200, steady=100)
+    after = row_with(candidate, 200, steady=70)
     found = compared(run("a", [before]), run("b", [after]))
     change = found.cells[0].changes[0]
     assert (change.baseline, change.value, found.cells[0].throughput_of) == (*values, expected)

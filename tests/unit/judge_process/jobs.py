@@ -22,19 +22,19 @@ SERVERS = [ServerStatus(role="server", pod="server-0", gpus=1)]
 
 
 def job(spec: Json = TWO_STAGES, **changes: Any) -> Job:
-    """A run of two stages."""
+    """Build the job of a run of two stages."""
     values = {"name": "qwen", "namespace": "lab", "uid": UID, "spec": spec, "servers": SERVERS}
     return Job(**(values | {"client": ClientStatus(image="client:1")} | changes))
 
 
 def measured(sequence: int, stage_id: str | None = None, **changes: Any) -> StageRecord:
-    """The record of a stage."""
+    """Build the record of a stage."""
     values = {"run_uid": UID, "plan_digest": PLAN_DIGEST, "sequence": sequence}
     return record(stage_id or STAGES[sequence], **(values | changes))
 
 
 def part(measured_stage: StageRecord, **fields: Any) -> Part:
-    """A record in its envelope; `said`: what the envelope says instead."""
+    """Build a record in its envelope; `fields` replace those of the envelope."""
     envelope, data = seal(measured_stage)
     values: dict[str, Any] = {
         "sequence": envelope.sequence,
@@ -47,23 +47,23 @@ def part(measured_stage: StageRecord, **fields: Any) -> Part:
 
 
 def records() -> list[Part]:
-    """All that the run was to measure."""
+    """Build all records that the run was to measure."""
     return [part(measured(sequence)) for sequence in range(len(STAGES))]
 
 
 def timeline(*samples: Sample) -> Part:
-    """A chunk as the operator stores it."""
+    """Build a chunk of the timeline as the operator stores it."""
     return Part.of("timeline", encode(samples), name="timeline-0")
 
 
 def forged_timeline(columns: str) -> Part:
-    """A chunk that somebody wrote by hand: the columns of one server, as JSON."""
+    """Build a chunk written by hand: the columns of one server, as JSON."""
     text = f'{{"schema":"{SCHEMA}","servers":[{{"role":"server","pod":"server-0",{columns}}}]}}'
     return Part.of("timeline", gzip.compress(text.encode()), name="timeline-0")
 
 
 def baseline(data: object) -> Part:
-    """The run to compare with."""
+    """Build the part with the run to compare with."""
     return Part.of(
         "baseline", data if isinstance(data, bytes) else json.dumps(data).encode(), name="before"
     )

@@ -1,11 +1,13 @@
-"""Pages in the form of cAdvisor, with the figures that a test gives. Written by hand, not recorded.
+"""Pages in the form of cAdvisor, with the figures that a test gives.
 
-Names, types and help texts are those of `metrics/prometheus.go` of github.com/google/cadvisor; the
-kubelet's cAdvisor renames the labels to `container`, `pod` and `namespace`
-(`pkg/kubelet/server/server.go` of Kubernetes), one of its own prefixes those of the container
-runtime with `container_label_`."""
+They are written by hand, not recorded. Names, types and help texts are those of
+`metrics/prometheus.go` of github.com/google/cadvisor; the kubelet's cAdvisor renames the labels to
+`container`, `pod` and `namespace` (`pkg/kubelet/server/server.go` of Kubernetes), a standalone one
+prefixes the container runtime's with `container_label_`.
+"""
 
-PERIODS, THROTTLED = "container_cpu_cfs_periods_total", "container_cpu_cfs_throttled_periods_total"
+PERIODS = "container_cpu_cfs_periods_total"
+THROTTLED = "container_cpu_cfs_throttled_periods_total"
 WAITING = "container_pressure_cpu_waiting_seconds_total"
 KUBELET = ("namespace", "pod", "container")
 ALONE = tuple(
@@ -22,7 +24,7 @@ def cadvisor_page(
     container: tuple[str, str, str] = ("lab", "chat-server-x", "vllm"),
     labels: tuple[str, ...] = KUBELET,
 ) -> str:
-    """The page of a node on which another container of each kind runs, too."""
+    """Build the page of a node on which another container of each kind runs, too."""
     others = [
         (container[0], container[1], "istio-proxy"),
         ("prod", *container[1:]),

@@ -1,10 +1,10 @@
-"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives. Written by hand,
-not recorded.
+"""Pages in the form of NVIDIA's DCGM exporter, with the figures that a test gives.
 
-Names, types and help texts are those of `etc/default-counters.csv` of
-github.com/NVIDIA/dcgm-exporter (d5e5f51, May 2026), where clock reasons and double-bit errors are
-not among the figures that it has by default; lines and labels as in its README, with the Kubernetes
-mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h."""
+They are written by hand, not recorded. Names, types and help texts are those of
+`etc/default-counters.csv` of github.com/NVIDIA/dcgm-exporter (d5e5f51, May 2026), where clock
+reasons and double-bit errors are not among the default figures; lines and labels are those of its
+README, with the Kubernetes mapping. Bits of the reasons: `nvmlClocksEventReason*` in NVML's nvml.h.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

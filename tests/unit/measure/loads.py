@@ -1,5 +1,7 @@
-"""Stages played through by rule: closed loops of users, and arrivals at a rate, at a server of
-known speed."""
+"""Stages played by rule at a server of known speed.
+
+There are closed loops of users, and arrivals at a rate.
+"""
 
 import heapq
 from collections.abc import Callable
@@ -14,9 +16,13 @@ Duration = Callable[[int], int]
 def closed_loop(
     count: int, users: int, *, duration_us: Duration, tokens: int = 11, ramp_us: int = 100
 ) -> RequestColumns:
-    """Each user sends as soon as its answer is there; they begin `ramp_us` after each other. TTFT
-    is a tenth."""
-    free, starts, durations = [ramp_us * user for user in range(users)], [], []
+    """Build a stage of users who send as soon as they are answered.
+
+    They begin `ramp_us` after each other. TTFT is a tenth of the duration.
+    """
+    free = [ramp_us * user for user in range(users)]
+    starts = []
+    durations = []
     for i in range(count):
         starts.append(heapq.heappop(free))
         durations.append(duration_us(i))
@@ -27,7 +33,7 @@ def closed_loop(
 def open_loop(
     count: int, *, gap_us: int, duration_us: Duration, tokens: int = 11
 ) -> RequestColumns:
-    """One request every `gap_us`, whatever the server does."""
+    """Build a stage of one request every `gap_us`, whatever the server does."""
     return _sent([gap_us * i for i in range(count)], [duration_us(i) for i in range(count)], tokens)
 
 

@@ -1,5 +1,7 @@
-"""Series with known properties, from a fixed seed: what the tests of intervals, trends and repeats
-are tried on."""
+"""Series with known properties, from a fixed seed.
+
+Tests of intervals, trends and repeats use them.
+"""
 
 import heapq
 from random import Random
@@ -8,9 +10,12 @@ from random import Random
 def correlated(
     random: Random, count: int, *, correlation: float, level: float = 10.0
 ) -> list[float]:
-    """AR(1) noise with skewed (lognormal) shocks around `level`, begun long before its first
-    value."""
-    value, series = 0.0, []
+    """Draw AR(1) noise with skewed (lognormal) shocks around `level`.
+
+    It began long before its first value.
+    """
+    value = 0.0
+    series = []
     for step in range(count + 200):
         value = correlation * value + random.lognormvariate(0, 0.8) - 1.377
         if step >= 200:
@@ -19,9 +24,13 @@ def correlated(
 
 
 def queueing(random: Random, count: int, *, utilisation: float, servers: int = 8) -> list[float]:
-    """Latencies, in order of arrival, of Poisson arrivals at servers that take about 1; above 1 the
-    queue grows."""
-    free, now, latencies = [0.0] * servers, 0.0, []
+    """Draw latencies, in order of arrival, of Poisson arrivals at servers that take about 1.
+
+    A `utilisation` above 1 lets the queue grow.
+    """
+    free = [0.0] * servers
+    now = 0.0
+    latencies = []
     for _ in range(count):
         now += random.expovariate(utilisation * servers)
         start = max(now, heapq.heappop(free))

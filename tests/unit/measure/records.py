@@ -1,4 +1,4 @@
-"""Builders of records, edges, samples and cells: valid by default, changed by name."""
+"""Builders of records, edges, samples and load points: valid by default, changed by name."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -48,9 +48,13 @@ def requests(
     ended: Iterable[int] | None = None,
     ok: Iterable[int] | None = None,
 ) -> RequestColumns:
-    """Requests sent 1 ms apart, all answered unless told otherwise, with as many tokens as were
-    asked for."""
-    ttft, e2el, output = tuple(ttft_us), tuple(e2el_us), tuple(output_tokens)
+    """Build requests sent 1 ms apart, all answered with as many tokens as asked for.
+
+    Arguments change each of these columns.
+    """
+    ttft = tuple(ttft_us)
+    e2el = tuple(e2el_us)
+    output = tuple(output_tokens)
     return RequestColumns(
         start_us=tuple(1000 * i for i in range(len(ttft))) if start_us is None else tuple(start_us),
         queue_us=(0,) * len(ttft) if queue_us is None else tuple(queue_us),
@@ -65,7 +69,7 @@ def requests(
 
 
 def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
-    """A stage of two requests in ten seconds at a server that generated 22 tokens.
+    """Build a stage of two requests in ten seconds at a server that generated 22 tokens.
 
     Other requests change gaps and counters along, so that they still agree.
     """
@@ -96,8 +100,10 @@ def record(stage_id: str = STAGE, **changes: Any) -> StageRecord:
 
 
 def gaps_of(columns: RequestColumns) -> GapCounts:
-    """One gap after each token but the last: a quarter of 9 ms, a quarter of 11 ms, the rest of 10
-    ms."""
+    """Build one gap after each token but the last.
+
+    A quarter are 9 ms, a quarter 11 ms, the rest 10 ms.
+    """
     gaps = sum(max(0, tokens - 1) for tokens in compress(columns.output_tokens, columns.ok))
     return GapCounts(
         us=(9_000, 10_000, 11_000), count=(gaps // 4, gaps - 2 * (gaps // 4), gaps // 4)
@@ -105,7 +111,7 @@ def gaps_of(columns: RequestColumns) -> GapCounts:
 
 
 def spread(gaps: GapCounts) -> GapSlices | None:
-    """Gaps of every length in every slice of time, as far as they go."""
+    """Spread the gaps of every length over all slices of time, as far as they go."""
     slices = [Counter[int]() for _ in range(MAX_GAP_SLICES)]
     place = 0
     for us, count in zip(gaps.us, gaps.count, strict=True):
@@ -116,7 +122,7 @@ def spread(gaps: GapCounts) -> GapSlices | None:
 
 
 def served(columns: RequestColumns) -> dict[str, float]:
-    """What a server counts that answers these requests and no others."""
+    """Return the counters of a server that answers these requests and no others."""
     prompts = float(sum(compress(columns.input_tokens, columns.ok)))
     return {
         "generation_tokens_total": float(sum(compress(columns.output_tokens, columns.ok))),
@@ -129,7 +135,7 @@ def served(columns: RequestColumns) -> dict[str, float]:
 
 
 def client(**changes: Any) -> ClientFigures:
-    """A client at its ease: a tenth of a core, never stopped, 1 ms late at worst."""
+    """Build an unburdened client: a tenth of a core, never stopped, at most 1 ms late."""
     values: dict[str, Any] = {
         "cpu_seconds": 1.0,
         "wall_seconds": 10.0,
@@ -151,8 +157,10 @@ def edge(
     rises: Mapping[str, float] | None = None,
     role: str = "server",
 ) -> ServerEdge:
-    """Counters of a server that started at second 1000; `rises` are added to `before`, two
-    requests' if none are named."""
+    """Build the counters of a server that started at second 1000.
+
+    `rises` are added to `before`, two requests' if none are named.
+    """
     start = ZERO | dict(before or {})
     moved = served(requests()) if rises is None else rises
     end = {name: value + moved.get(name, 0.0) for name, value in start.items()}
@@ -161,7 +169,7 @@ def edge(
 
 
 def sample(at: float, **changes: Any) -> Sample:
-    """A reading of a busy server in the middle of the stage that `record()` tells of."""
+    """Build a sample of a busy server during the stage of `record()`."""
     values: dict[str, Any] = {
         "role": "server",
         "pod": "br-run-4a49acf8-server-x",
@@ -175,7 +183,7 @@ def sample(at: float, **changes: Any) -> Sample:
 
 
 def cell(workload: str = "chat", axis: Axis = "rate", value: str = "4", repeats: int = 1) -> Cell:
-    """A cell with the stage ids of its repeats."""
+    """Build a load point with the stage ids of its repeats."""
     cell_id = f"{workload}/{axis}={value}"
     return Cell(
         cell_id, workload, axis, value, tuple(f"{cell_id}/r{n}" for n in range(1, repeats + 1))

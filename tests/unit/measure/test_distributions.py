@@ -74,7 +74,8 @@ def test_mean_and_deviation_are_those_of_the_population(values: list[int]) -> No
 
 @given(VALUES, PERCENTS)
 def test_counts_say_the_same_as_the_values_they_count(values: list[int], percent: float) -> None:
-    counted, single = Distribution.of_counts(Counter(values).items()), Distribution.of(values)
+    counted = Distribution.of_counts(Counter(values).items())
+    single = Distribution.of(values)
     assert same(counted, single)
     assert counted.count == len(values)
     assert counted.percentile(percent) == single.percentile(percent)
@@ -89,7 +90,8 @@ def test_pooling_counts_is_pooling_values(first: list[int], second: list[int]) -
 @given(VALUES, PERCENTS, PERCENTS)
 def test_percentiles_never_fall(values: list[int], one: float, other: float) -> None:
     pool = Distribution.of(values)
-    low, high = pool.percentile(min(one, other)), pool.percentile(max(one, other))
+    low = pool.percentile(min(one, other))
+    high = pool.percentile(max(one, other))
     assert low is not None
     assert high is not None
     assert min(values) <= low <= high * (1 + 1e-12) <= max(values) * (1 + 1e-11)

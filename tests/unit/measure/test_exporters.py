@@ -123,7 +123,13 @@ def test_why_there_is_nothing(why: str, page: str) -> None:
         gpu_values(page, namespace="lab", pod="chat-server-x")
 
 
-IDLE, APPLICATION, POWER, HARDWARE, SOFT_HEAT, HEAT, BRAKE = 0x1, 0x2, 0x4, 0x8, 0x20, 0x40, 0x80
+IDLE = 0x1
+APPLICATION = 0x2
+POWER = 0x4
+HARDWARE = 0x8
+SOFT_HEAT = 0x20
+HEAT = 0x40
+BRAKE = 0x80
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,8 @@ def test_the_mean_over_all_is_the_sum_of_durations_over_the_window(rows: list[Ro
 def test_the_parts_of_an_interval_average_to_the_whole(
     rows: list[Row], start: int, length: int, parts: int
 ) -> None:
-    flight, end = in_flight(columns(rows)), start + length
+    flight = in_flight(columns(rows))
+    end = start + length
     means = flight.means(start, end, parts=parts)
     whole = flight.mean(start, end)
     assert whole is not None

@@ -29,7 +29,8 @@ def test_how_many_values_a_percentile_needs(count: int | None, percent: float) -
 
 @given(st.floats(0.5, 99.5))
 def test_as_many_have_five_values_beyond_it_and_one_less_does_not(percent: float) -> None:
-    count, share = least_count(percent), min(percent, 100 - percent) / 100
+    count = least_count(percent)
+    share = min(percent, 100 - percent) / 100
     assert count is not None
     assert count * share >= 5 - 1e-3
     assert (count - 1) * share < 5
@@ -53,7 +54,8 @@ def found(random: Random, *, values: int, questions: int, change_percent: float)
 
 @pytest.mark.parametrize(("values", "questions"), [(2, 1), (3, 5), (5, 1), (5, 5), (10, 3)])
 def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions: int) -> None:
-    random, rounds = Random(values * 100 + questions), 1200 // questions**0.5
+    random = Random(values * 100 + questions)
+    rounds = 1200 // questions**0.5
     percents = detectable_percent(values, questions)
     share = sum(
         found(random, values=values, questions=questions, change_percent=percents)
@@ -66,7 +68,9 @@ def test_a_change_as_small_as_told_is_found_in_80_percent(values: int, questions
 def test_the_same_of_many_questions(values: int, questions: int) -> None:
     """Only the changed figure is drawn: that the others did not change leaves it Bonferroni's
     level."""
-    random, rounds, level = Random(values + questions), 1500, 0.05 / questions
+    random = Random(values + questions)
+    rounds = 1500
+    level = 0.05 / questions
     shift = math.log1p(detectable_percent(values, questions) / 100)
     sides = (
         [mean_of([random.gauss(at, 0.015) for _ in range(values)]) for at in (0.0, shift)]
@@ -79,7 +83,9 @@ def test_the_same_of_many_questions(values: int, questions: int) -> None:
 
 @pytest.mark.parametrize(("values", "questions"), [(5, 5), (5, 30), (6, 30)])
 def test_the_same_of_servers_compared_in_pairs(values: int, questions: int) -> None:
-    random, rounds, level = Random(values * questions), 1500, 0.05 / questions
+    random = Random(values * questions)
+    rounds = 1500
+    level = 0.05 / questions
     shift = math.log1p(detectable_percent(values, questions, in_blocks=True) / 100)
     pairs = (
         [random.gauss(shift, 0.015) - random.gauss(0, 0.015) for _ in range(values)]

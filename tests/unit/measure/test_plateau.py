@@ -159,7 +159,8 @@ def test_two_intervals_share_out_all_answers_and_tokens(
         output_tokens=[row[3] for row in rows],
         ok=[row[4] for row in rows],
     )
-    first, second = between(-1, cut), between(cut, 11_000)
+    first = between(-1, cut)
+    second = between(cut, 11_000)
     assert completed_in(columns, first) + completed_in(columns, second) == sum(columns.ok)
     answered = sum(row[3] for row in rows if row[4])
     shares = output_tokens_in(columns, first), output_tokens_in(columns, second)

@@ -72,7 +72,8 @@ def test_repeats_without_noise_that_differ_differ_for_certain() -> None:
 
 @pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
 def test_noise_is_seldom_taken_for_repeats_that_differ(correlation: float) -> None:
-    random, alarms = Random(21), 0
+    random = Random(21)
+    alarms = 0
     for _ in range(100):
         repeats = [batch_means(correlated(random, 400, correlation=correlation)) for _ in range(3)]
         _, chance = spread(repeats)
@@ -85,11 +86,13 @@ def test_neighbours_that_are_alike_lower_the_degrees_of_freedom() -> None:
     """Normal batches with a correlation of 0.6: nominal 0.1 % came out as 1.4 % with the degrees of
     freedom of all batches, and as
     0.9 % with those of the independent ones. The rest is the error of the estimated correlation."""
-    random, alarms = Random(5), 0
+    random = Random(5)
+    alarms = 0
     for _ in range(4000):
         repeats = []
         for _ in range(3):
-            value, batches = random.gauss(0, 1), []
+            value = random.gauss(0, 1)
+            batches = []
             for _ in range(20):
                 value = 0.6 * value + 0.8 * random.gauss(0, 1)
                 batches.append(10 + value)

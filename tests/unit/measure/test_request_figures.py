@@ -111,7 +111,8 @@ def stages(draw: st.DrawFn) -> StageRecord:
 @given(stages())
 def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
     percentiles = ("50", "95", "99.9")
-    ours, theirs = metrics(stage, percentiles=percentiles), vllm_figures(stage, percentiles)
+    ours = metrics(stage, percentiles=percentiles)
+    theirs = vllm_figures(stage, percentiles)
     assert {name for name, value in ours.items() if value is not None} - {ANSWERED_PERCENT} == set(
         theirs
     )
@@ -123,7 +124,8 @@ def test_one_stage_has_vllms_own_figures(stage: StageRecord) -> None:
 def test_pooled_counts_are_sums_and_rates_are_totals_over_summed_durations(
     one: StageRecord, other: StageRecord
 ) -> None:
-    pooled, single = metrics(one, other), [vllm_figures(stage, ()) for stage in (one, other)]
+    pooled = metrics(one, other)
+    single = [vllm_figures(stage, ()) for stage in (one, other)]
     duration = sum(s["duration"] for s in single)
     for name in ("completed", "failed", "total_input_tokens", "total_output_tokens"):
         assert pooled[name] == sum(s[name] for s in single)

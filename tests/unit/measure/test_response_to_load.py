@@ -49,7 +49,9 @@ def test_a_comparison(flat: bool, grows: bool, low: OperatingPoint, high: Operat
 
 
 def test_the_widest_first_and_none_too_near() -> None:
-    a, b, c = point(10, 1, "a"), point(14, 1, "b"), point(20, 1, "c")
+    a = point(10, 1, "a")
+    b = point(14, 1, "b")
+    c = point(20, 1, "c")
     assert comparisons([b, c, a]) == [Comparison(a, c)]
     assert comparisons([a, point(40, 1, "d"), c]) == [
         Comparison(a, point(40, 1, "d")),

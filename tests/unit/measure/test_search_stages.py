@@ -25,8 +25,8 @@ def probed(stage_id: str = "chat/search-02/r1", value: str = "2", **changes: Any
     ("stage_id", "value"),
     [
         ("chat/search-01/r1", "1"),
-        ("chat/search-12/r3", "64"),
-        ("chat/search-07/r2", "11.31"),
+        ("chat/search-15/r3", "64"),
+        ("chat/search-07/r1", "11.31"),
         ("users/search-02/r1", "8"),
     ],
 )

@@ -277,7 +277,8 @@ def test_bucket_size(size: int, taken: int) -> None:
 
 
 def test_a_week_of_thirteen_servers_stays_under_3600_samples() -> None:
-    taken, kept = 0, 0.0
+    taken = 0
+    kept = 0.0
     while taken < 13 * 7 * 86_400:
         kept += FULL_DETAIL_SAMPLES / bucket_size(taken)
         taken += FULL_DETAIL_SAMPLES

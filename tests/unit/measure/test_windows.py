@@ -22,7 +22,8 @@ from hypothesis import given, strategies as st
 from unit.measure.records import ZERO, edge, record, sample
 
 FROM_5_TO_27 = (edge(before={GENERATION_TOKENS: 5.0}),)
-DURING, ELSEWHEN = 1005.0, 5.0
+DURING = 1005.0
+ELSEWHEN = 5.0
 
 
 def inside(stage: StageRecord, *samples: Sample) -> tuple[Sample, ...]:

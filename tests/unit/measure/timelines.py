@@ -1,4 +1,4 @@
-"""Readings of one server through a stage, made of what it ran and how fast it went."""
+"""Samples of one server through a stage, made of what it ran and how fast it went."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -19,8 +19,10 @@ def gauge_samples(
     every_seconds: float = 1.0,
     **changes: Any,
 ) -> list[Sample]:
-    """One a gauge; the counters rise at these rates up to each reading."""
-    prompt, generation, found = 0.0, 0.0, []
+    """Return one sample for each gauge; the counters rise at these rates up to each sample."""
+    prompt = 0.0
+    generation = 0.0
+    found = []
     for i, (running, waiting, usage) in enumerate(gauges):
         prompt += every_seconds * _at(prompt_rates, i)
         generation += every_seconds * _at(generation_rates, i)
@@ -31,7 +33,7 @@ def gauge_samples(
 
 
 def window(samples: Sequence[Sample], *, preemptions: float = 0.0, hits: float = 0.0) -> Window:
-    """These readings as a stage's, with 1000 prompt tokens looked up."""
+    """Build a stage's window of these samples, with 1000 prompt tokens looked up in the cache."""
     rises = {
         "num_preemptions_total": preemptions,
         "prefix_cache_hits_total": hits,

@@ -1,4 +1,4 @@
-"""Raw objects as a real API server (1.36) gave them, with one thing changed at a time."""
+"""Raw objects of a real API server (1.36), with one thing changed at a time."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ UID = "6a1f6a0e-0000-4000-8000-000000000001"
 
 
 def condition(type_: str, status: str, reason: str = "", message: str = "") -> Body:
-    """A condition since a fixed instant."""
+    """Build a condition since a fixed instant."""
     at = "2026-11-21T11:46:26Z"
     return {
         "type": type_,
@@ -39,7 +39,7 @@ def owner(
 
 
 def maker(role: str) -> Body:
-    """The reference that a pod of our run has to what made it."""
+    """Build the reference that a pod of the run has to its controller."""
     child = child_name("r", UID, role)
     return (
         owner("Job", name=child) if role == "client" else owner("ReplicaSet", name=f"{child}-5d4f8")
@@ -47,8 +47,10 @@ def maker(role: str) -> Body:
 
 
 def pod_body(role: str = "server", **changes: Any) -> Body:
-    """A pod whose main container is starting on node1; `status`, `container` and `reported` are
-    merged in."""
+    """Build a pod whose main container is starting on node1.
+
+    `status`, `container` and `reported` are merged in.
+    """
     name = "client" if role == "client" else "vllm"
     container = {
         "name": name,
@@ -107,7 +109,7 @@ def ended(
     role: str = "server",
     restarted: bool = False,
 ) -> Pod:
-    """A pod whose container ended so; with `again` it is running anew."""
+    """Build a pod whose container ended so; with `restarted` it is running again."""
     ending = {
         "terminated": {
             "exitCode": exit_code,
@@ -127,13 +129,13 @@ def ended(
 
 
 def waiting(reason: str, message: str = "", *, role: str = "server", **reported: Any) -> Pod:
-    """A pod whose container waits for that reason."""
+    """Build a pod whose container waits for that reason."""
     state = {"state": {"waiting": {"reason": reason, "message": message}}}
     return pod_of(pod_body(role, reported=state | reported, status={"phase": "Pending"}))
 
 
 def pending(message: str, *, role: str = "server") -> Pod:
-    """A pod that the scheduler could not place."""
+    """Build a pod that the scheduler could not place."""
     status = {
         "phase": "Pending",
         "podIP": None,
@@ -151,14 +153,14 @@ def gone(
     role: str = "server",
     deleting: bool = False,
 ) -> Pod:
-    """A pod that the cluster took, by its own reason."""
+    """Build a pod that the cluster removed for a reason of its own."""
     metadata = {"deletionTimestamp": "2026-11-21T12:00:00Z"} if deleting else {}
     status = {"phase": phase, "reason": reason, "message": message, "containerStatuses": []}
     return pod_of(pod_body(role, status=status, metadata=metadata))
 
 
 def child(kind: str, failure: str | None = None) -> Child:
-    """An object of the run, perhaps one that says what is wrong."""
+    """Build an object of the run; `failure` is its report of what is wrong."""
     return Child(
         kind=kind,
         name="x",

@@ -4,7 +4,8 @@ import pytest
 from benchrun.observe import diagnose_server, find_pod_with_hidden_cause
 from unit.observe.bodies import ended
 
-API, CORE = "(APIServer pid=1) ", "(EngineCore pid=77) "
+API = "(APIServer pid=1) "
+CORE = "(EngineCore pid=77) "
 RETRIED = (
     f"{API}ERROR 02-02 14:28:39 [repo_utils.py:47] Error retrieving safetensors: Repo id must be "
     "in the form 'repo_name' or 'namespace/repo_name': '/models/acme'., retrying 1 of 2\n"

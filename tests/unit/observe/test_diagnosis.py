@@ -452,10 +452,8 @@ def test_a_pod_with_scheduling_gates_waits_for_whoever_set_them(role: str) -> No
 
 
 def test_of_several_pods_the_one_that_cannot_be_helped_counts() -> None:
-    waits, failed = (
-        pending("0/1 nodes are available: 1 Insufficient cpu."),
-        ended(2, tail("unknown-flag")),
-    )
+    waits = pending("0/1 nodes are available: 1 Insufficient cpu.")
+    failed = ended(2, tail("unknown-flag"))
     found = diagnose_server([waits, failed], None)
     assert found is not None
     assert found.reason == "UsageError"

@@ -83,7 +83,8 @@ def finds_word(word: str, *, terminal: bool) -> Check:
     return check
 
 
-HOPELESS, HOPEFUL = finds_word("hopeless", terminal=True), finds_word("hopeful", terminal=False)
+HOPELESS = finds_word("hopeless", terminal=True)
+HOPEFUL = finds_word("hopeful", terminal=False)
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ def event(message: str, at: str | None = None, **more: Any) -> dict[str, Any]:
     return {"message": message, "lastTimestamp": at} | more
 
 
-ONE, TWO = "2026-01-01T00:00:01Z", "2026-01-01T00:00:02Z"
+ONE = "2026-01-01T00:00:01Z"
+TWO = "2026-01-01T00:00:02Z"
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
-"""The experiments whose manifests are kept as golden files: every source, every dataset, every
-target."""
+"""The experiments whose manifests are kept as golden files.
+
+They have every source, every dataset and every target.
+"""
 
 from unit.plan.specs import Json, concurrencies, endpoint_body, rates, spec_body, workload
 

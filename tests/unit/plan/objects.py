@@ -1,4 +1,4 @@
-"""All objects of a run as the planner makes them, in one list."""
+"""All objects of a run as the planner builds them, in one list."""
 
 from benchrun.api import BenchmarkRunSpec
 from benchrun.plan import (
@@ -25,8 +25,10 @@ OPERATOR_NAMESPACE = "benchrun-system"
 def objects(
     owner: Owner, spec: BenchmarkRunSpec, *, endpoint_addresses: tuple[str, ...] = ()
 ) -> list[Manifest]:
-    """Plan, Job, and a Service and what makes pods a role, fenced where it is in development
-    mode."""
+    """Build the plan, the Job, and for each role a Service and its workload.
+
+    In development mode there are NetworkPolicies, too.
+    """
     plan = plan_of_client(
         owner, spec, endpoint_addresses=endpoint_addresses, token_digest=TOKEN_DIGEST
     )
@@ -57,11 +59,11 @@ def objects(
 def arrived(
     *, sequence: int, digest: str = "d", data: bytes = b"record", ends_search: str | None = None
 ) -> Arrival:
-    """A record as it is to be stored. What is in it matters to nobody who stores it."""
+    """Build a received record to be stored; storing does not depend on its content."""
     return Arrival(sequence, "chat/rate=4/r1", "p", digest, data, ends_search)
 
 
 def of_kind(manifests: list[Manifest], kind: str) -> Manifest:
-    """The one object of that kind."""
+    """Return the one object of that kind."""
     (found,) = [m for m in manifests if m["kind"] == kind]
     return found

@@ -12,8 +12,10 @@ OWNER = Owner(namespace="lab", name="qwen", uid=UID)
 
 
 def spec_body(**changes: Any) -> Json:
-    """A spec with a server and one workload of one load point; `changes` replace whole top-level
-    fields, None drops one."""
+    """Build a spec with a server and one workload of one load point.
+
+    `changes` replace whole top-level fields, None drops one.
+    """
     body: Json = {
         "model": {"name": "Qwen/Qwen3-4B"},
         "server": {
@@ -26,12 +28,15 @@ def spec_body(**changes: Any) -> Json:
 
 
 def endpoint_body(endpoint: Json, **changes: Any) -> Json:
-    """The same against an endpoint."""
+    """Build the same spec against an endpoint."""
     return spec_body(server=None, endpoint=endpoint, **changes)
 
 
 def workload(name: str = "chat", **changes: Any) -> Json:
-    """Random tokens at 4 requests a second; `changes` replace fields, None drops one."""
+    """Build a workload of random tokens at 4 requests a second.
+
+    `changes` replace fields, None drops one.
+    """
     body: Json = {
         "name": name,
         "dataset": {"random": {"inputTokens": 128, "outputTokens": 16}},
@@ -50,5 +55,5 @@ def concurrencies(*values: int) -> Json:
 
 
 def spec(**changes: Any) -> BenchmarkRunSpec:
-    """`spec_body`, parsed."""
+    """Parse `spec_body`."""
     return BenchmarkRunSpec.model_validate(spec_body(**changes))

@@ -68,7 +68,8 @@ def test_no_two_stages_send_the_same_unless_they_are_to_share(spec: BenchmarkRun
 @FEW
 @given(SPECS)
 def test_the_estimate_is_what_is_planned(spec: BenchmarkRunSpec) -> None:
-    found, planned = estimate(spec), planned_stages(spec, run_uid=UID)
+    found = estimate(spec)
+    planned = planned_stages(spec, run_uid=UID)
     assert found.stages == len(planned) + most_probe_stages(spec)
     assert found.requests >= sum(stage.requests for stage in planned)
     assert (found.requests == sum(stage.requests for stage in planned)) is (

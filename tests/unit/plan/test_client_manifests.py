@@ -73,7 +73,8 @@ def test_at_an_endpoint_only_the_client_has_it() -> None:
 
 def test_the_plan_says_its_digest_and_that_of_the_token() -> None:
     config_map, job = (of_kind(objects(OWNER, spec()), kind) for kind in ("ConfigMap", "Job"))
-    noted, data = config_map["metadata"]["annotations"], config_map["data"][PLAN_FILE]
+    noted = config_map["metadata"]["annotations"]
+    data = config_map["data"][PLAN_FILE]
     assert noted == {
         "benchrun.dev/plan-digest": sha256(data.encode()).hexdigest(),
         "benchrun.dev/token-digest": TOKEN_DIGEST,

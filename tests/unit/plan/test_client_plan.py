@@ -297,8 +297,18 @@ ASKED = {
     "topK": 20,
     "repetitionPenalty": "1.05",
     "stop": ["END"],
+    "minP": "0.05",
+    "logprobs": 3,
 }
-DRAWN = Sampling(temperature=0.7, top_p=0.9, top_k=20, repetition_penalty=1.05, stop=("END",))
+DRAWN = Sampling(
+    temperature=0.7,
+    top_p=0.9,
+    top_k=20,
+    repetition_penalty=1.05,
+    stop=("END",),
+    min_p=0.05,
+    logprobs=3,
+)
 
 
 @pytest.mark.parametrize(

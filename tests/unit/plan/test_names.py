@@ -48,7 +48,8 @@ def test_the_clients_host_name_is_a_dns_label() -> None:
 def test_group_names_leave_room_for_pod_names_and_are_unique() -> None:
     """A StatefulSet's name, which adds `-15` at most, stands in a label with ten more digits behind
     a hyphen."""
-    name, namesakes = group_name(LONGEST.name, UID), group_name(LONGEST.name, f"{UID}-2")
+    name = group_name(LONGEST.name, UID)
+    namesakes = group_name(LONGEST.name, f"{UID}-2")
     assert len(f"{name}-15-0123456789") <= 63
     assert DNS_LABEL.fullmatch(name)
     assert name != namesakes

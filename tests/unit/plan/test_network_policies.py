@@ -64,7 +64,8 @@ def made(
     return [policy["spec"] for policy in policies]
 
 
-RECORDS, GATE = {"from": [OPERATOR], "ports": port(8090)}, {"from": [CLIENT], "ports": port(8091)}
+RECORDS = {"from": [OPERATOR], "ports": port(8090)}
+GATE = {"from": [CLIENT], "ports": port(8091)}
 TO_SERVERS = {"from": [CLIENT, OPERATOR], "ports": port(8000)}
 
 

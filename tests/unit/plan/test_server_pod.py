@@ -41,7 +41,8 @@ from unit.plan.specs import (
 )
 
 MODULE = ["python3", "-m", "vllm.entrypoints.openai.api_server"]
-NAME, PORT = "--served-model-name=Qwen/Qwen3-4B", "--port=8000"
+NAME = "--served-model-name=Qwen/Qwen3-4B"
+PORT = "--port=8000"
 
 
 def containers(**server: Any) -> dict[str, Json]:

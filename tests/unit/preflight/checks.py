@@ -1,4 +1,4 @@
-"""A manifest checked in one call, and what was said of a field."""
+"""A manifest checked in one call, and the remarks about its fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -28,10 +28,10 @@ def manifest(changes: Mapping[str, Any] | None = None, **outside: Any) -> dict[s
 def checked(
     changes: Mapping[str, Any] | None = None, *, known: Known = NOTHING_KNOWN, **outside: Any
 ) -> Checked:
-    """The minimal object with changes, checked."""
+    """Check the minimal object with these changes."""
     return check_run(manifest(changes, **outside), known)
 
 
 def messages(found: Checked, level: Level) -> dict[str, str]:
-    """What was said at a level, by field."""
+    """Return the remarks of a level, by field."""
     return {remark.path: remark.text for remark in found.remarks if remark.level == level}

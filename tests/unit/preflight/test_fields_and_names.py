@@ -8,7 +8,8 @@ from unit.api.spec_cases import absent
 from unit.golden_messages import golden
 from unit.preflight.checks import checked, messages
 
-LOAD, DATASET = "spec.workloads[0].load", "spec.workloads[0].dataset"
+LOAD = "spec.workloads[0].load"
+DATASET = "spec.workloads[0].dataset"
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,9 @@ from unit.preflight.checks import checked, messages
 from unit.sizing.configs import LLAMA_8B, QWEN3_NEXT
 
 GIB = 2**30
-ARGS, LOAD, DATASET = "spec.server.args", "spec.workloads[0].load", "spec.workloads[0].dataset"
+ARGS = "spec.server.args"
+LOAD = "spec.workloads[0].load"
+DATASET = "spec.workloads[0].dataset"
 SHAPE = model_shape(LLAMA_8B)
 ROOM = Known(shape=SHAPE, gpu_bytes=20 * GIB, weights_bytes=15 * GIB, overhead_bytes=GIB)
 """With --gpu-memory-utilization=1: 4 GiB of cache, 2048 blocks of 16 tokens."""

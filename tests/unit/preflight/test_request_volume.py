@@ -166,12 +166,23 @@ def test_loads_sent_at_once_take_three_repeats(
     "same",
     [
         {"measurement": {"cachePolicy": "Share"}},
-        {"measurement": {"cachePolicy": "Reset"}, "dataset": {"generator": "VLLM", "seed": 7}},
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "dataset": {"random": {"generator": "VLLM", "seed": 7}},
+        },
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "dataset": {"shareGPT": {"file": {"path": "/data/x"}, "seed": 7}},
+        },
+        {
+            "measurement": {"cachePolicy": "Reset"},
+            "dataset": {"texts": {"file": {"path": "/data/x"}, "column": "a", "order": "File"}},
+        },
     ],
 )
 def test_repeats_that_send_the_same_count_as_one(same: dict[str, Any]) -> None:
     """Of 100 requests in five repeats, and of five loads sent at once."""
-    data = {"random": {"inputTokens": 9, "outputTokens": 9, **same.get("dataset", {})}}
+    data = same.get("dataset", {"random": {"inputTokens": 9, "outputTokens": 9}})
     at_once = workload("a", load={"requestRates": ["inf"]}, dataset=data, requests=100)
     objectives = [{"metric": "TTFT", "percentile": "99", "maxMilliseconds": 9}]
     measurement = {"percentiles": ["99"], **same["measurement"]}
@@ -226,7 +237,8 @@ def test_a_gate_on_percentiles_is_warned_of_since_one_run_a_side_never_passes_it
         remarks = sample_remarks(spec({"repeats": 5, "baseline": baseline}))
         return [(r.level, r.path) for r in remarks if r.path.startswith("spec.baseline")]
 
-    mixed, alone = ("P99TTFT", "MeanTTFT"), ("P95ITL",)
+    mixed = ("P99TTFT", "MeanTTFT")
+    alone = ("P95ITL",)
     assert paths(*mixed) == [("Warning", "spec.baseline.metrics"), ("Note", "spec.baseline")]
     assert paths(*alone) == [("Warning", "spec.baseline.metrics")], (
         "no other question, whose power could be told"
@@ -282,7 +294,7 @@ def test_a_search_counts_its_maximum_of_requests() -> None:
     search = {"axis": "Concurrency", "from": "1", "to": "64", "maxProbes": 6, "maxRepeats": 2}
     objectives = [{"metric": "TTFT", "percentile": "90", "maxMilliseconds": 500}]
     found = volume_of(spec({"workloads.0.load": {"search": search}, "objectives": objectives}))
-    assert (found.stages, found.probe_stages, found.requests) == (18, 18, 1800)
+    assert (found.stages, found.probe_stages, found.requests) == (6 + 3 * 2, 12, 1200)
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,11 @@ def test_flags_of_unknown_versions_are_not_checked(image: str) -> None:
     golden(only.text)
 
 
+def test_the_tag_goes_before_the_users_word() -> None:
+    """A sweep has several images, and one option."""
+    assert remarks("--no-such-flag", image=IMAGE, version="1.0") == remarks("--no-such-flag")
+
+
 def test_the_user_may_say_the_version() -> None:
     (only,) = remarks("--no-such-flag", image="vllm:latest", version="0.32.0")
     assert only.level == "Error"
@@ -452,10 +457,8 @@ def test_a_value_that_is_no_number_is_reported_and_not_raised() -> None:
 
 # Servers with a CPU limit, at which the kernel stops them.
 
-LIMITED, UNLIMITED = (
-    {"limits": {"cpu": "4", "nvidia.com/gpu": 1}},
-    {"limits": {"memory": "9Gi"}, "requests": {"cpu": "4"}},
-)
+LIMITED = {"limits": {"cpu": "4", "nvidia.com/gpu": 1}}
+UNLIMITED = {"limits": {"memory": "9Gi"}, "requests": {"cpu": "4"}}
 SPLIT = {"kvTransfer": {"connector": "NixlConnector"}}
 
 

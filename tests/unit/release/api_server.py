@@ -1,5 +1,4 @@
-"""An API server of a few kinds, over HTTP: what a release sees of a cluster, and what it did to
-it."""
+"""An API server of a few kinds, over HTTP: what a release sees of a cluster and does to it."""
 
 import json
 import threading
@@ -24,8 +23,10 @@ KINDS = {
 
 
 class Cluster:
-    """Objects by path, each whole; lists answer with metadata alone, but for pods, and only where
-    that was asked for."""
+    """Objects by path, each whole.
+
+    Lists answer with metadata alone, except for pods, and only where that was asked for.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[str, Json] = {}
@@ -37,7 +38,7 @@ class Cluster:
         self.takes: Callable[[list[Json]], None] = lambda page: None  # reads a page's objects
 
     def add(self, plural: str, body: Json) -> Json:
-        """As if somebody had created it."""
+        """Add an object, as if another client had created it."""
         meta = body["metadata"]
         self.objects[f"{KINDS[plural]}/namespaces/{meta['namespace']}/{plural}/{meta['name']}"] = (
             body
@@ -45,7 +46,7 @@ class Cluster:
         return body
 
     def names(self, plural: str) -> list[str]:
-        """What is left of a kind."""
+        """Return the names of what is left of a kind."""
         return [
             body["metadata"]["name"]
             for path, body in self.objects.items()
@@ -124,7 +125,7 @@ class Cluster:
 
 @contextmanager
 def serving(cluster: Cluster) -> Iterator[str]:
-    """Its URL, in `cluster.url` as well."""
+    """Serve the cluster, and yield its URL, which is in `cluster.url` as well."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -162,7 +163,7 @@ def serving(cluster: Cluster) -> Iterator[str]:
 
 
 def kubeconfig(url: str) -> str:
-    """A kubeconfig of this server."""
+    """Build a kubeconfig of this server."""
     assert urlsplit(url).scheme == "http"
     return json.dumps(
         {

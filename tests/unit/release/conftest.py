@@ -1,4 +1,4 @@
-"""A cluster, and looks at it."""
+"""A cluster, and a check of it by the release."""
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,7 +14,7 @@ LookAt = Callable[..., int]
 
 @pytest.fixture
 def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """An empty cluster that the kubeconfig leads to."""
+    """Yield an empty cluster that the kubeconfig leads to."""
     found = Cluster()
     file = tmp_path / "kubeconfig"
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
@@ -27,10 +27,14 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster
 
 @pytest.fixture
 def look(cluster: Cluster) -> LookAt:
-    """One look at that instant of the API server's clock; what failed."""
+    """Return a function that checks the cluster once, at an instant of the API server's clock.
+
+    It returns the number of failures.
+    """
 
     def at(now: int | None, *namespaces: str, bound: int = 86_400) -> int:
-        cluster.now, state = now, "benchrun-system/benchrun-release"
+        cluster.now = now
+        state = "benchrun-system/benchrun-release"
         where = namespaces or ("",)
         return Look(Api(len(where) * LISTS), state, max_hold_seconds=bound).at(where)
 

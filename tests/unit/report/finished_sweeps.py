@@ -1,5 +1,7 @@
-"""Sweeps that were measured, as the operator leaves them: made by its own decisions, of figures
-that a test gives."""
+"""Measured sweeps in the form the operator leaves them.
+
+They are made by its own decisions, of figures that a test gives.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,8 +23,7 @@ SCATTER = 0.01
 
 @dataclass(frozen=True)
 class Measured:
-    """What a variant measures at each load point: figures of a row, and what its server says
-    meanwhile."""
+    """A variant's figures of a row at each load point, and its server's readings meanwhile."""
 
     figures: Mapping[str, float | None] = field(default_factory=dict)
     server: Mapping[str, float] | None = None
@@ -77,13 +78,13 @@ class FinishedSweep:
 
     @property
     def body(self) -> Json:
-        """The object, as `kubectl get -o json` gives it."""
+        """Return the object in the form of `kubectl get -o json`."""
         status = self.status.model_dump(mode="json", by_alias=True, exclude_none=True)
         return sweep_object(status, name=self.name, spec=self.written)
 
     @property
     def reported(self) -> ReportedSweep:
-        """As a page takes it."""
+        """Return the sweep in the form that a page takes."""
         return ReportedSweep(Sweep(NAMESPACE, self.name, UID, 1, self.written), self.status)
 
 
@@ -104,7 +105,10 @@ def sweep_object(status: Json, *, name: str = NAME, spec: Json) -> Json:
 
 
 def batches(**changes: Any) -> FinishedSweep:
-    """Three sizes of a batch, texts packed by four, everything sent at once; on one server each."""
+    """Build a sweep over three batch sizes, on one server each.
+
+    Its load is texts packed by four, all sent at once.
+    """
     texts = {
         "file": {"configMap": {"name": "reviews", "key": "a.csv"}},
         "column": "review",
@@ -123,8 +127,10 @@ def finished_sweep(
     replications: int = 1,
     **spec: Any,
 ) -> FinishedSweep:
-    """Every variant on so many servers; those of None have failed. The first one is the
-    baseline."""
+    """Build a sweep with every variant on so many servers; the first one is the baseline.
+
+    Variants whose figures are None have failed.
+    """
     args = {name: [f"--max-num-batched-tokens={name}"] for name in measured}
     written: Json = {
         "template": spec.pop("template", spec_body()),
@@ -132,7 +138,8 @@ def finished_sweep(
         "replications": replications,
         **spec,
     }
-    runs, figures = [], {}
+    runs = []
+    figures = {}
     for number, (name, what) in enumerate(measured.items(), start=1):
         for replication in range(1, replications + 1):
             one = a_run(
@@ -180,7 +187,7 @@ def _measured(
 
 
 def _row(what: Measured, cell: str, draw: Random, *, alone: bool) -> Result:
-    """Of one server alone there are repeats to tell of the noise."""
+    """Build a variant's row; with one server alone, repeats give the noise."""
     figures: Json = {
         name: value if value is None or alone else value * (1 + draw.gauss(0, SCATTER))
         for name, value in {**what.figures, **what.at.get(cell, {})}.items()

@@ -11,7 +11,7 @@ BEGIN = datetime(2026, 1, 1, 12, 0, 0, tzinfo=UTC)
 
 
 def at(seconds: float) -> str:
-    """That long after the run was accepted, as the status writes it."""
+    """Return the instant so many seconds after the run was accepted, in the status's form."""
     return (BEGIN + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -28,7 +28,11 @@ def live(seconds: float = 80, **figures: Any) -> Live:
 def running(
     *, done: int = 1, total: int = 4, stage: str | None = "chat/rate=8/r1", **changes: Any
 ) -> BenchmarkRunStatus:
-    """Client ready after 10 s, a node after 12, the server after 60, stages since 70."""
+    """Build the status of a run that is measuring.
+
+    The client was ready after 10 s, a node was there after 12, the server after 60, stages since
+    70.
+    """
     values: Json = {
         "observed_generation": 1,
         "phase": "Running",
@@ -51,7 +55,7 @@ def running(
 
 
 def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> FollowedRun:
-    """A run that was just seen."""
+    """Build a followed run that was just seen."""
     status = running() if status is None else status
     samples = (status.live,) if status.live is not None else ()
     values: Json = {"name": "chat", "status": status, "samples": samples}
@@ -59,7 +63,7 @@ def followed(status: BenchmarkRunStatus | None = None, **changes: Any) -> Follow
 
 
 def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str = "lab") -> Json:
-    """The object, as `kubectl get -o json` gives it."""
+    """Build the object in the form of `kubectl get -o json`."""
     return {
         "apiVersion": "benchrun.dev/v1alpha1",
         "kind": "BenchmarkRun",
@@ -76,7 +80,7 @@ def run_body(status: BenchmarkRunStatus, *, name: str = "chat", namespace: str =
 
 
 def ended(word: str = "Valid", **changes: Any) -> BenchmarkRunStatus:
-    """Measured; `word` is the verdict, or Failed or Cancelled."""
+    """Build the status of an ended run; `word` is the verdict, or Failed or Cancelled."""
     early = word in ("Failed", "Cancelled")
     rows = (
         [("Failed", "True", "Cancelled" if word == "Cancelled" else "CrashLoop")]

@@ -27,7 +27,7 @@ PROFILE = ProfileStatus(
 
 
 def result(cell: str = "chat/concurrency=8", **changes: Any) -> Result:
-    """Of 100 requests: a median that is sure, a p99 that is not."""
+    """Build a result of 100 requests with a median that is certain and a p99 that is not."""
     values: dict[str, Any] = {
         "cell": cell,
         "workload": cell.partition("/")[0],

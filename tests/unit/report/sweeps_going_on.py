@@ -15,8 +15,10 @@ VARIANTS = ("base", "wide", "wider")
 
 
 def sweep_going_on(*, done: Sequence[str] = (), under_way: int = 1, **spec: object) -> Json:
-    """The sweep, its first runs ended as said ("" well, else the reason), the next ones under way;
-    accepted at BEGIN."""
+    """Build a sweep with some runs ended and the next ones under way; accepted at BEGIN.
+
+    `done` holds how the first runs ended: "" for complete, otherwise the reason of failure.
+    """
     written = {**SPEC, **spec}
     ends = [ended() if not reason else failed(reason) for reason in done]
     runs = [
@@ -34,7 +36,7 @@ def sweep_going_on(*, done: Sequence[str] = (), under_way: int = 1, **spec: obje
 
 
 def run_of_sweep(number: int, status: BenchmarkRunStatus) -> Json:
-    """The run of the variant of that number."""
+    """Build the run of the variant of that number."""
     body = run_body(status, name=f"{NAME}-v{number}-r1")
     metadata = {
         "labels": {names.LABEL_SWEEP: NAME},

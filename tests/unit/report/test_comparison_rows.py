@@ -219,7 +219,8 @@ def test_other_codes_do_not_rest_on_the_log() -> None:
 @pytest.mark.parametrize("side", ["stored", "now"])
 def test_where_codes_were_cut_only_verdicts_are_compared(side: str) -> None:
     cut: Any = [Truncated(field="results[].findings", included=1, total=2)]
-    stored, now = judged("Suspect", "Drift"), judged("Suspect", "ColdStart")
+    stored = judged("Suspect", "Drift")
+    now = judged("Suspect", "ColdStart")
     (stored if side == "stored" else now).truncated.extend(cut)
     assert differences(stored, now, log_kept=True) == ()
     worse = judged("Invalid", "ColdStart").model_copy(update={"truncated": cut})

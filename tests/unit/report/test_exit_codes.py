@@ -20,7 +20,8 @@ from hypothesis import given, strategies as st
 from unit.report.finished_sweeps import Measured, finished_sweep
 from unit.sweep.sweeps import decided, sweep_body
 
-GOOD, BAD = Measured(), Measured(verdict="Invalid")
+GOOD = Measured()
+BAD = Measured(verdict="Invalid")
 
 
 @pytest.mark.parametrize(

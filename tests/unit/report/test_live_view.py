@@ -373,7 +373,8 @@ def test_live_figures_are_a_sign_of_life_now_and_then() -> None:
 
 def test_each_finished_stage_is_a_line_once() -> None:
     line = StageLine(0, "chat/rate=4/r1", ("3.98 req/s", "TTFT p50 43.2 ms"))
-    before, done = followed(running(done=0)), followed(running(done=1), stages=(line,))
+    before = followed(running(done=0))
+    done = followed(running(done=1), stages=(line,))
     assert printed((80, before), (90, done), (91, done))[1:] == [
         ["01:30  stage 1/4 chat/rate=4/r1: 3.98 req/s, TTFT p50 43.2 ms"],
         [],

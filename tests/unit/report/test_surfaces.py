@@ -30,11 +30,13 @@ class Text(HTMLParser):
     def __init__(self, page: str) -> None:
         super().__init__()
         self.lines: list[str] = []
-        self._tag, self._row = "", ""
+        self._tag = ""
+        self._row = ""
         self.feed(page)
 
     def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        self._tag, self._row = tag, "|" if tag == "tr" else self._row
+        self._tag = tag
+        self._row = "|" if tag == "tr" else self._row
         if tag == "svg":
             self.lines.append(f"[drawing: {dict(attributes)['aria-label']}]")
 
@@ -118,7 +120,8 @@ SURFACES: dict[str, Callable[[], str]] = {
 @pytest.mark.parametrize("name", SURFACES)
 def test_each_surface_matches_its_golden_file(name: str) -> None:
     # Which digest it is changes with every threshold, and says nothing to a reader.
-    file, text = GOLDEN / name, re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", SURFACES[name]())
+    file = GOLDEN / name
+    text = re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", SURFACES[name]())
     if os.environ.get("UPDATE_GOLDEN"):
         file.write_text(text, encoding="utf-8")
         pytest.fail(f"{file.name} was written anew; read its diff")

@@ -242,7 +242,8 @@ BOTH = priced(cost_per_million_output_tokens=1.7029, cost_per_million_total_toke
 
 
 def test_output_tokens_in_every_table_and_all_tokens_in_a_wide_one() -> None:
-    narrow, wide = result_rows(BOTH), result_rows(BOTH, wide=True)
+    narrow = result_rows(BOTH)
+    wide = result_rows(BOTH, wide=True)
     assert narrow.rows[0][narrow.headers.index("CHF/Mtok")] == "1.7"
     assert "CHF/total Mtok" not in narrow.headers
     assert wide.rows[0][wide.headers.index("CHF/total Mtok")] == "0.213"
@@ -426,6 +427,7 @@ def packed(
         "output_throughput": output,
         "request_throughput": 2.0,
         "completed": 2.0 * prompts,
+        "total_input_tokens": 2.0 * (119_980 + 26 * prompts),
     }
     return result(
         f"{workload}/rate={rate}", metrics=metrics | {"failed": 0.0}, repeats=2, repeats_planned=2
@@ -457,7 +459,8 @@ def test_texts_in_all_stand_against_their_packing() -> None:
         ("400", "tok/s", "16.8", "65.8", "20"),
         ("400", "texts/s", "800", "2", "40"),
     )
-    assert rows.rows[3:5] == (
+    assert rows.rows[3:6] == (
+        ("400", "prompt tokens", "120006", "130380", "120500"),
         ("400", "verdict", "Valid", "Valid", "Valid"),
         ("40", "total tok/s", "11400", "22300", "-"),
     )

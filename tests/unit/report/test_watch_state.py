@@ -142,15 +142,18 @@ def test_variants_take_run_facts_at_the_sweeps_time() -> None:
 
 
 def test_the_end_of_a_run_is_a_line_and_then_how_many_have_ended() -> None:
-    going, done = run_of_sweep(1, running()), run_of_sweep(1, ended())
-    before, over = followed(going), followed(going, done)
+    going = run_of_sweep(1, running())
+    done = run_of_sweep(1, ended())
+    before = followed(going)
+    over = followed(going, done)
     counted = updated_sweep(over, sweep_going_on(done=("",)))
     lines = printed((100, before), (200, over), (201, counted))
     assert (lines[1], lines[2]) == ([f"03:20  {TITLE}: Valid"], ["03:21  Running · 1/3 runs"])
 
 
 def test_the_failure_reason_is_printed_at_once() -> None:
-    going, failed = run_of_sweep(1, running()), run_of_sweep(1, ended("Failed"))
+    going = run_of_sweep(1, running())
+    failed = run_of_sweep(1, ended("Failed"))
     lines = printed((100, followed(going)), (200, followed(going, failed)))
     golden(*lines[1])
 

@@ -1,4 +1,4 @@
-"""Objects as the API server gives them, small: valid by default, changed by name."""
+"""Small objects in the API server's form: valid by default, changed by name."""
 
 from typing import Any
 
@@ -42,14 +42,14 @@ def run_body(
 def swept_body(
     name: str = "s-v1-r1", *, sweep: str = "s", sweep_uid: str = "u1", **more: Any
 ) -> Json:
-    """A run that says that a sweep made it."""
+    """Build a run whose owner reference names a sweep."""
     controller = {**owner(sweep_uid, sweep), "kind": SWEEP_KIND}
     meta = {"uid": f"uid-of-{name}", "ownerReferences": [controller]}
     return run_body(name, **{**meta, **more})
 
 
 def owner(uid: str = UID, run: str = "chat") -> Json:
-    """The reference a child has to its run."""
+    """Build the reference that a child has to its run."""
     return {"apiVersion": API_VERSION, "kind": KIND, "name": run, "uid": uid, "controller": True}
 
 
@@ -65,7 +65,7 @@ def child_body(
     annotations: Json | None = None,
     **more: Any,
 ) -> Json:
-    """An object of a run."""
+    """Build an object of a run."""
     marked = {} if run is None else names.labels(run=run, uid=owner_uid or "", role=role)
     return {
         "metadata": {
@@ -86,7 +86,7 @@ def child_body(
 def stage_body(
     sequence: int = 0, *, digest: str = "d" * 64, uid: str = "", version: int = 300, **more: Any
 ) -> Json:
-    """The ConfigMap of a stage."""
+    """Build the ConfigMap of a stage."""
     return child_body(
         names.stage_name("chat", UID, sequence),
         uid=uid or f"stage-{sequence}",
@@ -105,7 +105,7 @@ def pod_body(
     version: int = 400,
     ip: str = "10.0.0.1",
 ) -> Json:
-    """A running pod of the server."""
+    """Build a running pod of the server."""
     body = child_body(
         name,
         uid=uid,

@@ -1,4 +1,4 @@
-"""Where a pass begins."""
+"""Fixtures in which reconciling begins."""
 
 import pytest
 from unit.runtime.scene import Scene

@@ -20,7 +20,7 @@ process_start_time_seconds 1000.0
 
 
 def loop_now() -> datetime:
-    """The event loop's time as wall-clock time."""
+    """Return the event loop's time as wall-clock time."""
     return datetime.fromtimestamp(1_000_000 + asyncio.get_running_loop().time(), UTC)
 
 
@@ -37,7 +37,7 @@ class Web(Fetcher):
         self.most_at_once = 0
 
     def times_of(self, end: str) -> list[float]:
-        """When pages were asked for."""
+        """Return the loop times at which pages with this end were requested."""
         return [at for url, at in self.requests if url.endswith(end)]
 
     async def fetch_bytes(

@@ -1,5 +1,7 @@
-"""An event loop whose time jumps to the next timer instead of waiting for it: hours pass in
-milliseconds."""
+"""An event loop whose time jumps to the next timer instead of waiting for it.
+
+Hours pass in milliseconds.
+"""
 
 import asyncio
 import selectors
@@ -12,7 +14,7 @@ P = ParamSpec("P")
 
 
 class _JumpingSelector(selectors.SelectSelector):
-    """Never waits; tells how long it would have waited."""
+    """A selector that never waits, and adds up how long it would have waited."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -38,18 +40,18 @@ class FastLoop(asyncio.SelectorEventLoop):
         return self._jumping.passed_seconds
 
     def busy(self, seconds: float) -> None:
-        """So much time passes and nothing that is due is done, as under one long computation."""
+        """Let so much time pass without doing what is due, as during one long computation."""
         self._jumping.passed_seconds += seconds
 
 
 def run_fast(work: Coroutine[Any, Any, T]) -> T:
-    """Run to the end in jumping time. Fails when nothing is left to happen."""
+    """Run a coroutine to its end in jumping time; fail when nothing is left to happen."""
     with asyncio.Runner(loop_factory=FastLoop) as runner:
         return runner.run(work)
 
 
 def in_fast_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:
-    """The test in a loop of its own, in jumping time."""
+    """Decorate a test to run in a loop of its own, in jumping time."""
 
     @wraps(test)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -59,13 +61,15 @@ def in_fast_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, No
 
 
 def now() -> float:
-    """Seconds that have passed in the running loop."""
+    """Return the seconds that have passed in the running loop."""
     return asyncio.get_running_loop().time()
 
 
 async def passing(seconds: float) -> None:
-    """Come back when so much time has passed, with everything done that was due until then. No
-    second is waited for; a loop whose time is real is refused."""
+    """Return once so much time has passed, with everything done that was due until then.
+
+    This does not wait in real time; a loop whose time is real is refused.
+    """
     loop = asyncio.get_running_loop()
     assert isinstance(loop, FastLoop), "only jumping time may be let pass"
     passed = loop.create_future()

@@ -1,11 +1,11 @@
-"""A cluster in memory of which some may not be read."""
+"""A cluster in memory of which some parts can't be read."""
 
 from benchrun.effects import Forbidden
 from unit.runtime.memory_cluster import MemoryCluster
 
 
 class Fenced(MemoryCluster):
-    """Lists of the kinds and namespaces in `fenced` are refused."""
+    """A cluster that refuses lists of the kinds and namespaces in `fenced`."""
 
     def __init__(self, *fenced: str) -> None:
         super().__init__()

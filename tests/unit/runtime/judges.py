@@ -8,7 +8,7 @@ from benchrun.judge_process.messages import Job, Part, SweepJob
 
 
 class Judge(JudgeChild):
-    """Takes every part, keeps them, and says what it was told to say."""
+    """A judge that takes and keeps every part, and returns the outcomes it was given."""
 
     def __init__(self, *outcomes: Judgement | Exception) -> None:
         super().__init__()

@@ -1,5 +1,7 @@
-"""A cluster in memory with what passes rely on: uids, versions, conflicts, controllers. Reality is
-tested in tests/cluster."""
+"""A cluster in memory with what reconciling relies on: uids, versions, conflicts, controllers.
+
+Reality is tested in tests/cluster.
+"""
 
 import asyncio
 import copy
@@ -19,8 +21,11 @@ Json = dict[str, Any]
 
 
 class MemoryCluster(KubernetesApi):
-    """In memory. `log` tells in order what was asked for; `broken` makes a verb fail, `hanging` one
-    that reads a log."""
+    """A cluster in memory.
+
+    `log` holds all requests in order. A verb in `broken` fails; a log query whose verb is in
+    `hanging` hangs.
+    """
 
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], Json] = {}
@@ -39,17 +44,18 @@ class MemoryCluster(KubernetesApi):
         self._version = 1000
 
     def add(self, kind: str, body: Json) -> Json:
-        """Put an object there, as somebody else would."""
+        """Put an object there, as another client would."""
         meta = body["metadata"]
         self.objects[kind, meta["namespace"], meta["name"]] = body
         return body
 
     def writes(self) -> list[tuple[str, ...]]:
-        """What changed something, in order."""
+        """Return the requests that changed something, in order."""
         return [entry for entry in self.log if entry[0] in ("apply", "delete", "status", "event")]
 
     async def apply(self, manifest: Json) -> Json:
-        kind, meta = manifest["kind"], manifest["metadata"]
+        kind = manifest["kind"]
+        meta = manifest["metadata"]
         self._ask("apply", kind, meta["name"])
         key = (kind, meta["namespace"], meta["name"])
         there = self.objects.get(key)
@@ -78,7 +84,7 @@ class MemoryCluster(KubernetesApi):
         return self.change(KIND, there, {"spec": {"cancel": True}})
 
     def change(self, kind: str, body: Json, changes: Json) -> Json:
-        """Merge-patch an object, as somebody would."""
+        """Merge-patch an object, as another client would."""
         merged = _merged(copy.deepcopy(body), changes)
         merged["metadata"]["resourceVersion"] = self._next_version()
         return self.add(kind, merged)
@@ -174,7 +180,7 @@ class MemoryCluster(KubernetesApi):
 
 
 def _merged(target: Json, changes: Json) -> Json:
-    """RFC 7386."""
+    """Apply a JSON merge patch (RFC 7386), and return the result."""
     merged = dict(target)
     for name, value in changes.items():
         if value is None:
@@ -188,18 +194,18 @@ def _merged(target: Json, changes: Json) -> Json:
 
 
 def status_of(cluster: MemoryCluster, name: str = "chat") -> Json:
-    """The status that a user reads."""
+    """Return the status that a user reads."""
     status: Json = cluster.objects[KIND, NAMESPACE, name].get("status") or {}
     return status
 
 
 def merge(target: Json, changes: Json) -> Json:
-    """What the API server makes of a status and a merge patch."""
+    """Return what the API server makes of a status and a merge patch."""
     return _merged(target, changes)
 
 
 def _selects(selector: str, labels: Json) -> bool:
-    """`key` or `key=value`, separated by commas."""
+    """Return whether the labels fit a selector: `key` or `key=value`, separated by commas."""
     parts = [part.partition("=") for part in selector.split(",")]
     return all(key in labels and value in ("", labels[key]) for key, _, value in parts)
 

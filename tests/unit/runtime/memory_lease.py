@@ -1,5 +1,7 @@
-"""A Lease in memory with what electors rely on: a write of a version that was replaced meanwhile is
-a conflict."""
+"""A Lease in memory with what electors rely on.
+
+A write of a version that has been replaced is a conflict.
+"""
 
 import asyncio
 import copy
@@ -8,7 +10,7 @@ from benchrun.effects import ClusterError, Conflict, Exists, Json, LeaseApi, Not
 
 
 class MemoryLease(LeaseApi):
-    """Shared by all that are given it."""
+    """A Lease shared by all that are given it."""
 
     def __init__(self) -> None:
         self.lease: Json | None = None
@@ -43,7 +45,7 @@ class MemoryLease(LeaseApi):
         return self._written(lease)
 
     async def _answer(self) -> None:
-        # Whoever else asks at the same time is answered before.
+        # Other requests of the same time are answered first.
         await asyncio.sleep(0)
         if self.hangs:
             await asyncio.Event().wait()

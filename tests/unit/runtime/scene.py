@@ -1,4 +1,4 @@
-"""A run in a cluster held in memory, and a reconciler that decides what a test says."""
+"""A run in a cluster held in memory, and a reconciler whose decisions a test scripts."""
 
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
@@ -63,7 +63,7 @@ ENDED = as_json(
 
 
 class Background(Sessions):
-    """What passes ask of it."""
+    """A stand-in for the background sessions that reconciling uses."""
 
     def __init__(self, log: list[tuple[str, ...]]) -> None:
         self.followed: list[tuple[tuple[ScrapeTarget, ...], PullTarget | None]] = []
@@ -87,7 +87,7 @@ class Background(Sessions):
 
 
 class Scene:
-    """A run in a cluster, and a reconciler that decides what the test says."""
+    """A run in a cluster, and a reconciler whose decisions the test scripts."""
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class Scene:
         exporters: Mapping[ExporterKind, Exporters] = NO_EXPORTERS,
     ) -> None:
         self.cluster = MemoryCluster()
-        # By default it is an edited run's, which is told at once.
+        # By default the run was edited, and its status is written at once.
         self.cluster.add(
             "BenchmarkRun", run_body(status={"observedGeneration": 0} if status is None else status)
         )
@@ -128,14 +128,14 @@ class Scene:
         self.cluster.log.clear()
 
     async def once(self, **decision: Any) -> float | None:
-        """One pass with this decision."""
+        """Reconcile once with this decision; return when to reconcile again, in seconds."""
         if decision:
             self.decide = lambda facts: Decision(**({"status": RUNNING} | decision))
         return await self.reconciler(KEY)
 
     @property
     def collected(self) -> Collected:
-        """What is known of the run beyond the cluster."""
+        """Return what is known of the run beyond the cluster."""
         return self.memories.of(KEY, UID).collected
 
     def count(self, result: str) -> float:

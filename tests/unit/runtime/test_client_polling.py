@@ -300,7 +300,8 @@ def test_one_answer_with_many_records_that_cannot_be_used_is_one() -> None:
 
 
 def test_answers_that_can_be_used_begin_the_count_anew() -> None:
-    bad, good = b"<html>", answer(version=1)
+    bad = b"<html>"
+    good = answer(version=1)
     assert after(60, bad, bad, good, bad, bad, good).collected.client.mismatch is None
 
 

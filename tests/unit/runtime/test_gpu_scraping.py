@@ -149,7 +149,9 @@ async def test_over_real_http_what_the_exporter_serves_is_what_is_kept() -> None
 
     app = web.Application()
     app.router.add_get("/{path:.*}", answer)
-    collected, fetcher, server = Collected(), Fetcher(), TestServer(app)
+    collected = Collected()
+    fetcher = Fetcher()
+    server = TestServer(app)
     async with server:
         url = str(server.make_url("/"))
         target = replace(

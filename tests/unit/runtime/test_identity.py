@@ -46,7 +46,8 @@ async def ends(scene: SweepScene) -> None:
 
 @pytest.mark.parametrize("forgery", FORGERIES)
 async def test_a_run_of_another_namespace_stands_for_none_of_the_sweep(forgery: Json) -> None:
-    undisturbed, scene = SweepScene(), SweepScene()
+    undisturbed = SweepScene()
+    scene = SweepScene()
     scene.cluster.add(KIND, forgery)
     for each in (undisturbed, scene):
         await ends(each)
@@ -90,7 +91,9 @@ def indexes(woken: list[Key]) -> Indexes:
     return Indexes(wake=woken.append)
 
 
-S, T, RUN = sweep_key(NAMESPACE, "s"), sweep_key(NAMESPACE, "t"), run_key(NAMESPACE, "s-v1-r1")
+S = sweep_key(NAMESPACE, "s")
+T = sweep_key(NAMESPACE, "t")
+RUN = run_key(NAMESPACE, "s-v1-r1")
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_views_are_found_by_run(indexes: Indexes) -> None:
     indexes.heard("Deployment", child_body(), deleted=False)
     indexes.heard("Pod", pod_body(), deleted=False)
     indexes.heard("Service", child_body(uid="other", run="another"), deleted=False)
-    run, children = indexes.run(KEY), indexes.children(KEY)
+    run = indexes.run(KEY)
+    children = indexes.children(KEY)
     assert run is not None
     assert (run.uid, run.version) == (UID, "100")
     assert [(c.kind, c.name, c.owner_uid) for c in children.objects] == [
@@ -521,7 +522,8 @@ class Lacking(MemoryCluster):
 async def test_everything_else_is_listed_where_the_kind_is_missing_or_not_ours_to_read(
     error: ClusterError,
 ) -> None:
-    cluster, indexes = Lacking(error), Indexes()
+    cluster = Lacking(error)
+    indexes = Indexes()
     cluster.add("BenchmarkRun", run_body())
     cluster.add("Deployment", child_body())
     await list_everything(cluster, indexes, ())
@@ -536,7 +538,8 @@ async def test_an_api_server_that_does_not_answer_is_not_taken_for_a_missing_kin
 
 
 async def test_groups_are_found_by_an_operator_that_has_just_started() -> None:
-    cluster, indexes = MemoryCluster(), Indexes()
+    cluster = MemoryCluster()
+    indexes = Indexes()
     cluster.add(LEADER_WORKER_SET, child_body(GROUP))
     await list_everything(cluster, indexes, ())
     assert [child.kind for child in indexes.children(KEY).objects] == [LEADER_WORKER_SET]
@@ -643,7 +646,8 @@ def test_what_there_is_no_room_for_is_known_by_its_metadata() -> None:
 
 
 def test_it_is_looked_at_again_when_there_is_room() -> None:
-    indexes, second = filled([]), run_key("lab", "second")
+    indexes = filled([])
+    second = run_key("lab", "second")
     body = declaring("second", {"free": noise(10_000, 1)})
     assert indexes.learnt("BenchmarkRun", body) is None, "still no room"
     indexes.heard("BenchmarkRun", declaring("first", {}, version=101), deleted=True)

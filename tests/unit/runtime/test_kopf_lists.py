@@ -36,7 +36,8 @@ class Listed:
     def __init__(
         self, count: int, size: int = 10, *, expires: int = 0, watched: Watched = (200, 410)
     ) -> None:
-        self.count, self.size = count, size
+        self.count = count
+        self.size = size
         self.watched = watched  # status of a watch, and code of the error that ends it
         self.refuses: list[int] = []  # statuses of the first lists
         self.expires = expires  # so many tokens, the first ones
@@ -57,7 +58,8 @@ class Listed:
             return web.json_response({"type": "ERROR", "object": {"code": code}}, status=status)
         if self.refuses:
             return web.json_response({"kind": "Status"}, status=self.refuses.pop())
-        first, limit = int(request.query.get("continue", 0)), int(request.query["limit"])
+        first = int(request.query.get("continue", 0))
+        limit = int(request.query["limit"])
         self.limits.append(limit)
         if first and self.expires:
             self.expires -= 1

@@ -78,7 +78,8 @@ async def test_list_that_fails_leaves_what_was_known() -> None:
 
 
 async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> None:
-    cluster, indexes = Fenced("closed"), Indexes()
+    cluster = Fenced("closed")
+    indexes = Indexes()
     cluster.add("BenchmarkRun", run_body())
     events: list[tuple[str, bool]] = []
     lister = Lister(
@@ -105,7 +106,8 @@ async def test_an_unreadable_namespace_is_reported_and_stops_nobody_else() -> No
 async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_other_kinds_are_listed() -> (
     None
 ):
-    cluster, indexes = Fenced("Deployment"), Indexes()
+    cluster = Fenced("Deployment")
+    indexes = Indexes()
     cluster.add("BenchmarkRun", run_body())
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
@@ -121,7 +123,8 @@ async def test_a_namespace_of_which_one_kind_is_unreadable_is_not_known_but_the_
 
 async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
     seconds = [0.0]
-    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
     del cluster.objects["Deployment", NAMESPACE, "br-chat-4e20caa2-server"]
@@ -143,7 +146,8 @@ async def test_an_object_deleted_before_the_watch_began_is_dropped() -> None:
 @pytest.mark.parametrize("namespaces", [(), (NAMESPACE,)])
 async def test_what_cannot_be_looked_for_is_not_counted_either(namespaces: tuple[str, ...]) -> None:
     seconds = [0.0]
-    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, namespaces)
     await lister.list_all()
     cluster.broken["list"] = Forbidden("the namespace is being deleted", code=403)
@@ -154,7 +158,8 @@ async def test_what_cannot_be_looked_for_is_not_counted_either(namespaces: tuple
 
 async def test_an_object_that_no_watch_reported_stays_owed() -> None:
     seconds = [0.0]
-    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
     seconds[0] = VERIFIED_AFTER_SECONDS
@@ -165,7 +170,8 @@ async def test_an_object_that_no_watch_reported_stays_owed() -> None:
 
 async def test_what_is_not_overdue_is_not_looked_for() -> None:
     seconds = [0.0]
-    cluster, indexes = filled(), Indexes(seconds=lambda: seconds[0])
+    cluster = filled()
+    indexes = Indexes(seconds=lambda: seconds[0])
     lister = Lister(cluster, indexes, ())
     await lister.list_all()
     seconds[0] = VERIFIED_AFTER_SECONDS - 1
@@ -176,7 +182,8 @@ async def test_what_is_not_overdue_is_not_looked_for() -> None:
 
 async def test_watches_of_a_namespace_that_becomes_readable_have_their_whole_time() -> None:
     seconds = [0.0]
-    cluster, indexes = Fenced(), Indexes(seconds=lambda: seconds[0])
+    cluster = Fenced()
+    indexes = Indexes(seconds=lambda: seconds[0])
     cluster.add("BenchmarkRun", run_body())
     lister = Lister(cluster, indexes, (NAMESPACE,))
     await lister.list_all()

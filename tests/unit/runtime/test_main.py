@@ -52,7 +52,8 @@ def test_the_deepest_object_that_an_api_server_takes_can_be_read() -> None:
 def root_logger() -> Iterator[None]:
     """Logging as it was, afterwards."""
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers = root.handlers[:]
+    level = root.level
     yield
     root.handlers[:], root.level = handlers, level
 

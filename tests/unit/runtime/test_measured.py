@@ -30,7 +30,8 @@ class Background:
 
     def __init__(self, measured: Measured) -> None:
         self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
-        self.measured, self.memory = measured, RunMemory(uid=UID)
+        self.measured = measured
+        self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(
             cluster=MemoryCluster(),
             fetcher=self.web,

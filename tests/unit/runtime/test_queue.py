@@ -410,7 +410,8 @@ async def test_key_that_became_urgent_while_it_waited_is_moved_up_and_handled_on
 async def test_passes_that_wait_for_nothing_do_not_keep_everybody_else_waiting() -> None:
     """Of a thousand runs that a pass has nothing to write for, each is looked at in one go: without
     a pause the loop would do nothing else for seconds."""
-    passes, seen = Passes(), [0]
+    passes = Passes()
+    seen = [0]
     queue = WorkQueue(passes, workers=1)
     for number in range(100):
         queue.add(run(f"r{number}"))

@@ -240,7 +240,8 @@ async def finished() -> Scene:
 async def test_results_are_deleted_only_when_two_clocks_say_so(
     finished: Scene, by_ours: float, by_the_other: float, is_deleted: bool
 ) -> None:
-    scene, reconciler = finished, finished.reconciler
+    scene = finished
+    reconciler = finished.reconciler
     scene.decide = lambda facts: Decision(
         status=BenchmarkRunStatus.model_validate(ENDED),
         delete_run=facts.now >= NOW + timedelta(days=7),
@@ -264,10 +265,8 @@ async def test_deleted_run_is_dropped_without_a_decision(scene: Scene, gone: boo
     assert scene.sessions.stopped == 1
 
 
-SERVER, JOB = (
-    ("Deployment", names.child_name("chat", UID, names.ROLE_SERVER)),
-    ("Job", names.child_name("chat", UID, names.ROLE_CLIENT)),
-)
+SERVER = ("Deployment", names.child_name("chat", UID, names.ROLE_SERVER))
+JOB = ("Job", names.child_name("chat", UID, names.ROLE_CLIENT))
 
 
 def heard_child(scene: Scene, kind: str, name: str, **more: Any) -> None:
@@ -428,7 +427,8 @@ async def test_words_that_change_with_every_answer_do_not_make_it_spin(scene: Sc
 
 async def test_nothing_is_acknowledged_or_finished_while_a_record_is_rejected(scene: Scene) -> None:
     scene.cluster.broken["apply"] = QUOTA
-    one, two = arrival(0), arrival(1)
+    one = arrival(0)
+    two = arrival(1)
     for _ in range(3):
         await scene.once(apply=(stage(one), stage(two)), acknowledge=2, forget=True)
     assert [e for e in scene.cluster.log if e[0] in ("acknowledge", "status")] == []

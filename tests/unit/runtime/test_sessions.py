@@ -43,7 +43,9 @@ class Background:
 
     def __init__(self) -> None:
         self.web = Web(metrics=PAGE, version='{"version": "1"}', records=lambda: answer(sealed(0)))
-        self.cluster, self.indexes, self.telemetry = MemoryCluster(), Indexes(), Telemetry()
+        self.cluster = MemoryCluster()
+        self.indexes = Indexes()
+        self.telemetry = Telemetry()
         self.enqueued: list[Key] = []
         self.memory = RunMemory(uid=UID)
         self.sessions = Sessions(

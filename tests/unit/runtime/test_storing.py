@@ -12,7 +12,8 @@ from unit.runtime.scene import RUNNING, Scene, arrival, sample, stage
 
 
 async def test_record_stays_an_arrival_until_its_configmap_exists(scene: Scene) -> None:
-    one, seen = arrival(), []
+    one = arrival()
+    seen = []
 
     def look(facts: Facts) -> Decision:
         seen.append((sorted(facts.collected.arrivals), sorted(facts.collected.sequences)))

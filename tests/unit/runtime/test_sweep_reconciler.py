@@ -38,7 +38,8 @@ from unit.sweep.sweeps import NAME, NAMESPACE, UID, ended, failed, sweep_body
 
 Json = dict[str, Any]
 SWEEP = sweep_key(NAMESPACE, NAME)
-FIRST, SECOND = "seqs-v1-r1", "seqs-v2-r1"
+FIRST = "seqs-v1-r1"
+SECOND = "seqs-v2-r1"
 
 
 class JudgeAtHand(JudgeChild):

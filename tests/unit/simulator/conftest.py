@@ -14,7 +14,10 @@ from kit.polling import polling
 
 @pytest.fixture
 def serve() -> Iterator[Callable[..., Running]]:
-    """Start servers that end with the test: `serve("--sim-ttft-ms=5", variables={...})`."""
+    """Yield a function that starts servers: `serve("--sim-ttft-ms=5", variables={...})`.
+
+    The servers end with the test.
+    """
     with ExitStack() as servers:
         yield lambda *arguments, variables=None: servers.enter_context(
             running("tiny", *arguments, variables=variables)
@@ -23,14 +26,17 @@ def serve() -> Iterator[Callable[..., Running]]:
 
 @pytest.fixture
 async def http() -> AsyncIterator[aiohttp.ClientSession]:
-    """A client without a limit on connections."""
+    """Yield a client without a limit on connections."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session:
         yield session
 
 
 @pytest.fixture
 def truth() -> Callable[[Path, int], list[dict[str, Any]]]:
-    """Read a server's request log: `truth(file, 3)` comes back when three requests are in it."""
+    """Return a function that reads a server's request log once it has so many requests.
+
+    `truth(file, 3)` returns when three requests are in it.
+    """
 
     def read(file: Path, requests: int) -> list[dict[str, Any]]:
         lines: list[str] = []

@@ -77,7 +77,8 @@ def test_every_real_log_has_its_start() -> None:
 
 @pytest.mark.parametrize("log", sorted(LOGS))
 def test_a_failed_start_reads_and_is_diagnosed_as_on_a_real_server(folder: Path, log: str) -> None:
-    start, real = STARTS[log], LOGS[log]
+    start = STARTS[log]
+    real = LOGS[log]
     done = subprocess.run(
         [
             sys.executable,

@@ -13,7 +13,8 @@ from benchrun_simulator.launch import Running
 from benchrun_simulator.refusals import Refusal
 
 Serve = Callable[..., Running]
-PROMPT_TOKENS, BLOCK = 1000, 128
+PROMPT_TOKENS = 1000
+BLOCK = 128
 PREFILL_MS_PER_TOKEN = 1
 REAL = {
     "prefill": {
@@ -102,7 +103,8 @@ async def test_with_a_shared_folder_counters_rise_as_real_ones_whatever_the_role
 async def test_blocks_handed_over_by_request_count_the_same(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
-    prefill, decode = server(serve, flag("kv_producer")), server(serve, flag("kv_consumer"))
+    prefill = server(serve, flag("kv_producer"))
+    decode = server(serve, flag("kv_consumer"))
     params = (await complete(http, prefill, kv_transfer_params=NIXL))["kv_transfer_params"]
     assert params["do_remote_prefill"] is True
     assert (await complete(http, decode, kv_transfer_params=params))["kv_transfer_params"] is None

@@ -21,7 +21,8 @@ def admitted(kv: KvCache, tokens: list[int]) -> Lease:
 
 
 def test_a_block_is_named_by_everything_before_it() -> None:
-    one, two = hashes([1, 2, 3, 4, 5, 6, 7, 8]), hashes([9, 2, 3, 4, 5, 6, 7, 8])
+    one = hashes([1, 2, 3, 4, 5, 6, 7, 8])
+    two = hashes([9, 2, 3, 4, 5, 6, 7, 8])
     assert len(one) == 2
     assert one[1] != two[1]
 

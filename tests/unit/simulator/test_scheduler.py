@@ -46,7 +46,8 @@ def test_first_token_after_prefill_then_one_each_interval() -> None:
 
 
 def test_a_late_caller_does_not_delay_the_schedule() -> None:
-    punctual, late = scheduler(), scheduler()
+    punctual = scheduler()
+    late = scheduler()
     expected: list[float] = []
     found: list[float] = []
     for target, seen, pace in ((punctual, expected, 0.001), (late, found, 0.37)):
@@ -89,7 +90,8 @@ def test_beyond_the_limit_they_wait_in_order_of_arrival_and_start_when_one_ends(
 def test_cached_tokens_cost_no_prefill_and_are_counted() -> None:
     target = scheduler()
     prompt = list(range(10))
-    first, second = sequence(prompt=prompt, tokens=1), sequence(prompt=prompt, tokens=1, at=1.0)
+    first = sequence(prompt=prompt, tokens=1)
+    second = sequence(prompt=prompt, tokens=1, at=1.0)
     submit(target, first)
     instants(target, until=0.5)
     submit(target, second)
@@ -126,7 +128,8 @@ def test_a_prompt_that_does_not_fit_waits_and_nobody_overtakes_it() -> None:
 
 def test_without_blocks_to_grow_the_last_admitted_is_preempted_and_finishes_later() -> None:
     target = scheduler(blocks=3)
-    old, young = sequence(prompt=[1, 2, 3], tokens=6), sequence(prompt=[4, 5, 6], tokens=6)
+    old = sequence(prompt=[1, 2, 3], tokens=6)
+    young = sequence(prompt=[4, 5, 6], tokens=6)
     submit(target, old, young)
     seen = instants(target)
     assert target.totals.preemptions == 1
@@ -166,7 +169,8 @@ def test_a_request_is_preempted_once_though_there_is_room() -> None:
         max_sequences=8,
         preempted_request=2,
     )
-    first, second = (sequence(prompt=[1] * 50, tokens=3), sequence(prompt=[2] * 50, tokens=3))
+    first = sequence(prompt=[1] * 50, tokens=3)
+    second = sequence(prompt=[2] * 50, tokens=3)
     first.number, second.number = 1, 2
     submit(target, first, second)
     seen = instants(target)
@@ -178,7 +182,8 @@ def test_a_request_is_preempted_once_though_there_is_room() -> None:
 
 def test_an_aborted_sequence_reports_nothing_more_and_frees_its_place() -> None:
     target = scheduler(max_sequences=1)
-    gone, next_one = sequence(prompt=[], tokens=5), sequence(prompt=[], tokens=1)
+    gone = sequence(prompt=[], tokens=5)
+    next_one = sequence(prompt=[], tokens=1)
     submit(target, gone, next_one)
     instants(target, until=0.1)
     target.abort(gone, now=0.11)

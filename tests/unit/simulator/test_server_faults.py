@@ -68,10 +68,8 @@ async def test_an_early_end_of_sequence_unless_it_is_ignored(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = serve(*QUICK, "--sim-early-stop-after-tokens=4").url
-    stopped, ignored = (
-        await streamed(http, url, ignore_eos=False),
-        await streamed(http, url, ignore_eos=True),
-    )
+    stopped = await streamed(http, url, ignore_eos=False)
+    ignored = await streamed(http, url, ignore_eos=True)
     assert stopped.count('"text"') == 4
     assert '"finish_reason":"stop"' in stopped
     assert ignored.count('"text"') == 10

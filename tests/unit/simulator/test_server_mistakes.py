@@ -89,7 +89,8 @@ async def test_streams_lose_their_end_without_an_error(
     serve: Serve, http: aiohttp.ClientSession
 ) -> None:
     url = serve(*QUICK, "--sim-drop-end-percent=50").url
-    whole, cut = await streamed(http, url, tokens=30), await streamed(http, url, tokens=30)
+    whole = await streamed(http, url, tokens=30)
+    cut = await streamed(http, url, tokens=30)
     assert (len(words(whole)), whole[-1]) == (30, "[DONE]")
     assert words(cut) == words(whole)[:27]
     assert not any("usage" in event or "[DONE]" in event for event in cut)

@@ -1,4 +1,4 @@
-"""config.json of published models, cut to what sizing reads."""
+"""The config.json files of published models, cut to what sizing reads."""
 
 from typing import Any
 

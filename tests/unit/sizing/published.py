@@ -1,5 +1,7 @@
-"""More config.json of published models, cut to what sizing reads: one for each way in which layers
-are told of."""
+"""More config.json files of published models, cut to what sizing reads.
+
+There is one for each way in which layers are described.
+"""
 
 from unit.sizing.configs import Config
 

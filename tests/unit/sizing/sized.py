@@ -5,6 +5,6 @@ from unit.sizing.configs import Config
 
 
 def sized(config: Config, *flags: str) -> Sizing:
-    """The sizing of a model in a server with these flags."""
+    """Return the sizing of a model in a server with these flags."""
     shape = model_shape(config)
     return sizing_of(shape, engine_of(ServeArgs.of(flags), shape))

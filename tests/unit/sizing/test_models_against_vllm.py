@@ -93,7 +93,8 @@ def test_each_layer_keeps_what_it_keeps_in_vllm(name: str) -> None:
 
 @pytest.mark.parametrize("name", [each for each in SIZED if each in READ])
 def test_its_settings_are_those_of_vllm(name: str) -> None:
-    answer, shape = READ[name], model_shape(MODELS[name])
+    answer = READ[name]
+    shape = model_shape(MODELS[name])
     engine = engine_of(ServeArgs.of(()), shape)
     assert engine.max_tokens == answer["context"]
     assert shape.context_tokens == answer["limit"]
@@ -105,7 +106,8 @@ def test_its_settings_are_those_of_vllm(name: str) -> None:
 
 @pytest.mark.parametrize("name", [each for each in SIZED if each in READ])
 def test_what_vllm_refuses_is_refused_and_nothing_else(name: str) -> None:
-    answer, shape = READ[name], model_shape(MODELS[name])
+    answer = READ[name]
+    shape = model_shape(MODELS[name])
     for gpus, kept in answer["kept"].items():
         theirs = answer["verified"][gpus] or (kept if isinstance(kept, str) else None)
         if theirs is not None and any(word in theirs for word in NOT_A_DEMAND):

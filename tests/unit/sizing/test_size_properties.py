@@ -84,7 +84,8 @@ def test_a_sequence_takes_no_less_than_its_tokens_beyond_the_windows(
 def test_the_longest_sequence_fits_and_one_token_more_does_not(
     config: dict[str, Any], flags: dict[str, Any], blocks: int
 ) -> None:
-    fit, limit = Fit(sizing(config, flags).pool, blocks), 1_000_000
+    fit = Fit(sizing(config, flags).pool, blocks)
+    limit = 1_000_000
     longest = fit.longest(limit)
     assert 0 <= longest <= limit
     assert longest == 0 or fit.sequences(longest) >= 1
@@ -96,7 +97,8 @@ def test_more_blocks_hold_no_less(
     config: dict[str, Any], flags: dict[str, Any], blocks: int, tokens: int, more: int
 ) -> None:
     pool = sizing(config, flags).pool
-    few, many = Fit(pool, blocks), Fit(pool, blocks + more)
+    few = Fit(pool, blocks)
+    many = Fit(pool, blocks + more)
     assert few.sequences(tokens) <= many.sequences(tokens)
     assert few.tokens(tokens) <= many.tokens(tokens)
     assert few.longest(10**6) <= many.longest(10**6)

@@ -52,7 +52,8 @@ def test_the_416304_tokens_that_a_server_reported_for_an_8b_model_on_80_gb() -> 
     assert found.token_bytes == 128 * 1024
     assert 416_304 % found.engine.block_tokens == 0
     assert 416_304 * found.token_bytes / GIB == pytest.approx(50.82, abs=0.01)
-    weights, total = int(14.96 * GIB), int(79.6 * GIB)
+    weights = int(14.96 * GIB)
+    total = int(79.6 * GIB)
     tokens = []
     for overhead in (2 * GIB, int(5.86 * GIB)):
         memory = Memory(total=total, utilization=0.9, weights=weights, overhead=overhead)

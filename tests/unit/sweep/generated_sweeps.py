@@ -1,5 +1,7 @@
-"""Sweeps whose fields are each of the right type and within their bounds, and which keep or break
-rules between them."""
+"""Sweeps whose fields each have the right type and bounds, and which keep or break rules.
+
+The rules are those between fields.
+"""
 
 from typing import Any
 
@@ -16,7 +18,7 @@ _NAMES = ["seqs", "block-size", "a", "b", "c"]
 
 
 def axes(values: st.SearchStrategy[list[str]]) -> st.SearchStrategy[list[Json]]:
-    """Up to five axes of different names."""
+    """Draw up to five axes of different names."""
     return st.lists(st.sampled_from(_NAMES), min_size=1, max_size=5, unique=True).flatmap(
         lambda names: st.tuples(*[values] * len(names)).map(
             lambda found: [axis(name, *each) for name, each in zip(names, found, strict=True)]

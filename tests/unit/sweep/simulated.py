@@ -1,5 +1,7 @@
-"""A cluster in which runs of a sweep are created, go on and end as a test wills, and an operator
-that may die at any step."""
+"""A cluster in which a sweep's runs start and end as a test wills, and an operator that may die.
+
+It may die at any step.
+"""
 
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -25,7 +27,7 @@ Json = dict[str, Any]
 
 
 class OperatorDied(Exception):
-    """In the middle of a pass."""
+    """The operator died in the middle of a reconcile."""
 
 
 @dataclass
@@ -40,7 +42,7 @@ class SimulatedCluster:
     most_at_once: int = 0
 
     def create(self, manifest: Json) -> None:
-        """As POST: a run that exists stays as it is."""
+        """Create a run as POST would; one that exists stays unchanged."""
         name = manifest["metadata"]["name"]
         if name not in self.runs:
             self.created.append(name)
@@ -54,8 +56,10 @@ class SimulatedCluster:
         return [name for name, run in self.runs.items() if not swept_runs([run])[name].ended]
 
     def end(self, name: str, fate: str) -> None:
-        """The run ends: as it was told to, or else by its fate, which is a reason of failure, or
-        nothing."""
+        """End a run: as cancelled if it was told to, otherwise by its fate.
+
+        The fate is a reason of failure, or "" for a complete run.
+        """
         cancelled = self.runs[name].spec["cancel"]
         status = failed("Cancelled") if cancelled else failed(fate) if fate else ended()
         self.runs[name] = replace(self.runs[name], status=status)
@@ -67,7 +71,7 @@ class SimulatedCluster:
 
 @dataclass
 class SimulatedOperator:
-    """One process: what it has read it knows until it dies."""
+    """One process that knows what it has read until it dies."""
 
     cluster: SimulatedCluster
     seconds: float = 0
@@ -96,7 +100,7 @@ class SimulatedOperator:
         return decision
 
     def make_pass(self, *, dies_after: int | None = None) -> None:
-        """Carry a decision out, or so many steps of it."""
+        """Reconcile once; raise OperatorDied after `dies_after` steps."""
         decision = self.decide()
         steps = [
             *(partial(self.cluster.cancel, ref.name) for ref in decision.cancel),
@@ -115,5 +119,5 @@ class SimulatedOperator:
 
 
 def figures(name: str) -> BenchmarkRunStatus:
-    """What a run measured: the same whenever it is read, another for each run."""
+    """Return what a run measured: the same whenever it is read, another for each run."""
     return measured(OutputThroughput=1000.0 + sum(name.encode()))

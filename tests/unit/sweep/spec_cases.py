@@ -1,5 +1,7 @@
-"""Sweeps that must be refused, and where: by pydantic in the operator, and by the API server
-alike."""
+"""Sweeps that must be refused, and where.
+
+Pydantic in the operator and the API server must agree on them.
+"""
 
 from typing import Any
 
@@ -52,15 +54,17 @@ ACCEPTED: dict[str, Spec] = {
 
 
 def sweep(changes: dict[str, Any], *, template: dict[str, Any] | None = None) -> Spec:
-    """The first of them, with top-level fields replaced, and fields of its template by dotted
-    path."""
+    """Build an accepted sweep with top-level fields replaced.
+
+    `template` sets fields of its template by dotted path.
+    """
     return {**ACCEPTED["variants"], "template": minimal(template or {}), **changes}
 
 
 def refused(
     path: str, message: str | None = None, *, template: dict[str, Any] | None = None, **changes: Any
 ) -> Refused:
-    """A sweep with one thing wrong."""
+    """Build a sweep with one thing wrong."""
     return Refused(path, sweep(changes, template=template), message)
 
 

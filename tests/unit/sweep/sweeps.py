@@ -21,9 +21,12 @@ from unit.judge.comparison.sides import row, run
 from unit.plan.specs import spec_body
 
 Json = dict[str, Any]
-NAMESPACE, NAME, UID = "lab", "seqs", "sweep-uid-1"
+NAMESPACE = "lab"
+NAME = "seqs"
+UID = "sweep-uid-1"
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-SCHEDULED, RELEASED = "2026-01-01T11:00:00Z", "2026-01-01T11:01:40Z"
+SCHEDULED = "2026-01-01T11:00:00Z"
+RELEASED = "2026-01-01T11:01:40Z"
 HELD_SECONDS = 100.0
 """How long every run of these tests holds its server."""
 
@@ -37,7 +40,7 @@ THREE = [*TWO, variant("wider", "--max-num-seqs=512")]
 
 
 def sweep_body(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Json:
-    """A spec with named variants; `changes` replace whole fields, None drops one."""
+    """Build a spec with named variants; `changes` replace whole fields, None drops one."""
     body: Json = {
         "template": spec_body(),
         "matrix": {"variants": list(variants)},
@@ -47,12 +50,12 @@ def sweep_body(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> Json:
 
 
 def sweep_spec(variants: Sequence[Json] = tuple(TWO), **changes: Any) -> BenchmarkSweepSpec:
-    """`sweep_body`, parsed."""
+    """Parse `sweep_body`."""
     return BenchmarkSweepSpec.model_validate(sweep_body(variants, **changes))
 
 
 def axis(name: str, *values: str) -> Json:
-    """An axis of a flag of that name."""
+    """Build an axis of a flag of that name."""
     return {
         "name": name,
         "values": [{"name": value, "args": [f"--{name}={value}"]} for value in values],
@@ -60,7 +63,7 @@ def axis(name: str, *values: str) -> Json:
 
 
 def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool = False) -> Run:
-    """A run of the sweep."""
+    """Build a run of the sweep."""
     return Run(
         NAMESPACE,
         name,
@@ -73,7 +76,7 @@ def a_run(name: str, *, uid: str = "", status: Json | None = None, cancel: bool 
 
 
 def ended(kind: str = "Complete", reason: str = "Measured", message: str = "measured") -> Json:
-    """The status of a run that is over: `Complete`, or `Failed` for a reason."""
+    """Build the status of a run that is over: `Complete`, or `Failed` for a reason."""
     condition = {"type": kind, "status": "True", "reason": reason, "message": message}
     return {
         "conditions": [condition],
@@ -88,7 +91,7 @@ def failed(reason: str = "OutOfGPUMemory", message: str = "CUDA out of memory") 
 
 
 def measured(**figures: Any) -> BenchmarkRunStatus:
-    """What memory keeps of a run with these figures."""
+    """Build what memory keeps of a run with these figures."""
     return essence(run("any", [row(**figures)]).status)
 
 
@@ -101,8 +104,10 @@ def facts(
     figures: Mapping[str, BenchmarkRunStatus] | None = None,
     **collected: Any,
 ) -> SweepFacts:
-    """What a pass sees. Runs that completed have been read, all with typical figures, unless
-    `figures` says otherwise."""
+    """Build the observed state of a sweep.
+
+    Runs that completed have been read, all with typical figures, unless `figures` says otherwise.
+    """
     if isinstance(status, BenchmarkSweepStatus):
         status = status.model_dump(mode="json", by_alias=True, exclude_none=True)
     known = {each.uid: measured() for each in runs} if figures is None else figures
@@ -115,12 +120,12 @@ def facts(
 
 
 def decided(*arguments: Any, **options: Any) -> SweepDecision:
-    """What is decided about that facts, with the table that it asks for."""
+    """Decide on that observed state, with the table that the decision wants."""
     return decided_with_table(facts(*arguments, **options))
 
 
 def decided_with_table(seen: SweepFacts) -> SweepDecision:
-    """What is decided; where a table is asked for, it is made as the judge's process does."""
+    """Decide; where a table is wanted, build it as the judge's process does and decide again."""
     decision = decide(seen)
     if decision.table is None:
         return decision
@@ -130,16 +135,17 @@ def decided_with_table(seen: SweepFacts) -> SweepDecision:
 
 
 def made(seen: SweepFacts, wanted: TableWanted) -> TableMade:
-    """The table, made in this process."""
+    """Build the table in this process."""
     spec = BenchmarkSweepSpec.model_validate(seen.sweep.spec)
-    measured, missing = seen.collected.measured, dict(wanted.missing)
+    measured = seen.collected.measured
+    missing = dict(wanted.missing)
     return TableMade(
         wanted, sweep_table(spec, wanted.runs, measured, baseline=wanted.baseline, missing=missing)
     )
 
 
 def created(decision: SweepDecision) -> list[str]:
-    """Names of the runs to create."""
+    """Return the names of the runs to create."""
     return [manifest["metadata"]["name"] for manifest in decision.create]
 
 
@@ -148,6 +154,6 @@ def later(seconds: float) -> datetime:
 
 
 def condition(status: BenchmarkSweepStatus, type_: str) -> tuple[str, str]:
-    """Status and reason of a condition."""
+    """Return status and reason of a condition."""
     found = next(c for c in status.conditions if c.type == type_)
     return found.status, found.reason

@@ -20,7 +20,9 @@ from unit.sweep.sweeps import (
 )
 
 OUTSIDE = ("Evicted", "ServerRestarted", "ServerGone", "ClientGone")
-FIRST, SECOND, THIRD = "seqs-v1-r1", "seqs-v1-r1-a2", "seqs-v1-r1-a3"
+FIRST = "seqs-v1-r1"
+SECOND = "seqs-v1-r1-a2"
+THIRD = "seqs-v1-r1-a3"
 
 
 def lost(*names: str, reason: str = "ServerRestarted") -> list[Run]:

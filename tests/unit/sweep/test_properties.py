@@ -73,7 +73,8 @@ DEATHS = st.lists(st.one_of(st.none(), st.integers(0, 3)), max_size=20)
 def test_a_sweep_ends_the_same_however_often_the_operator_dies(
     spec: dict[str, Any], fates: dict[str, str], deaths: list[int | None]
 ) -> None:
-    undisturbed, disturbed = played(spec, fates, []), played(spec, fates, deaths)
+    undisturbed = played(spec, fates, [])
+    disturbed = played(spec, fates, deaths)
     times = {"acceptedTime", "completionTime", "conditions"}
     assert without(undisturbed.status, times) == without(disturbed.status, times)
     assert undisturbed.created == disturbed.created

@@ -46,7 +46,8 @@ def test_a_figure_that_one_run_lacks_is_not_made_up_of_the_others() -> None:
 
 
 def test_a_run_that_is_left_out_does_not_count_here_either() -> None:
-    trusted, other = read("a", waiting_mean=1.5), read("b", verdict="Invalid", waiting_mean=700)
+    trusted = read("a", waiting_mean=1.5)
+    other = read("b", verdict="Invalid", waiting_mean=700)
     assert server_figures(side(trusted, other), CELL) == {"waiting_mean": 1.5}
 
 

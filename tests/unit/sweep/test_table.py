@@ -110,7 +110,8 @@ def test_fresh_servers_are_compared_between_servers() -> None:
 @pytest.mark.parametrize(("count", "compared"), [(4, False), (5, True)])
 def test_percentiles_are_compared_from_five_servers_a_side_on(count: int, compared: bool) -> None:
     """And the row shows them then, for the change to stand beside its figures."""
-    random, tails = Random(3), {"P99TTFT": 90.0, "P99TPOT": 14.0}
+    random = Random(3)
+    tails = {"P99TTFT": 90.0, "P99TPOT": 14.0}
 
     def server(name: str, slow: float) -> MeasuredRun:
         by = slow * (1 + random.gauss(0, 0.01))
@@ -318,7 +319,8 @@ def in_memory(given: Sides) -> Sides:
 
 
 def test_a_server_that_fell_back_is_not_averaged_with_others() -> None:
-    flash, other = "FLASH_ATTN", "TRITON_ATTN"
+    flash = "FLASH_ATTN"
+    other = "TRITON_ATTN"
     given = {
         "base": [
             reporting("b1", attention_backend=flash),
@@ -498,7 +500,8 @@ def test_more_arrivals_or_fewer_gpus_are_more_than_luck() -> None:
 def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() -> None:
     """Six equal variants: the true best is any of them. Without a correction for choosing, more
     than 5 % lose one that counts."""
-    random, rounds = Random(13), 60
+    random = Random(13)
+    rounds = 60
     made = [
         sides({name: servers(name, random, count=4) for name in "abcdef"}) for _ in range(rounds)
     ]
@@ -515,7 +518,8 @@ def test_the_best_of_equals_is_among_those_named_and_its_figure_is_too_high() ->
 def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
     """Servers of a block share 10 % of luck; whose names tell no block are compared as if they did
     not."""
-    random, luck = Random(23), [0.85, 0.95, 1.0, 1.05, 1.1, 1.2]
+    random = Random(23)
+    luck = [0.85, 0.95, 1.0, 1.05, 1.1, 1.2]
     runs = [
         run(name.format(number, block), MeanTTFT=43.0 * each * effect * random.gauss(1, 0.003))
         for block, each in enumerate(luck, 1)
@@ -532,7 +536,8 @@ def test_replications_are_compared_as_blocks(word: str, name: str) -> None:
 
 
 def test_what_blocks_do_to_all_variants_alike_makes_none_look_better() -> None:
-    random, luck = Random(29), [0.85, 0.95, 1.0, 1.05, 1.15]
+    random = Random(29)
+    luck = [0.85, 0.95, 1.0, 1.05, 1.15]
     runs = [
         run(f"s-v{number}-r{block}", OutputThroughput=1200.0 * each * random.gauss(1, 0.003))
         for block, each in enumerate(luck, 1)

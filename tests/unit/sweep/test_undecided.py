@@ -237,7 +237,8 @@ def example(outcomes: Mapping[str, str], **server: Any) -> BenchmarkSweepStatus:
     """The sweep of the example after its runs, with these outcomes of its objective."""
     spec: Json = yaml.safe_load(EXAMPLE.read_text())["spec"]
     spec["template"]["server"] |= server
-    runs, figures = [], {}
+    runs = []
+    figures = {}
     for number, (name, (tokens, tpot, ttft)) in enumerate(FIGURES.items(), start=1):
         for replication, by in enumerate((0.999, 1.001), start=1):
             objective = {
@@ -302,7 +303,8 @@ def test_without_gpus_no_figure_is_per_gpu() -> None:
 
 def test_with_gpus_both_figures_are_there() -> None:
     status = example(DECIDED, resources={"limits": {"nvidia.com/gpu": 4}})
-    [best, _], [point] = status.best, status.front
+    [best, _] = status.best
+    [point] = status.front
     assert (best.throughput, best.throughput_per_gpu) == (1370, 342.5)
     assert (point.throughput, point.throughput_per_gpu) == (1370, 342.5)
     assert [each.metrics[PER_GPU] for each in status.results] == [85.75, 171.5, 342.5]

@@ -7,8 +7,11 @@ from benchrun_client.engines.vllm import launch, log, metric_names
 
 
 def is_reset(body: str) -> bool:
-    """vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body
-    is empty: it is believed then, and the hit ratio of the stage shows whether it did."""
+    """Return whether the body of an answer with status 200 reports an emptied prefix cache.
+
+    vLLM refuses while any block is held, and reports that only in the body. Before 0.26 the body is
+    empty: that counts as success, and the hit ratio of the stage shows whether it was one.
+    """
     if not body:
         return True
     try:

@@ -1,5 +1,4 @@
-"""How vLLM is started: the arguments and variables that benchrun sets, and flags that users had
-better leave alone."""
+"""How vLLM is started: arguments and variables that benchrun sets, and flags to leave alone."""
 
 import json
 import re
@@ -86,8 +85,10 @@ MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
-    """Arguments of `vllm serve` for a model, but for those that the command carries by a
-    placeholder."""
+    """Return the arguments of `vllm serve` for a model, the model first.
+
+    Arguments that the command already carries by a placeholder are left out.
+    """
     optional = {
         "revision": model.revision,
         "tokenizer": model.tokenizer,
@@ -106,7 +107,7 @@ def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:
 
 
 def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
-    """A command with the values of its placeholders."""
+    """Return a command with the values of its placeholders."""
     values = {"--model": model.path, "--served-model-name": model.name, "--port": str(PORT)}
     filled = list(command)
     for flag, placeholder in PLACEHOLDERS.items():
@@ -117,9 +118,11 @@ def filled_in(command: Sequence[str], model: ServedFiles) -> list[str]:
 def owned_flag(
     words: Sequence[str], *, placeholders: Mapping[str, str] | None = None
 ) -> tuple[int, str] | None:
-    """The first word that is a flag of the operator's: its place, and what to do instead; None:
-    there is none. argparse also takes the beginning of a flag's name for the flag. The value is not
-    repeated: it may be a secret."""
+    """Return place and remedy of the first word that is a flag of the operator; None without one.
+
+    argparse also takes the beginning of a flag's name for the flag. The value is not repeated: it
+    may be a secret.
+    """
     for place, word in enumerate(words):
         name, equals, value = word.partition("=")
         name = f"--{SHORT_FLAGS[name]}" if name in SHORT_FLAGS else name.replace("_", "-")
@@ -131,10 +134,8 @@ def owned_flag(
             ),
             None,
         )
-        given, allowed = (
-            value if equals else next(iter(words[place + 1 :]), ""),
-            (placeholders or {}).get(flag or ""),
-        )
+        given = value if equals else next(iter(words[place + 1 :]), "")
+        allowed = (placeholders or {}).get(flag or "")
         if flag is not None and (name != flag or given != allowed):
             which = flag if name == flag else f"{name}, short for {flag},"
             hint = f" (its only value here: {allowed})" if allowed else ""
@@ -143,8 +144,10 @@ def owned_flag(
 
 
 def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
-    """What is wrong with a command: its place, and what to do instead. What a script does is not
-    looked into."""
+    """Return the place of the first problem of a command, and the remedy; None if it has none.
+
+    What a script does is not examined.
+    """
     if (owned := owned_flag(command, placeholders=PLACEHOLDERS)) is not None:
         return owned
     model = PLACEHOLDERS["--model"]
@@ -161,9 +164,12 @@ def command_problem(command: Sequence[str]) -> tuple[int, str] | None:
 
 
 def node_args(nodes: int) -> list[str]:
-    """vLLM runs over nodes by its own processes, without Ray: every pod gets the same arguments,
-    with its rank and the leader's address in them. LeaderWorkerSet puts both variables into its
-    containers."""
+    """Return the arguments of each pod of a server over `nodes` nodes.
+
+    vLLM runs over nodes by its own processes, without Ray: every pod gets the same arguments, with
+    its rank and the leader's address in them. LeaderWorkerSet puts both variables into its
+    containers.
+    """
     return [
         f"--nnodes={nodes}",
         "--node-rank=$(LWS_WORKER_INDEX)",
@@ -174,7 +180,7 @@ def node_args(nodes: int) -> list[str]:
 def transfer_args(
     connector: str, role: str | None, settings: Mapping[str, object] | None
 ) -> list[str]:
-    """--kv-transfer-config of a role, prefill or decode; None: kv_both."""
+    """Return --kv-transfer-config of a role, prefill or decode; None means kv_both."""
     kv_role = {"prefill": "kv_producer", "decode": "kv_consumer", None: "kv_both"}[role]
     fields: dict[str, object] = {"kv_connector": connector, "kv_role": kv_role}
     if settings is not None:
@@ -183,8 +189,11 @@ def transfer_args(
 
 
 def profiled(image: str, directory: str) -> tuple[list[str], dict[str, str]]:
-    """Arguments and variables for torch's profiler in the workers, without Python's stacks: they
-    take as long as what they show. An image whose tag is no version is taken for a current one."""
+    """Return arguments and variables that start torch's profiler in the workers.
+
+    Python's stacks are off: they take as long as what they show. An image whose tag is no version
+    counts as a current one.
+    """
     if _OLD_IMAGE.search(image):
         # A large trace takes longer to write than the engine's answers may.
         old = {"WITH_STACK": "0", "DIR": directory}

@@ -1,5 +1,4 @@
-"""What vLLM's log holds: why it failed, how long the phases of its start took, and which kernels it
-compiled while it served."""
+"""What vLLM's log tells: why it failed, how long its start took, and when it compiled kernels."""
 
 import re
 from collections import defaultdict
@@ -20,11 +19,17 @@ CAUSE_IS_ABOVE = (
 )
 """Of vLLM 0.32 and 0.33."""
 
-# Where each phrase was seen. The libraries are those of the images of vLLM 0.32 and 0.33.
-_VLLM, _OLD_VLLM = "vLLM 0.32", "vLLM 0.8"
-_HUB, _OLD_HUB = "huggingface_hub 2.4", "huggingface_hub 0.36"
-_TRANSFORMERS, _URLLIB3, _HTTPX = "transformers 5.19", "urllib3 2.8", "httpx 0.28"
-_TORCH, _PYDANTIC, _PYTHON = "torch 2.13", "pydantic 2", "Python 3.12"
+# Where each phrase was seen. The images of vLLM 0.32 and 0.33 have these libraries.
+_VLLM = "vLLM 0.32"
+_OLD_VLLM = "vLLM 0.8"
+_HUB = "huggingface_hub 2.4"
+_OLD_HUB = "huggingface_hub 0.36"
+_TRANSFORMERS = "transformers 5.19"
+_URLLIB3 = "urllib3 2.8"
+_HTTPX = "httpx 0.28"
+_TORCH = "torch 2.13"
+_PYDANTIC = "pydantic 2"
+_PYTHON = "Python 3.12"
 
 _GATED_CAUSE = (
     "ModelGated",
@@ -100,7 +105,7 @@ CAUSES = (
         "The GPU's memory is in use",
         "Lower --gpu-memory-utilization, or make sure that nothing else uses this GPU.",
         {"less than desired gpu memory utilization": _VLLM},
-        tries=2,  # what somebody else holds may come free
+        tries=2,  # memory in use by others may come free
     ),
     LogCause(
         "OutOfGPUMemory",
@@ -184,7 +189,8 @@ _MAX_LINE_CHARS = 2048
 
 def startup_phases(log: str) -> StartupPhases:
     found = _slowest(log)
-    download, engine = found.get("download"), found.get("engine")
+    download = found.get("download")
+    engine = found.get("engine")
     compiled = found.get("engine_compile", found.get("compile"))
     return StartupPhases(
         download=download,
@@ -198,8 +204,10 @@ def startup_phases(log: str) -> StartupPhases:
 def _found(
     log: str, words: tuple[str, ...], patterns: Mapping[str, re.Pattern[str]]
 ) -> Iterator[tuple[str, str, str]]:
-    """What patterns find in lines with one of these words: the pattern's name, the line, and its
-    group."""
+    """Yield what the patterns find in lines with one of these words.
+
+    Each item is the pattern's name, the line, and the pattern's group.
+    """
     lines = (
         line
         for line in log.splitlines()

@@ -1,4 +1,4 @@
-"""Series of vLLM's metrics endpoint."""
+"""The series of vLLM's metrics endpoint."""
 
 import re
 from collections.abc import Mapping
@@ -76,7 +76,10 @@ MEASURED_SETTINGS = frozenset(
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:
-    """By cache_config_info: kv_cache_size_tokens (0.12 and later), else blocks x block size."""
+    """Return how many tokens the KV cache of one engine holds, by the labels of cache_config_info.
+
+    It is kv_cache_size_tokens (0.12 and later), else blocks x block size; None if neither is known.
+    """
     size, blocks, block_size = (
         int(text) if re.fullmatch(r"[0-9]{1,15}", text := labels.get(name, "")) else None
         for name in ("kv_cache_size_tokens", "num_gpu_blocks", "block_size")

@@ -1,9 +1,8 @@
-"""What a trace of torch's profiler says, and an HTTP server that says it beside the trace, in the
-server's pod.
+"""A summary of a trace of torch's profiler, and an HTTP server for it in the server's pod.
 
-The standard library alone: the operator gives this file's text to the Python of the server's image,
-which has nothing else of ours. A trace may have hundreds of MB, and whoever wrote it is not
-trusted: it is read as a stream, with bounds on bytes, events and names.
+It uses the standard library alone: the operator gives this file's text to the Python of the
+server's image, which has nothing else of benchrun. A trace may have hundreds of MB, and its writer
+is not trusted: it is read as a stream, with bounds on bytes, events and names.
 
     python trace_reader.py DIRECTORY PORT       GET /  a `contract.TraceSummary` as JSON; 404 and a sentence: there is none
 """
@@ -23,16 +22,22 @@ from typing import Any, TypeGuard
 CHUNK_BYTES = 1024 * 1024
 MAX_BYTES = 1024 * 1024 * 1024  # Of a trace, unpacked: half a minute of reading.
 MAX_EVENTS = 2_000_000  # Kept of it, in some 400 MB.
-MAX_NAMES, MAX_NAME_CHARACTERS, MAX_KERNELS = 20_000, 160, 12
+MAX_NAMES = 20_000
+MAX_NAME_CHARACTERS = 160
+MAX_KERNELS = 12
 MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
-_BEGIN, _BETWEEN = re.compile(r'"traceEvents"\s*:\s*\['), re.compile(r"[\s,]*")
+_BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
+_BETWEEN = re.compile(r"[\s,]*")
 _STEP = re.compile(
     r"execute_(?:\d{1,9}_)?context_\d{1,9}\((?:sq)?(\d{1,9})[^)]*\)_generation_\d{1,9}\((?:sq)?(\d{1,9})"
 )  # vLLM's name of a step, with the tokens of its prompts and of its answers (`Worker.annotate_profile`, vLLM 0.32).
 
 
 def unpacked(path: Path) -> Iterator[str]:
-    """The text of a trace in pieces. ValueError: it is too large, or can't be unpacked."""
+    """Yield the text of a trace in pieces.
+
+    Raises ValueError if it is too large, or cannot be unpacked.
+    """
     total = 0
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -48,10 +53,17 @@ def unpacked(path: Path) -> Iterator[str]:
 
 
 def events(pieces: Iterable[str]) -> Iterator[Any]:
-    """The entries of `traceEvents`, one by one. ValueError: it is not a trace, or does not end."""
-    decode, text, at, begun = json.JSONDecoder().raw_decode, "", 0, False
+    """Yield the entries of `traceEvents`, one by one.
+
+    Raises ValueError if the text is not a trace, or is cut short.
+    """
+    decode = json.JSONDecoder().raw_decode
+    text = ""
+    at = 0
+    begun = False
     for piece in pieces:
-        text, at = text[at:] + piece, 0
+        text = text[at:] + piece
+        at = 0
         if not begun:
             found = _BEGIN.search(text)
             at, begun = (found.end(), True) if found else (max(0, len(text) - 100), False)
@@ -70,8 +82,11 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
 
 
 class Trace:
-    """What is kept of a trace: of spans their start, their length below zero, so that the outer one
-    of two comes first, and name."""
+    """The part of a trace that is kept.
+
+    A span is its start, its negative length, so that the outer one of two sorts first, and its
+    name.
+    """
 
     def __init__(self) -> None:
         self.on_gpu: list[tuple[float, float, str]] = []
@@ -84,15 +99,13 @@ class Trace:
         self._kept = 0
 
     def take(self, event: Any) -> None:
-        """Keep what is of use. ValueError: there is more than can be kept."""
+        """Keep an event if it is of use; raise ValueError if there are more than can be kept."""
         if not isinstance(event, dict):
             return
-        kind, name, start, length = (
-            event.get("cat"),
-            event.get("name"),
-            event.get("ts"),
-            event.get("dur"),
-        )
+        kind = event.get("cat")
+        name = event.get("name")
+        start = event.get("ts")
+        length = event.get("dur")
         if not (
             isinstance(kind, str) and isinstance(name, str) and _is_time(start) and _is_time(length)
         ):
@@ -109,10 +122,14 @@ class Trace:
             raise ValueError(f"the trace has more than {MAX_EVENTS} events; profile fewer seconds")
 
     def summary(self) -> dict[str, Any]:
-        """Time by kernel: on a GPU each one's whole time, on a CPU that of an operator without
-        those that it calls."""
+        """Sum the time of each kernel, and return the summary.
+
+        A kernel on a GPU counts with its whole time, an operator on a CPU without the operators
+        that it calls.
+        """
         lists = [self.on_gpu] if self.on_gpu else list(self.threads.values())
-        counts, times = Counter[str](), defaultdict[str, float](float)
+        counts = Counter[str]()
+        times = defaultdict[str, float](float)
         for spans in map(sorted, lists):
             open_: list[tuple[float, str]] = []
             for start, length, name in spans:
@@ -152,7 +169,7 @@ def _is_time(value: Any) -> TypeGuard[float]:
 
 
 def summary_of(path: Path) -> dict[str, Any]:
-    """The summary of a trace file. ValueError: it is not one, or too large."""
+    """Return the summary of a trace file; raise ValueError if it is not a trace or too large."""
     trace = Trace()
     try:
         for event in events(unpacked(path)):
@@ -163,10 +180,16 @@ def summary_of(path: Path) -> dict[str, Any]:
 
 
 class Reader(BaseHTTPRequestHandler):
-    """Reads the trace when it is asked for it, and never before: beside a measurement it sleeps."""
+    """A handler that reads the trace when it is requested, and never before.
+
+    So it sleeps while the server is measured.
+    """
 
     def do_GET(self) -> None:
-        """The one page: of the first worker's trace. That of the API server has no kernels."""
+        """Answer with the summary of the first worker's trace.
+
+        The API server's trace is passed over: it has no kernels.
+        """
         try:
             paths = sorted(
                 p for p in Path(sys.argv[1]).glob("*.pt.trace.json*") if "async_llm" not in p.name

@@ -1,5 +1,7 @@
-"""`BenchmarkSweep.spec`: a run template, what is varied in it, how the variants are called, and how
-far the sweep may go."""
+"""`BenchmarkSweep.spec`: a run template and what is varied in it.
+
+Also how the variants are called, and how far the sweep may go.
+"""
 
 import itertools
 from typing import Annotated, Literal
@@ -76,7 +78,10 @@ Axes = Annotated[list[Axis], Field(min_length=1, max_length=MAX_AXES), Unique("n
 
 
 def _product_cel(axes: str) -> str:
-    """CEL has no product of a list: the axes one by one."""
+    """Return CEL for the number of variants of a grid.
+
+    CEL has no product of a list, so the axes are multiplied one by one.
+    """
     return " * ".join(
         f"(size({axes}) > {n} ? size({axes}[{n}].values) : 1)" for n in range(MAX_AXES)
     )
@@ -117,8 +122,10 @@ class Matrix(SpecModel):
 
 
 def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
-    """Every variant: its name, and what is laid over the template, one after the other; in the
-    order as listed."""
+    """Return every variant, as listed: its name, and the settings that are laid over the template.
+
+    The settings are applied one after the other.
+    """
     if matrix.variants is not None:
         return [(variant.name, (variant,)) for variant in matrix.variants]
     axes = matrix.grid or matrix.zip or []
@@ -133,8 +140,10 @@ def combinations(matrix: Matrix) -> list[tuple[str, tuple[Settings, ...]]]:
 
 
 def named(matrix: Matrix, name: str) -> str | None:
-    """The variant that is meant by this name; its parts may come in any order. None: there is
-    none."""
+    """Return the name of the variant that is meant; its parts may come in any order.
+
+    None: there is no such variant.
+    """
     parts = sorted(name.split(","))
     return next((own for own, _ in combinations(matrix) if sorted(own.split(",")) == parts), None)
 
@@ -182,8 +191,7 @@ _BASELINE = (
 
 
 class BenchmarkSweepSpec(SpecModel):
-    """Runs that differ in what the matrix varies, each on a fresh server, compared with a
-    baseline."""
+    """Runs that differ in what the matrix varies, each on a fresh server, against a baseline."""
 
     rules = (
         Rule(
@@ -207,7 +215,7 @@ class BenchmarkSweepSpec(SpecModel):
             path=".template.ttlSecondsAfterFinished",
         ),
         Rule(
-            # Of too many variants the matrix speaks itself.
+            # The matrix itself reports too many variants.
             cel=f"{_VARIANTS} > {MAX_VARIANTS} || {_RUNS} <= {MAX_RUNS}",
             message=f"too many runs (variants x replications); the limit is {MAX_RUNS}",
             cel_message=f"'%d variants x %d replications = %d runs; the limit is {MAX_RUNS}'"

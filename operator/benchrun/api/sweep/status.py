@@ -174,7 +174,7 @@ class UndecidedVariant(StatusModel):
 
     @property
     def decided_by(self) -> str:
-        """What would decide it, or why it is undecided where that is not known."""
+        """Return what would decide it, or why it is undecided where that is not known."""
         if self.requests_to_decide is None:
             return self.why
         about = float(f"{self.requests_to_decide:.2g}")
@@ -213,7 +213,10 @@ class BestVariant(StatusModel):
 
     @property
     def undecided_text(self) -> str | None:
-        """Who would be better if it were decided, in a sentence; None where all is decided."""
+        """Return which variant would be better if it were decided, in a sentence.
+
+        None: all is decided.
+        """
         if not self.undecided:
             return None
         first, *others = self.undecided
@@ -224,8 +227,10 @@ class BestVariant(StatusModel):
 
 
 class FrontPoint(StatusModel):
-    """A load point of the workload that none of the front beats: better on one axis, and at least
-    equal on the other. Values that differ by less than noise or 1 % are equal."""
+    """A load point of the workload that none of the front beats.
+
+    None is better on one axis, and at least equal on the other. Values that differ by less than noise or 1 % are equal.
+    """
 
     workload: Annotated[str, Field(max_length=40)] = Field(description="Name of the workload.")
     variant: Variant = Field(description="Name of the variant.")
@@ -346,7 +351,7 @@ _COMPARED = (
 
 
 def essence(status: BenchmarkRunStatus) -> BenchmarkRunStatus:
-    """The status with nothing but what comparisons read."""
+    """Return the status with only what comparisons read."""
     return BenchmarkRunStatus(
         conditions=status.conditions,
         phase=status.phase,

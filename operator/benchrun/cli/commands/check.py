@@ -1,5 +1,7 @@
-"""`benchrun check -f FILE`: everything that can be known of a benchmark before a GPU is asked for.
-Needs no cluster."""
+"""`benchrun check -f FILE`: all that can be known of a benchmark before a GPU is asked for.
+
+Needs no cluster.
+"""
 
 import argparse
 import json
@@ -35,8 +37,7 @@ _COLOURS: dict[Level, str] = {
 
 
 def show_check(console: Console, checked: Sequence[Checked]) -> None:
-    """Object by object: its remarks, the worst first, and its volume; at the end the count of each
-    level."""
+    """Print each object's remarks, the worst first, and its volume; then the count of levels."""
     for each in checked:
         console.print(
             Text.assemble((each.name or "(no name)", "bold"), f"  {each.kind or 'no kind'}")

@@ -1,5 +1,7 @@
-"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side, from the cluster or from
-files."""
+"""`benchrun compare BASELINE CANDIDATE`: two configurations side by side.
+
+Runs are read from the cluster or from files.
+"""
 
 import argparse
 import json
@@ -41,7 +43,8 @@ been (Underpowered), or one server a side does not show it for others (NotRegres
 def add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("baseline", help="name of a run, or names with commas")
     parser.add_argument("candidate", help="name of a run, or names with commas")
-    add, metrics = parser.add_argument, get_args(ComparedMetric)
+    add = parser.add_argument
+    metrics = get_args(ComparedMetric)
     source = (
         "look the names up in this file (kubectl get -o yaml or json) and not in the cluster; may "
         "be repeated"
@@ -52,10 +55,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         f"{', '.join(DEFAULT_METRICS)})"
     )
     add("-m", "--metric", action="append", choices=metrics, metavar="FIGURE", help=which)
-    percent, gate = (
-        shared_options.valid(_percent),
-        "exit with 3 if a figure got worse by more than this",
-    )
+    percent = shared_options.valid(_percent)
+    gate = "exit with 3 if a figure got worse by more than this"
     add("--max-regression", type=percent, metavar="PERCENT", help=gate)
     enough = "let the gate pass with one server a side; it speaks of these two servers only"
     add("--one-server-is-enough", action="store_true", help=enough)

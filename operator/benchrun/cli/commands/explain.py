@@ -14,7 +14,7 @@ from benchrun.report.exit_codes import PASSED
 
 
 def pages() -> list[Page]:
-    """All there are, in the order of results."""
+    """Return the pages of all findings, in the order that results have."""
     return list(map(page_of, all_rules.SENTENCES))
 
 

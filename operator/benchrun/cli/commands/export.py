@@ -1,5 +1,4 @@
-"""`benchrun export NAME --format FORMAT`: what a finished run has measured, in the formats of other
-tools."""
+"""`benchrun export NAME --format FORMAT`: the measurement of a run in another tool's format."""
 
 import argparse
 import sys
@@ -20,8 +19,10 @@ GROUP = "benchrun.exports"
 
 
 def export_format(name: str) -> Format:
-    """The format of that name, for argparse. A package is loaded only when its format is asked
-    for."""
+    """Return the format of a name, for argparse. Raises ArgumentTypeError.
+
+    A package is loaded only when its format is asked for.
+    """
     if name in FORMATS:
         return FORMATS[name]
     registered = entry_points(group=GROUP)
@@ -95,7 +96,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    del console  # What goes to standard output is the export alone.
+    del console  # Only the export goes to standard output.
     ended = finished_results.finished_run(options)
     whole = formats.exported(ended)
     known = [stage.id for stage in whole.stages]
@@ -126,7 +127,7 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _write(chosen: Format, table: TableName, kept: formats.ExportedRun, output: str) -> list[str]:
-    """Lines that say what was written where."""
+    """Write the export and return lines that say what was written where."""
     if output == STANDARD_OUTPUT:
         if not chosen.is_text and sys.stdout.isatty():
             raise errors.CommandError("binary format: name a file or a folder with --output")

@@ -1,4 +1,4 @@
-"""`benchrun get`: all runs and sweeps in tables, or one on half a screen."""
+"""`benchrun get`: all runs and sweeps in tables, or one of them on half a screen."""
 
 import argparse
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ FOLDED = (
     "baseline",
     "model",
     "image",
-)  # Columns that may take several lines.
+)  # Columns whose text may take several lines.
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -41,7 +41,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, console: Console) -> int:
-    kubectl, now = cluster.kubectl_of(options), datetime.now(UTC)
+    kubectl = cluster.kubectl_of(options)
+    now = datetime.now(UTC)
     where: dict[str, Any] = {"all_namespaces": options.all_namespaces, "selector": options.selector}
     if options.name is not None:
         if options.all_namespaces or options.selector:
@@ -50,7 +51,8 @@ def run(options: argparse.Namespace, console: Console) -> int:
             )
         _show(console, _summary(kubectl, options.name, now))
         return exit_codes.PASSED
-    runs, sweeps = kubectl.all(cluster.RUN, **where), []
+    runs = kubectl.all(cluster.RUN, **where)
+    sweeps = []
     try:
         sweeps = kubectl.all(cluster.SWEEP, **where)
     except errors.KubectlError as error:
@@ -72,12 +74,11 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 def _say_none(console: Console, options: argparse.Namespace) -> None:
     chosen = f" with labels {options.selector}" if options.selector else ""
-    place, remedy = (
-        f"in namespace {options.namespace}" if options.namespace else "in this namespace",
-        "-A lists all",
-    )
+    place = f"in namespace {options.namespace}" if options.namespace else "in this namespace"
+    remedy = "-A lists all"
     if options.all_namespaces:
-        place, remedy = "in this cluster", "benchrun run -f FILE makes one; examples/ has some"
+        place = "in this cluster"
+        remedy = "benchrun run -f FILE makes one; examples/ has some"
     console.print(f"no runs{chosen} {place}; {remedy}", markup=False, soft_wrap=True)
 
 

@@ -1,5 +1,7 @@
-"""`benchrun judge NAME`: a finished run re-evaluated from its stored records, with other thresholds
-if given."""
+"""`benchrun judge NAME`: re-evaluates a finished run from its stored records.
+
+Other thresholds and severities than the run's own may be given.
+"""
 
 import argparse
 import json
@@ -26,8 +28,10 @@ SEVERITIES: tuple[str, ...] = get_args(RuleSeverity.model_fields["severity"].ann
 
 
 def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.Thresholds:
-    """The thresholds with these, each `name=value`; the last of a name stands. Raises
-    CommandError."""
+    """Return the thresholds with these changes, each `name=value`. Raises CommandError.
+
+    Where a name is given twice, the last value counts.
+    """
     for text in wanted:
         name, value = _split(text, "NAME=VALUE")
         if name.replace("_", "-") not in THRESHOLDS:
@@ -39,7 +43,10 @@ def changed(limits: thresholds.Thresholds, wanted: Sequence[str]) -> thresholds.
 
 
 def severities(wanted: Sequence[str]) -> list[RuleSeverity]:
-    """Each `code=severity`; the last of a code stands. Raises CommandError."""
+    """Parse severities, each `code=severity`. Raises CommandError.
+
+    Where a code is given twice, the last severity counts.
+    """
     found: dict[str, RuleSeverity] = {}
     for text in wanted:
         code, severity = _split(text, "CODE=SEVERITY")
@@ -94,7 +101,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace, console: Console) -> int:
     wanted = severities(options.severity)
     ended = finished_results.finished_run(options)
-    judged, stored = ended.declared.name, ended.status
+    judged = ended.declared.name
+    stored = ended.status
     limits = changed(thresholds.thresholds_of(ended.spec), options.threshold)
     spec = judged_run.with_severities(ended.spec, wanted)
     rejudged = judged_run.rejudge(spec, stored, ended.records, ended.samples, thresholds=limits)

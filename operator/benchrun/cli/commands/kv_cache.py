@@ -1,5 +1,7 @@
-"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits. Needs no
-cluster and no GPU."""
+"""`benchrun kv-cache MODEL`: how large the KV cache of a model is, and how much fits.
+
+Needs no cluster and no GPU.
+"""
 
 import argparse
 import json
@@ -25,7 +27,8 @@ from benchrun.sizing import (
 
 
 def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str]) -> None:
-    engine, shape = sizing.engine, sizing.shape
+    engine = sizing.engine
+    shape = sizing.shape
     layer_count = sum(row.count for row in sizing.rows)
     about = (
         f"{shape.model_type or 'a model'}, KV cache in {engine.cache_dtype}, {layer_count} layers "
@@ -43,8 +46,9 @@ def show_sizing(console: Console, name: str, sizing: Sizing, notes: Sequence[str
 
 
 def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
-    """The same, with amounts in bytes."""
-    engine, fit = sizing.engine, sizing.fit
+    """Return what `show_sizing` prints as a JSON object, with amounts in bytes."""
+    engine = sizing.engine
+    fit = sizing.fit
     return {
         "modelType": sizing.shape.model_type,
         "cacheType": engine.cache_dtype,
@@ -86,14 +90,17 @@ def as_json(sizing: Sizing, notes: Sequence[str]) -> dict[str, object]:
 
 
 def _token_sentence(sizing: Sizing) -> str:
-    gpus, memory = sizing.engine.gpus, serve_args.memory
+    gpus = sizing.engine.gpus
+    memory = serve_args.memory
     each = f", {memory(sizing.token_bytes_per_gpu)} on each of {gpus} GPUs" if gpus > 1 else ""
     beyond = f"; beyond the windows {memory(sizing.far_token_bytes)}" if sizing.drops else ""
     return f"One token takes {memory(sizing.token_bytes)}{each}{beyond}."
 
 
 def _show_fit(console: Console, sizing: Sizing, fit: block_pool.Fit) -> None:
-    engine, memory, longest = sizing.engine, sizing.memory, fit.longest()
+    engine = sizing.engine
+    memory = sizing.memory
+    longest = fit.longest()
     if memory is not None:
         amounts = (memory.total, memory.usable, memory.weights, memory.overhead, memory.cache)
         total, usable, weights, overhead, cache = map(serve_args.memory, amounts)
@@ -146,7 +153,8 @@ def _kept(layer: cache_layers.Layer) -> str:
 
 
 def _length_table(sizing: Sizing) -> Table:
-    gpus, fit = sizing.engine.gpus, sizing.fit
+    gpus = sizing.engine.gpus
+    fit = sizing.fit
     headers = (
         "sequence of",
         "takes",
@@ -169,7 +177,8 @@ DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    add, amount = parser.add_argument, shared_options.valid(serve_args.bytes_of)
+    add = parser.add_argument
+    amount = shared_options.valid(serve_args.bytes_of)
     add("--gpu-memory", type=amount, metavar="SIZE", help="memory of one GPU, for example 80GiB")
     weights = (
         "size of the whole model's weights, where no safetensors files are next to config.json"
@@ -235,14 +244,16 @@ def run(options: argparse.Namespace, console: Console) -> int:
 
 
 def _sizing(options: argparse.Namespace) -> tuple[Sizing, list[str]]:
-    """And what is not known. Raises CommandError."""
+    """Return the sizing that the options ask for, and what is not known. Raises CommandError."""
     path = model_folder.config_path(options.model)
     shape = model_folder.shape_at(path)
     args = serve_args.ServeArgs.of(options.serve)
     try:
         demands.demand(shape, args)
         engine = engine_of(args, shape, gpu_bytes=options.gpu_memory)
-        weights = options.weights or model_folder.weights_beside(path)
+        weights = options.weights
+        if weights is None:
+            weights = model_folder.weights_beside(path)
         if options.gpu_memory is not None and weights is None and engine.cache_bytes is None:
             raise errors.CommandError(
                 f"no weight files next to {path}; give their size with --weights"

@@ -22,33 +22,36 @@ The pods go when the run ends. The end of a failed server's log is kept in the r
 ROLES = (*names.SERVING_ROLES, names.ROLE_CLIENT)
 DEFAULT_TAIL = 100
 MAX_TAIL_CHARACTERS = 8192
-LOOK_AGAIN_SECONDS = 2.0  # For pods that are not there yet, and for the end of the run.
+LOOK_AGAIN_SECONDS = 2.0  # Period of looking for new pods and for the end of the run.
 
 
 @dataclass(slots=True)
 class _Logs:
-    """Log lines of a run's pods, printed as kubectl gives them."""
+    """The log lines of a run's pods, printed as kubectl gives them."""
 
     kubectl: cluster.Kubectl
     run: views.Run
     roles: Sequence[str]
     tail: int
     console: Console
-    shown: set[str] = field(default_factory=set)  # Roles of which there was a line.
+    shown: set[str] = field(default_factory=set)  # Roles that have printed a line.
 
     async def print_now(self) -> None:
-        """As they are, role after role. Raises KubectlError."""
+        """Print the current logs, role after role. Raises KubectlError."""
         for role in self.roles:
             pods = _with_log(self.kubectl, self.run, role)
             for pod in pods:
                 await self._print(pod, pods)
 
     async def follow(self) -> None:
-        """As they come, until the run has ended. Raises KubectlError."""
+        """Print the logs as they grow, until the run has ended. Raises KubectlError."""
         await asyncio.gather(*(self._follow(role) for role in self.roles))
 
     async def _follow(self, role: str) -> None:
-        """A container that was started again writes a log of its own."""
+        """Print the logs of a role's pods until the run has ended.
+
+        A container that was started again writes a new log, which is printed, too.
+        """
         read: set[tuple[str, int]] = set()
         has_ended = False
         while not has_ended:
@@ -68,8 +71,10 @@ class _Logs:
         return view_builders.is_finished(raw.mapping(body.get("status")))
 
     async def _print(self, pod: views.Pod, pods: Sequence[views.Pod], *options: str) -> None:
-        """Each line as written, without control characters; nothing where the pod is gone. Raises
-        KubectlError."""
+        """Print a pod's log lines without control characters, or nothing where the pod is gone.
+
+        Raises KubectlError.
+        """
         lead = f"{pod.role if len(pods) == 1 else pod.name} | " if len(self.roles) > 1 else ""
         container = view_builders.main_container(pod.role)
         written = self.kubectl.lines(
@@ -87,7 +92,7 @@ class _Logs:
 
 
 def _with_log(kubectl: cluster.Kubectl, run: views.Run, role: str) -> list[views.Pod]:
-    """Pods of the run whose container has begun at least once, the oldest first."""
+    """Return the run's pods whose container has started at least once, the oldest first."""
     selector = f"{names.LABEL_RUN_UID}={run.uid},{names.LABEL_ROLE}={role}"
     pods = map(view_builders.pod_of, kubectl.all("pods", selector=selector))
     begun = [pod for pod in pods if pod.started_at is not None or pod.last_terminated is not None]
@@ -147,7 +152,7 @@ def roles_of(run: views.Run) -> tuple[str, ...]:
 
 
 def _explain_missing(run: views.Run, silent: Sequence[str], *, anything: bool) -> None:
-    """Raises CommandError where there was nothing at all to show."""
+    """Print why these roles have no log. Raises CommandError where no role had anything to show."""
     if not silent:
         return
     who = " and ".join(silent)

@@ -1,5 +1,7 @@
-"""`benchrun report NAME`: the result of a run or a sweep, on the terminal, as Markdown, or as one
-HTML file."""
+"""`benchrun report NAME`: the result of a run or a sweep.
+
+It is shown on the terminal, as Markdown, or as one HTML file.
+"""
 
 import argparse
 from pathlib import Path

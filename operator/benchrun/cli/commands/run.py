@@ -1,4 +1,4 @@
-"""`benchrun run -f FILE`: objects applied, runs followed to their ends."""
+"""`benchrun run -f FILE`: applies objects and follows their runs to the end."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, console: Console) -> int:
     kubectl = cluster.kubectl_of(options)
-    wanted = manifests.manifests_in(options.file)  # all are read before one is applied
+    wanted = manifests.manifests_in(options.file)  # All are read before the first is applied.
     started: list[manifests.Applied] = []
     try:
         with interrupts.sigterm_interrupts():
@@ -109,7 +109,10 @@ def _sentence(each: manifests.Applied) -> str:
 
 
 def _cancel(targets: Mapping[str, following.Target], console: Console) -> None:
-    """Those that have not ended. Raises CommandError once all are cancelled that can be."""
+    """Cancel the runs and sweeps that have not ended.
+
+    Raises CommandError for those that can't be cancelled, after all others are.
+    """
     problems: list[str] = []
     for name, target in targets.items():
         resource = cluster.RESOURCES[target.kind]

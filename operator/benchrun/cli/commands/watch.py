@@ -1,4 +1,4 @@
-"""`benchrun watch NAME`: runs and sweeps, followed to their ends."""
+"""`benchrun watch NAME`: follows runs and sweeps to their end."""
 
 import argparse
 from collections.abc import Mapping, MutableMapping
@@ -40,8 +40,10 @@ def follow_to_the_end(
     wide: bool,
     timeout_seconds: float | None = None,
 ) -> int:
-    """Every run and sweep, until all have ended; their results; the worst of their codes. Raises
-    CommandError."""
+    """Follow runs and sweeps until all have ended, show their results and return the worst code.
+
+    Raises CommandError.
+    """
     found = interrupts.run_interruptibly(_followed(targets, console, timeout_seconds))
     if len(found.errors) == 1 and not found.codes:
         raise next(iter(found.errors.values()))
@@ -62,7 +64,7 @@ async def _followed(
     if not console.is_terminal or console.is_dumb_terminal:
         log = LogReporter(console, several=several)
         return await following.follow(targets, log, timeout_seconds=timeout_seconds)
-    # Of the terminal's own width: what wraps can't be drawn over.
+    # As wide as the terminal: lines that wrap can't be drawn over.
     screen = ScreenReporter(console_tables.Terminal(), several=several)
     with screen.live:
         return await following.follow(targets, screen, timeout_seconds=timeout_seconds)
@@ -88,7 +90,10 @@ def say_how_to_go_on(targets: Mapping[str, following.Target], console: Console) 
 
 
 def _show(console: Console, followed: Followed, kubectl: cluster.Kubectl, *, wide: bool) -> None:
-    """Of a sweep with what its status had no room for, where the cluster gives it."""
+    """Show the result of a run or sweep.
+
+    For a sweep whose status was cut, the rest is read from the cluster where it gives it.
+    """
     texts = followed.texts_per_prompt
     if not isinstance(followed, FollowedSweep):
         console_tables.show_result(

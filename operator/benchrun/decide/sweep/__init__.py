@@ -1,1 +1,1 @@
-"""(sweep, its runs, now) -> what to do. Pure, as the decisions about runs are."""
+"""Decide what to do about a sweep from its observed state, its runs and the time. Pure."""

@@ -1,4 +1,7 @@
-"""One pass over one sweep. Read `decide` from top to bottom; each step may end the pass."""
+"""One reconcile of one sweep.
+
+Read `decide` from top to bottom; each step may end the reconcile.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,8 +27,11 @@ from benchrun.plan import PlannedRun, Variant, cells, estimate, run_manifest
 
 
 def decide(facts: SweepFacts) -> SweepDecision:
-    """What to do about a sweep now. The same facts give the same decision; on its own outcome it
-    changes nothing."""
+    """Decide what to do about a sweep now.
+
+    The same observed state gives the same decision; decided again on its own outcome, nothing
+    changes.
+    """
     status = read_leniently(BenchmarkSweepStatus, facts.sweep.status)
     if facts.sweep.deleting:
         return SweepDecision(
@@ -60,7 +66,7 @@ def decide(facts: SweepFacts) -> SweepDecision:
 
 
 def _noticed(state: SweepState) -> SweepState:
-    """The state with what is known as soon as the spec was found good."""
+    """Return the state with what is known as soon as the spec was accepted."""
     status = state.status
     update = {
         "accepted_time": status.accepted_time or timestamp(state.facts.now),
@@ -79,7 +85,8 @@ def _go_on(
     # The table anew only where one more run has ended.
     counted = tabled(state, made) if made else counted_anew(state, tabled=tabled_runs(state))
     phase, reason, message = _step(state, end, starting)
-    rows, facts = condition_table.sweep_going_on(reason, message, power=_power(state)), state.facts
+    rows = condition_table.sweep_going_on(reason, message, power=_power(state))
+    facts = state.facts
     status = condition_table.standing(counted, rows, phase, message, of=facts.sweep, now=facts.now)
     is_news = state.status.phase != phase
     return SweepDecision(
@@ -94,7 +101,7 @@ def _go_on(
 def _step(
     state: SweepState, end: Ending | None, starting: tuple[PlannedRun, ...]
 ) -> tuple[SweepPhase, str, str]:
-    """Phase, reason and message of a sweep that goes on."""
+    """Return phase, reason and message of a sweep that has not ended."""
     names = [run.name for run in state.active]
     going = (
         f"{names[0]} goes on"
@@ -118,8 +125,9 @@ def _step(
 
 
 def _power(state: SweepState) -> str:
-    """What its comparisons can find, before anything is measured."""
-    spec, others = state.spec, len(state.variants) - 1
+    """Return a sentence on what the sweep's comparisons can detect, before anything is measured."""
+    spec = state.spec
+    others = len(state.variants) - 1
     questions = others * len(cells(spec.template)) * len(swept_metrics(spec.replications))
     if spec.replications == 1:
         return power_sentence(spec.template.repeats, questions, unit="repeats") if others else ""
@@ -127,8 +135,10 @@ def _power(state: SweepState) -> str:
 
 
 def cancellations(sweep: Sweep, runs: Iterable[SweptRun]) -> tuple[Ref, ...]:
-    """Those of the runs that are to be cancelled. Of a sweep that is over, or whose plan can't be
-    read, all that are its by uid."""
+    """Return the runs to cancel: those that have not ended and are not being cancelled or deleted.
+
+    Of a sweep that is over, or whose plan can't be read, `runs` are all that it owns by uid.
+    """
     going_on = (run for run in runs if not run.ended and not run.cancelling and not run.deleting)
     return tuple(Ref(KIND, sweep.namespace, run.name, run.uid) for run in going_on)
 
@@ -157,7 +167,7 @@ def tabled_runs(state: SweepState) -> int:
 
 
 def to_read(state: SweepState) -> tuple[str, ...]:
-    """Runs whose figures the table needs and memory lacks."""
+    """Return the names of the runs whose figures the table needs and memory lacks."""
     measured = state.facts.collected.measured
     return tuple(
         run.name for run in state.ended if run.state == "Completed" and run.uid not in measured
@@ -165,7 +175,7 @@ def to_read(state: SweepState) -> tuple[str, ...]:
 
 
 def table_wanted(state: SweepState) -> TableWanted:
-    """The table of all runs that have ended."""
+    """Return the description of the table of all runs that have ended."""
     variants = variant_statuses(state)
     return TableWanted(
         baseline=state.baseline,
@@ -183,24 +193,25 @@ def table_wanted(state: SweepState) -> TableWanted:
 
 
 def table_made(state: SweepState) -> TableMade | None:
-    """That table, or why there is none; None: it is still to be made."""
+    """Return the wanted table, or why there is none; None: it is still to be made."""
     made = state.facts.collected.table
     return made if made is not None and made.wanted == table_wanted(state) else None
 
 
 def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
-    """The status with the table of all runs that have ended; with the one before where that could
-    not be made."""
-    counted, table, cost = (
-        counted_anew(state, tabled=len(state.ended)),
-        made.table,
-        state.spec.template.cost,
-    )
+    """Return the status with the table of all runs that have ended.
+
+    Where that table could not be made, the status keeps the one before.
+    """
+    counted = counted_anew(state, tabled=len(state.ended))
+    table = made.table
+    cost = state.spec.template.cost
     if table is None:
         return counted
     variants = []
     for variant in counted.variants:
-        outcome, verdict = table.outcomes.get(variant.name), table.verdicts.get(variant.name)
+        outcome = table.outcomes.get(variant.name)
+        verdict = table.verdicts.get(variant.name)
         update = {
             "outcome": outcome,
             "verdict": verdict,
@@ -225,7 +236,7 @@ def tabled(state: SweepState, made: TableMade) -> BenchmarkSweepStatus:
 
 
 def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
-    """The status with the counts of now, and the table that it has."""
+    """Return the status with the current counts and the table that it has."""
     states = [run.state for run in state.in_order]
     counts = api.RunCounts(
         **{
@@ -242,27 +253,24 @@ def counted_anew(state: SweepState, *, tabled: int) -> BenchmarkSweepStatus:
 
 
 def variant_statuses(state: SweepState) -> list[VariantStatus]:
-    """One entry a variant, as listed; outcome and verdict of the last table."""
+    """Return one entry per variant, as listed, with the outcome and verdict of the last table."""
     before = {variant.name: variant for variant in state.status.variants}
     return [_variant(state, variant, before.get(variant.name)) for variant in state.variants]
 
 
 def _estimate(state: SweepState) -> api.SweepEstimate:
-    each, times = [estimate(variant.spec) for variant in state.variants], state.spec.replications
-    stages, requests = (
-        times * sum(one.stages for one in each),
-        times * sum(one.requests for one in each),
-    )
+    each = [estimate(variant.spec) for variant in state.variants]
+    times = state.spec.replications
+    stages = times * sum(one.stages for one in each)
+    requests = times * sum(one.requests for one in each)
     return api.SweepEstimate(
         variants=len(each), runs=len(state.planned), stages=stages, requests=requests
     )
 
 
 def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) -> VariantStatus:
-    runs, before = (
-        state.of_variant(variant),
-        before or VariantStatus(name=variant.name, number=variant.number),
-    )
+    runs = state.of_variant(variant)
+    before = before or VariantStatus(name=variant.name, number=variant.number)
     early = next((run for run in runs if run.state in ("Failed", "Cancelled")), None)
     return VariantStatus(
         name=variant.name,
@@ -281,9 +289,9 @@ def _variant(state: SweepState, variant: Variant, before: VariantStatus | None) 
 
 
 def ending(state: SweepState) -> Ending | None:
-    """Why no run is started any more and those that go on are cancelled; None while there is no
-    reason to."""
-    collected, limit = state.facts.collected, state.spec.max_failed
+    """Return why no more runs are started and the active ones are cancelled; None: no reason."""
+    collected = state.facts.collected
+    limit = state.spec.max_failed
     if state.spec.cancel:
         return CANCELLED
     if collected.conflict is not None:
@@ -303,8 +311,11 @@ def ending(state: SweepState) -> Ending | None:
 
 
 def has_lasted(refused: NotCreated, now: datetime) -> bool:
-    """Whether a run was refused for as long as that is waited for. A quota may come free, and a
-    run of an earlier sweep will be gone, at any time."""
+    """Return whether a run was refused for as long as that is waited for.
+
+    A quota may come free, and a run of an earlier sweep will be gone, at any time: both are waited
+    for without end.
+    """
     if refused.quota or refused.leftover or refused.since is None:
         return False
     seconds = RETRIED_SECONDS if refused.retried else REFUSED_SECONDS
@@ -312,8 +323,10 @@ def has_lasted(refused: NotCreated, now: datetime) -> bool:
 
 
 def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecision:
-    """No run goes on any more. Everything comes in one write, so that nobody ever sees an end
-    without its table."""
+    """Decide on a sweep with no active run left.
+
+    Everything comes in one write, so that no reader ever sees an end without its table.
+    """
     facts = state.facts
     status = tabled(state, made).model_copy(update={"completion_time": timestamp(facts.now)})
     early = end or _without_a_table(state)
@@ -322,7 +335,9 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
         reason, message = _outcome(state, status, made)
         rows = condition_table.sweep_measured(reason, message)
     else:
-        phase, reason, message = early.phase, early.reason, sentence(early.message)
+        phase = early.phase
+        reason = early.reason
+        message = sentence(early.message)
         rows = condition_table.ended_early("sweep", reason, message)
     status = condition_table.standing(status, rows, phase, message, of=facts.sweep, now=facts.now)
     warning = phase == "Failed" or reason in (SweepReason.RUNS_FAILED, SweepReason.INVALID_CELLS)
@@ -332,8 +347,10 @@ def finish(state: SweepState, end: Ending | None, made: TableMade) -> SweepDecis
 
 
 def _without_a_table(state: SweepState) -> Ending | None:
-    """Ends that nobody wished for: the budget is spent before all was started, or nothing was
-    measured."""
+    """Return the ending where the budget was spent too early, or nothing was measured.
+
+    None: neither is the case.
+    """
     if state.waiting:
         message = (
             f"the budget of {state.spec.gpu_seconds_budget} GPU seconds has no room for another "
@@ -351,8 +368,10 @@ def _without_a_table(state: SweepState) -> Ending | None:
 
 
 def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
-    """Reason and message of a sweep whose runs have all ended; who may be better than the best
-    stands in the message."""
+    """Return reason and message of a sweep whose runs have all ended.
+
+    The message names the variants that may be better than the best.
+    """
     reason, message = _measured(state, status, made)
     found = [best for best in status.best if best.undecided]
     if made.table is None or not found:
@@ -363,7 +382,8 @@ def _outcome(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -
 
 
 def _measured(state: SweepState, status: BenchmarkSweepStatus, made: TableMade) -> tuple[str, str]:
-    total, missing = len(state.variants), [v for v in status.variants if not v.completed]
+    total = len(state.variants)
+    missing = [v for v in status.variants if not v.completed]
     measured = f"measured {total - len(missing)} of {total} variants"
     early = sum(run.state != "Completed" for run in state.ended)
     if early:

@@ -1,4 +1,4 @@
-"""What a pass over one sweep reads, its facts worked out once, and what it decides."""
+"""The state of a sweep in one reconcile, derived once from what is observed, and its decision."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,7 +39,7 @@ class NotCreated:
     message: str = field(
         compare=False
     )  # why, in a sentence that names the run; may change with every answer
-    curable: bool  # It may be later, as it is. Otherwise it is invalid and stays so.
+    curable: bool  # the same run may be created later; else it is invalid and stays so
     quota: bool = False  # a quota has no room for it, and may have
     retried: bool = False  # the API server, or what it asks, had no answer
     since: datetime | None = field(default=None, compare=False)  # when it was first tried in vain
@@ -51,7 +51,7 @@ class TableWanted:
     """A table that the judge's process is to make."""
 
     baseline: str  # name of the variant that the others are compared with
-    runs: tuple[TabledRun, ...]  # those that were measured to their end
+    runs: tuple[TabledRun, ...]  # runs that were measured to their end
     missing: tuple[tuple[str, str], ...]  # variants without figures, and why
 
 
@@ -64,28 +64,30 @@ class TableMade:
 
 @dataclass(slots=True)
 class SweepCollected:
-    """What memory holds of a sweep that goes on. All of it can be lost and read once more."""
+    """What memory holds of a sweep that has not ended. All of it can be lost and read once more."""
 
     measured: dict[str, BenchmarkRunStatus] = field(
         default_factory=dict
     )  # `essence` of measured runs, by uid
     table: TableMade | None = None  # the table that was made last
-    conflict: str | None = None  # a run that stands where one of ours should, and is not
+    conflict: str | None = None  # a foreign run with the name of one of the sweep's
     not_created: NotCreated | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class SweepFacts:
     sweep: Sweep
-    runs: Mapping[str, SweptRun]  # those that the sweep controls, by name
+    runs: Mapping[str, SweptRun]  # the runs that the sweep controls, by name
     collected: SweepCollected
     now: datetime
 
 
 @dataclass(frozen=True, slots=True)
 class SweepDecision:
-    """What to do now, in this order: cancel, create, write the status, post events; or, first of
-    all, read."""
+    """What to do now.
+
+    The order: cancel, create, write the status, post events; or, first of all, read.
+    """
 
     status: BenchmarkSweepStatus
     read: tuple[
@@ -100,8 +102,8 @@ class SweepDecision:
     events: tuple[Event, ...] = ()
 
 
-# Why a run failed, where the next one of the same variant would fail too; and where it may well
-# not.
+# Reasons of a failed run after which the next run of the variant would fail too, and reasons after
+# which it may well succeed.
 OF_THE_SETTINGS = SERVER_SETTINGS | {
     Reason.INVALID_SPEC,
     Reason.CHILD_INVALID,
@@ -119,7 +121,7 @@ _CODES_FROM_OUTSIDE = {Code.SERVER_RESTARTED, Code.COUNTERS_RESET}
 
 @dataclass(frozen=True)
 class SweepState:
-    """A valid sweep and its facts."""
+    """A valid sweep and what is observed of it."""
 
     facts: SweepFacts
     spec: BenchmarkSweepSpec
@@ -133,7 +135,7 @@ class SweepState:
 
     @property
     def baseline(self) -> str:
-        """Name of the variant that the others are compared with."""
+        """Return the name of the variant that the others are compared with."""
         chosen = (
             named(self.spec.matrix, self.spec.baseline) if self.spec.baseline is not None else None
         )
@@ -141,13 +143,15 @@ class SweepState:
 
     @cached_property
     def planned(self) -> tuple[PlannedRun, ...]:
-        """All runs, in the order in which they are started."""
+        """Return all runs, in the order in which they are started."""
         return planned_runs(self.owner.name, self.spec, self.variants)
 
     @cached_property
     def tried(self) -> dict[str, tuple[SweptRun, ...]]:
-        """By name in the plan: the runs that were made of it and exist, attempt by attempt. The
-        last one stands for it."""
+        """Return the existing runs of each planned run, attempt by attempt, by name in the plan.
+
+        The last attempt stands for the planned run.
+        """
         facts = self.facts.runs
         names = {
             planned.name: [attempt.name for attempt in attempts(planned)]
@@ -160,7 +164,7 @@ class SweepState:
 
     @cached_property
     def hopeless(self) -> frozenset[int]:
-        """Numbers of the variants whose runs fail by their settings."""
+        """Return the numbers of the variants whose runs fail because of their settings."""
         tried = (
             (planned.variant.number, run)
             for planned in self.planned
@@ -170,7 +174,7 @@ class SweepState:
 
     @cached_property
     def next_attempts(self) -> dict[str, PlannedRun]:
-        """By name in the plan: the next attempt at a run that was lost, where there is one left."""
+        """Return the next attempt at each lost run that has one left, by name in the plan."""
         each = ((planned.name, self._following(planned)) for planned in self.planned)
         return {name: following for name, following in each if following is not None}
 
@@ -178,7 +182,8 @@ class SweepState:
         tried = self.tried[planned.name]
         if not tried or planned.variant.number in self.hopeless:
             return None
-        last, most = tried[-1], 1 + self.spec.max_retries
+        last = tried[-1]
+        most = 1 + self.spec.max_retries
         if not _is_lost(last, self.facts.collected.measured.get(last.uid)):
             return None
         steps = pairwise(attempts(planned))
@@ -192,7 +197,10 @@ class SweepState:
         )
 
     def lost(self, variant: Variant | None = None) -> int:
-        """How many runs were lost and measured anew, or are to be; of one variant, or of all."""
+        """Return how many runs were lost and measured anew, or are to be.
+
+        It counts the runs of one variant, or of all.
+        """
         return sum(
             len(self.tried[planned.name]) - (planned.name not in self.next_attempts)
             for planned in self.planned
@@ -202,7 +210,10 @@ class SweepState:
 
     @cached_property
     def _standing(self) -> dict[str, SweptRun]:
-        """By name in the plan: the run that stands for it, unless it is to be measured anew."""
+        """Return the run that stands for each planned run, unless it is to be measured anew.
+
+        The keys are names in the plan.
+        """
         return {
             name: tried[-1]
             for name, tried in self.tried.items()
@@ -211,7 +222,10 @@ class SweepState:
 
     @cached_property
     def in_order(self) -> tuple[SweptRun, ...]:
-        """Runs that exist, in the order of the plan; none that is to be measured anew, or was."""
+        """Return the existing runs in the order of the plan, each with its last attempt only.
+
+        Runs that are to be measured anew are left out.
+        """
         return tuple(self._standing.values())
 
     @cached_property
@@ -232,16 +246,20 @@ class SweepState:
 
     @cached_property
     def skipped(self) -> tuple[PlannedRun, ...]:
-        """Runs that are not worth starting: an earlier one of the variant failed by its
-        settings."""
+        """Return the runs not worth starting.
+
+        An earlier run of the same variant failed by its settings.
+        """
         return tuple(
             p for p in self.planned if not self.tried[p.name] and p.variant.number in self.hopeless
         )
 
     @cached_property
     def waiting(self) -> tuple[PlannedRun, ...]:
-        """Runs that are still to be started, in order. What was lost comes in the place of what was
-        planned."""
+        """Return the runs that are still to be started, in order.
+
+        The next attempt at a lost run takes the place of the planned run.
+        """
         left_out = {planned.name for planned in self.skipped} | self._standing.keys()
         return tuple(
             self.next_attempts.get(p.name, p) for p in self.planned if p.name not in left_out
@@ -249,8 +267,7 @@ class SweepState:
 
     @property
     def to_start(self) -> tuple[PlannedRun, ...]:
-        """The next runs to start, of those that do not exist: in order, so many at a time, within
-        the budget."""
+        """Return the next runs to start: in order, within `spec.maxParallel` and the budget."""
         if self.spec.suspend:
             return ()
         places = max(0, self.spec.max_parallel - len(self.active))
@@ -261,8 +278,10 @@ class SweepState:
         )
 
     def _budget_has_room(self, ahead: int) -> bool:
-        """Whether the budget has room for one more run beside those that go on and `ahead` more, at
-        the mean cost so far."""
+        """Return whether the budget has room for one more run, at the mean cost so far.
+
+        It is counted beside the active runs and `ahead` more.
+        """
         if (budget := self.spec.gpu_seconds_budget) is None:
             return True
         spent = sum(self.gpu_seconds)
@@ -271,7 +290,10 @@ class SweepState:
 
     @cached_property
     def gpu_seconds(self) -> tuple[float, ...]:
-        """What each run held that has ended and held anything; the lost ones too."""
+        """Return the GPU seconds that each run held, the lost runs too.
+
+        Runs that have not ended, and those that held none, are left out.
+        """
         held = (
             run.held_seconds * planned.variant.gpus
             for planned in self.planned
@@ -281,9 +303,11 @@ class SweepState:
 
 
 def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
-    """Whether the run ended with a pod that was taken away or began anew. A restart in the last
-    stage is found by the judge only, by what was read of the run (`figures`), when every record is
-    there and the run is Completed."""
+    """Return whether the run ended with a pod that was taken away or restarted.
+
+    A restart in the last stage is found only by the judge, from what was read of the run
+    (`figures`), when every record is there and the run is Completed.
+    """
     if run.state == "Failed":
         return run.reason in FROM_OUTSIDE
     if run.state != "Completed" or figures is None:
@@ -295,8 +319,10 @@ def _is_lost(run: SweptRun, figures: BenchmarkRunStatus | None) -> bool:
 
 
 def accept_sweep(sweep: Sweep) -> tuple[BenchmarkSweepSpec, tuple[Variant, ...]]:
-    """The spec, checked, and its variants: all are made before any run is. Raises Unacceptable
-    naming the field's path."""
+    """Return the checked spec and its variants, which are all made before any run is.
+
+    Raise Unacceptable, which names the field's path.
+    """
     try:
         spec = BenchmarkSweepSpec.model_validate(sweep.spec)
         made = planned_variants(spec)

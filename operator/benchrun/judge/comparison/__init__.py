@@ -1,2 +1,4 @@
-"""Two configurations side by side: what changed, by how much, and whether that is more than noise.
-Pure."""
+"""Two configurations side by side: what changed, by how much, and whether it exceeds noise.
+
+All functions are pure.
+"""

@@ -1,5 +1,7 @@
-"""Whether runs may be compared at all: what must be the same on both sides, where model and dataset
-come from included."""
+"""Whether runs may be compared at all: what must be the same on both sides.
+
+That includes where model and dataset come from.
+"""
 
 import hashlib
 import json
@@ -19,7 +21,10 @@ from benchrun.plan import client_sampling
 
 @dataclass(frozen=True, slots=True)
 class MeasuredRun:
-    """Spec and results. A run with a server of its own stands for one *fresh server*."""
+    """The spec and the results of a run.
+
+    A run with a server of its own stands for one *fresh server*.
+    """
 
     name: str
     uid: str
@@ -29,32 +34,34 @@ class MeasuredRun:
     """Of a sweep: its replication. Runs of one block were sent the same at about the same time."""
 
     def row(self, cell: str) -> api.Result | None:
-        """The results of a cell, if it has that cell."""
+        """Return the results of a load point, or None if the run does not have it."""
         return next((row for row in self.status.results if row.cell == cell), None)
 
     def traffic(self, cell: str) -> str | None:
-        """The digest of what was sent in a cell, if it is known."""
+        """Return the digest of what was sent at a load point, or None if it is not known."""
         row = self.row(cell)
         return None if row is None else row.traffic
 
     def workload(self, name: str) -> api.Workload | None:
-        """The workload of that name."""
+        """Return the workload of that name, or None if there is none."""
         return next((workload for workload in self.spec.workloads if workload.name == name), None)
 
 
 def measured_run(run: Run) -> MeasuredRun:
-    """A run as the cluster holds it. Raises ValueError where its spec or status is not of this
-    version."""
-    spec, status = (
-        api.BenchmarkRunSpec.model_validate(run.spec),
-        api.BenchmarkRunStatus.model_validate(run.status),
-    )
+    """Parse a run that the cluster holds.
+
+    Raises ValueError where its spec or status is not of this version.
+    """
+    spec = api.BenchmarkRunSpec.model_validate(run.spec)
+    status = api.BenchmarkRunStatus.model_validate(run.status)
     return MeasuredRun(run.name, run.uid, spec, status)
 
 
 def results_digest(run: Run) -> str:
-    """Of the results as they are written: shows later whether they are still those that were
-    compared with."""
+    """Return the digest of a run's results as they are written.
+
+    It shows later whether they are still the ones that were compared with.
+    """
     text = json.dumps(run.status.get("results", []), sort_keys=True, separators=(",", ":"))
     return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
 
@@ -63,7 +70,7 @@ Side = Sequence[MeasuredRun]
 
 
 def _source_text(source: api.ModelSource) -> str:
-    """In a few words: "claim weights/qwen"."""
+    """Return the source of a model in a few words, such as "claim weights/qwen"."""
     if (claim := source.pvc) is not None:
         return f"claim {claim.claim_name}{f'/{claim.path}' if claim.path else ''}"
     if (image := source.image_volume) is not None:
@@ -72,7 +79,7 @@ def _source_text(source: api.ModelSource) -> str:
 
 
 def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
-    """Pairs of runs whose workload of that name reads a file."""
+    """Return the pairs of runs whose workload of that name reads a file."""
 
     def reads_file(run: MeasuredRun) -> bool:
         workload = run.workload(name)
@@ -86,8 +93,11 @@ def _with_files(name: str, runs: Side) -> list[tuple[MeasuredRun, MeasuredRun]]:
 
 
 def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
-    """Whether equal files make equal traffic. Which rows a stage gets depends on all workloads; at
-    an endpoint the run's uid is a part of the seed, but for the policy Share."""
+    """Return whether equal files make equal traffic.
+
+    Which rows a stage gets depends on all workloads. At an endpoint the run's uid is a part of the
+    seed, except under the policy Share.
+    """
     specs = (one.spec, other.spec)
     keyed = (
         any(s.endpoint is not None for s in specs) and specs[0].measurement.cache_policy != "Share"
@@ -103,8 +113,10 @@ def _send_the_same(one: MeasuredRun, other: MeasuredRun) -> bool:
 
 
 def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | None:
-    """Why none of their figures may be compared; None: they may. What a sweep varies on purpose is
-    no obstacle there."""
+    """Return why no figure of the two sides may be compared, or None if they may.
+
+    `swept`: what a sweep varies on purpose is no obstacle.
+    """
     runs = (*baseline, *candidate)
     if (reason := _not_two_sides(baseline, candidate)) is not None:
         return reason
@@ -117,8 +129,9 @@ def obstacle(baseline: Side, candidate: Side, *, swept: bool = False) -> str | N
 
 
 def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
-    """Why this cell may not be compared; None: it may."""
-    runs, workload = (*baseline, *candidate), cell.partition("/")[0]
+    """Return why this load point may not be compared, or None if it may."""
+    runs = (*baseline, *candidate)
+    workload = cell.partition("/")[0]
     for run in runs:
         row = run.row(cell)
         if row is None:
@@ -139,14 +152,16 @@ def cell_obstacle(cell: str, baseline: Side, candidate: Side) -> str | None:
 
 
 def caveats(baseline: Side, candidate: Side) -> list[str]:
-    """What should be the same and is not, or is not known to be; each in a few words."""
+    """Return what should be the same on both sides and is not, or is not known to be.
+
+    Each entry has a few words.
+    """
     runs = (*baseline, *candidate)
     nodes = {server.node for run in runs for server in run.status.servers}
     blind = any(server.gpus and server.gpu is None for run in runs for server in run.status.servers)
     sources = {_source_text(run.spec.model.source): run.name for run in runs}
     origins = " and from ".join(f"{text} in {name}" for text, name in sources.items())
-    # Records from before sampling was sent leave open what the server chose, which matters beside
-    # those that say it.
+    # Old records do not say how the server sampled, which matters only beside records that do.
     sampling = {
         run.name: [row.sampling for row in run.status.results if row.repeats] for run in runs
     }
@@ -170,8 +185,12 @@ MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as 
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:
-    """In what servers chose; in clocks and failed requests, at the load point with most of it."""
-    sides, names = (baseline, candidate), (baseline[0].name, candidate[0].name)
+    """Yield differences in what servers chose, in SM clocks, and in failed requests.
+
+    Clocks and failed requests are taken at the load point where they differ most.
+    """
+    sides = (baseline, candidate)
+    names = (baseline[0].name, candidate[0].name)
     for key in CHOSEN:
         chosen = [
             {s.reported[key] for run in side for s in run.status.servers if key in s.reported}
@@ -207,14 +226,14 @@ def differences(baseline: Side, candidate: Side) -> Iterator[str]:
 
 
 def _clock_mhz(side: Side, cell: str) -> float:
-    """Mean over the servers; 0 where it is not known."""
+    """Return the mean SM clock over the servers in MHz, or 0 where it is not known."""
     roles = (role for run in side if (row := run.row(cell)) is not None for role in row.roles)
     clocks = [role.sm_clock_mean_mhz for role in roles if role.sm_clock_mean_mhz is not None]
     return fmean(clocks) if clocks else 0.0
 
 
 def _requests(side: Side, cell: str) -> tuple[float, float]:
-    """How many failed, of how many."""
+    """Return how many requests of a side failed at a load point, and of how many."""
     rows = [row.metrics for run in side if (row := run.row(cell)) is not None]
     failed, completed = (
         sum(row.get(key) or 0.0 for row in rows) for key in ("failed", "completed")
@@ -223,12 +242,17 @@ def _requests(side: Side, cell: str) -> tuple[float, float]:
 
 
 def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error: float) -> bool:
-    """Whether so few of all failed requests are those of one side by chance at most that often (J.
-    Przyborowski and H. Wilenski, Biometrika 31, 1940)."""
-    (few, of_one), (many, of_other) = one, other
+    """Return whether requests failed more often on one side than chance explains.
+
+    Chance gives one side so few of all failed requests in at most `error` of the cases (J.
+    Przyborowski and H. Wilenski, Biometrika 31, 1940).
+    """
+    (few, of_one) = one
+    (many, of_other) = other
     if not (of_one and of_other and few + many):
         return False
-    failed, share = few + many, of_one / (of_one + of_other)
+    failed = few + many
+    share = of_one / (of_one + of_other)
     return any(
         contract.is_rare(x / failed, failed, of, error)
         for x, of in ((few, share), (many, 1 - share))
@@ -236,8 +260,11 @@ def _fail_unlike(one: tuple[float, float], other: tuple[float, float], *, error:
 
 
 def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
-    """What keeps the runs from being two sides: unfinished, one run against several, different
-    servers on one side."""
+    """Return what keeps the runs from being two sides, or None.
+
+    A run is named twice or did not finish, one run stands against several, or the servers of one
+    side differ.
+    """
     runs = (*baseline, *candidate)
     uids = [run.uid for run in runs]
     if (twice := next((run.name for run in runs if uids.count(run.uid) > 1), None)) is not None:
@@ -258,7 +285,10 @@ def _not_two_sides(baseline: Side, candidate: Side) -> str | None:
 
 
 def _fell_back(runs: Side) -> str | None:
-    """What servers that were started alike, from one image, chose differently."""
+    """Return what servers chose differently, or None.
+
+    Only servers that were started alike, from one image, are compared.
+    """
     for one, other in combinations(runs, 2):
         twins = {
             (server.role, server.image_digest): server.reported for server in other.status.servers
@@ -275,7 +305,10 @@ def _fell_back(runs: Side) -> str | None:
 
 
 def _chat_template(run: MeasuredRun) -> str | None:
-    """None: one was given, and its text is not known."""
+    """Return the chat template in a few words.
+
+    None if one was given, and its text is not known.
+    """
     if run.spec.chat_template is None:
         return "the model's own"
     client = run.status.client
@@ -287,7 +320,10 @@ def _chat_template(run: MeasuredRun) -> str | None:
 
 
 def _is_varied(what: str, runs: Side) -> bool:
-    """Whether a sweep may vary it on purpose: of the model all, where the specs differ in it."""
+    """Return whether a sweep may vary this on purpose.
+
+    It may vary GPUs, and everything about the model where the specs differ in the model.
+    """
     models = [run.spec.model for run in runs]
     return what == "GPUs" or (
         what in ("model", "tokenizer", "tokenizer's commit") and models != models[:1] * len(models)
@@ -300,7 +336,7 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
     "tokenizer's commit": lambda run: run.status.client and run.status.client.commit,
     "chat template": _chat_template,
     "server": lambda run: "a fresh server" if run.spec.started is not None else "an endpoint",
-    # All devices; None behind an endpoint, where nobody counts.
+    # The number of all devices; None behind an endpoint, where they are not counted.
     "GPUs": lambda run: (
         sum(s.gpus for s in run.status.servers) if run.spec.started and run.status.servers else None
     ),
@@ -319,7 +355,10 @@ _SAME: Mapping[str, Callable[[MeasuredRun], object]] = {
 
 
 def _workload_differs(workload: str, runs: Side) -> str | None:
-    """Everything of the workload but its list of load points."""
+    """Return what differs in a workload between the runs, or None.
+
+    Its list of load points may differ.
+    """
     (first_run, first), *others = [
         (run, found) for run in runs if (found := run.workload(workload)) is not None
     ]
@@ -336,7 +375,7 @@ def _workload_differs(workload: str, runs: Side) -> str | None:
 
 
 def _datasets(workload: api.Workload, spec: api.BenchmarkRunSpec) -> object:
-    """What is sent, whatever the parts of a mix are called, and in which proportion."""
+    """Return what is sent and in which proportion, whatever the parts of a mix are called."""
     return api.datasets_of(workload, spec.workloads), [
         part.weight for part in workload.dataset.mix or ()
     ]

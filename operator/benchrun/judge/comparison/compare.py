@@ -1,6 +1,9 @@
-"""Two groups of runs compared, load point by load point, all questions corrected together; a run
-against its baseline."""
+"""Compare two groups of runs, load point by load point, or a run with its baseline.
 
+All questions of a comparison are corrected together.
+"""
+
+import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from statistics import fmean
@@ -21,7 +24,7 @@ from benchrun.observe import Run
 
 
 class Compared(NamedTuple):
-    """What came of it, under the names of the status."""
+    """The result of a comparison, under the names of the status."""
 
     scope: api.Scope | None
     outcome: api.Outcome
@@ -52,8 +55,11 @@ def compare(
     equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT),
     one_server_is_enough: bool = False,
 ) -> Compared:
-    """What changed from the baseline to the candidate. Each side is at least one run; more are
-    fresh servers of the same. `one_server_is_enough`: whether a gate may pass with one a side."""
+    """Compare the candidate with the baseline.
+
+    Each side is at least one run; several runs of a side are fresh servers of the same definition.
+    `one_server_is_enough`: whether a gate may pass with one server a side.
+    """
     reason = obstacle(baseline, candidate)
     if reason is not None:
         return not_comparable(reason, gated=max_regression_percent is not None)
@@ -76,7 +82,8 @@ def compare(
     outcome = outcome_of(cells)
     suspects = {row.cell for run in runs for row in run.status.results if row.verdict == "Suspect"}
     suspect = sum(cell.cell in suspects for cell in cells)
-    least, caveats = detectable(asked), comparability.caveats(baseline, candidate)
+    least = detectable(asked)
+    caveats = comparability.caveats(baseline, candidate)
     message = sentence(cells, scope, suspect=suspect, caveats=caveats, detectable_percent=least)
     found = Compared(
         scope if outcome != "NotComparable" else None, outcome, None, message, cells, least
@@ -99,7 +106,10 @@ def compare(
 
 
 def not_comparable(reason: str, *, gated: bool) -> Compared:
-    """Nothing of them may be compared. A gate can't be passed by that."""
+    """Build the result of a comparison that can't be made.
+
+    A gate can't be passed by that: it is Inconclusive.
+    """
     message = f"not comparable: {reason}"
     if not gated:
         return Compared(None, "NotComparable", None, message, [], None)
@@ -108,8 +118,10 @@ def not_comparable(reason: str, *, gated: bool) -> Compared:
 
 
 def outcome_of(cells: Sequence[api.ComparedCell]) -> api.Outcome:
-    """All words in one. What is not known hides that the others did not change, not that they
-    did."""
+    """Return one word for all changes.
+
+    An unknown change hides that the others are none, but not that they are Better or Worse.
+    """
     words: Counter[str] = Counter(change.word for cell in cells for change in cell.changes)
     if words["Better"] and words["Worse"]:
         return "Mixed"
@@ -135,8 +147,9 @@ class Pair(NamedTuple):
 def questions_at(
     cell: str, before: Side, after: Side, metrics: Iterable[api.ComparedMetric]
 ) -> list[Question]:
-    """Of these figures at a load point."""
-    one, other = rows_at(cell, before), rows_at(cell, after)
+    """Build the questions about these metrics at a load point."""
+    one = rows_at(cell, before)
+    other = rows_at(cell, after)
     return [
         Question(m, figure_of(m, cell, before, other), figure_of(m, cell, after, one))
         for m in metrics
@@ -146,8 +159,12 @@ def questions_at(
 def compared_cells(
     asked: Sequence[Pair], *, equivalence_percent: float = float(api.DEFAULT_EQUIVALENCE_PERCENT)
 ) -> list[api.ComparedCell]:
-    """One for each, in the order given; all their questions are answered together."""
-    changes, cells = iter(answers(_all(asked), equivalence_percent=equivalence_percent)), []
+    """Answer the questions of all pairs together.
+
+    Return one compared load point for each pair, in the order given.
+    """
+    changes = iter(answers(_all(asked), equivalence_percent=equivalence_percent))
+    cells = []
     for cell, before, after, questions in asked:
         if isinstance(questions, str):
             cells.append(api.ComparedCell(cell=cell, reason=questions))
@@ -175,8 +192,10 @@ def _all(asked: Sequence[Pair]) -> list[Question]:
 
 
 def detectable(asked: Sequence[Pair]) -> float | None:
-    """The least change of the noisiest figure that is found with 80 %, by the noise that was
-    measured."""
+    """Return the least change of the noisiest figure that is found with 80 % probability.
+
+    In percent, by the noise that was measured; None where no noise is known.
+    """
     questions = _all(asked)
     error = family_error(questions)
     shifts = [
@@ -201,22 +220,53 @@ def limits(
     *,
     names: Sequence[str] = ("baseline", "candidate"),
 ) -> dict[str, api.Bottleneck]:
-    """By load point, of those that are comparable: a limit that the two sides together show. Most
-    show none."""
-    both, found = (*baseline, *candidate), {}
+    """Return the limit that the two sides together show, by load point.
+
+    Only comparable load points are looked at; most show none.
+    """
+    both = (*baseline, *candidate)
+    found = {}
     for each in (cell for cell in at if cell.reason is None):
         points = [
             _point(name, each.cell, side, both)
             for name, side in zip(names, (baseline, candidate), strict=True)
         ]
         pairs = response_to_load.comparisons([p for p in points if p is not None])
-        if pairs and (limit := _limit_of(pairs[0], each)) is not None:
+        is_reversed = bool(pairs) and pairs[0].low.name != names[0]
+        if pairs and (limit := _limit_of(pairs[0], each, is_reversed=is_reversed)) is not None:
             found[each.cell] = limit
     return found
 
 
-def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.Bottleneck | None:
-    """Throughput that falls is not flat: there, what was changed did harm."""
+def _may_grow(
+    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+) -> bool:
+    """Return whether noise may hide a throughput that grows with what runs.
+
+    By the interval of the change, where there is one. `is_reversed`: the baseline ran more.
+    """
+    change = next((c for c in cell.changes if c.metric == "OutputThroughput"), None)
+    end = None if change is None else change.low_percent if is_reversed else change.high_percent
+    if end is None:
+        return False
+    ratio = 1 + end / 100
+    if is_reversed:
+        ratio = 1 / ratio if ratio > 0 else math.inf
+    return ratio >= pair.growing_ratio
+
+
+def _limit_of(
+    pair: response_to_load.Comparison, cell: api.ComparedCell, *, is_reversed: bool
+) -> api.Bottleneck | None:
+    """Return the limit that two operating points show, or None.
+
+    Throughput that falls is not flat: there, what was changed did harm. Nor is one of which noise
+    hides whether it grows. `is_reversed`: the baseline ran more.
+    """
+    if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT and _may_grow(
+        pair, cell, is_reversed=is_reversed
+    ):
+        return None
     if abs(pair.change_percent) <= response_to_load.FLAT_PERCENT:
         ends = [
             (c.low_percent, c.high_percent) for c in cell.changes if c.metric == "OutputThroughput"
@@ -240,8 +290,11 @@ def _limit_of(pair: response_to_load.Comparison, cell: api.ComparedCell) -> api.
 
 
 def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.OperatingPoint | None:
-    """What ran on average, tokens a second and the most KV cache in use; None unless every run of
-    the side shows them, and where users think: these do not keep a server supplied."""
+    """Return the operating point of one side: running, tokens a second, most KV cache in use.
+
+    None unless every run of the side shows it, and where users think: these do not keep a server
+    supplied.
+    """
     workloads = [run.workload(cell.partition("/")[0]) for run in side]
     if any(workload is not None and workload.mean_think_seconds for workload in workloads):
         return None
@@ -251,10 +304,8 @@ def _point(name: str, cell: str, side: Side, both: Side) -> response_to_load.Ope
     if len(points) != len(side):
         return None
     usage = [point.kv_percent for point in points if point.kv_percent is not None]
-    running, throughput = (
-        fmean(point.running for point in points),
-        fmean(point.throughput for point in points),
-    )
+    running = fmean(point.running for point in points)
+    throughput = fmean(point.throughput for point in points)
     return response_to_load.OperatingPoint(name, running, throughput, max(usage, default=None))
 
 
@@ -265,7 +316,8 @@ def _of_row(row: api.Result, among: Sequence[api.Result]) -> response_to_load.Op
     if server is None or server.running_mean is None or throughput is None:
         return None
     is_supplied = row.axis in ("concurrency", "batch") or row.value == "inf"
-    completed, preemptions = row.metrics.get("completed") or 0, server.preemptions or 0
+    completed = row.metrics.get("completed") or 0
+    preemptions = server.preemptions or 0
     works_twice = 100 * preemptions > bottleneck.MAX_PREEMPTED_PERCENT * completed
     is_starved = (
         api.Code.CLIENT_SATURATED in row.findings and (server.waiting_mean or 0.0) < MIN_WAITING
@@ -301,8 +353,11 @@ def against_baseline(
     baseline: api.Baseline,
     found: Run | None,
 ) -> tuple[api.Judgement, str]:
-    """The judgement of the run with its comparison, and what the gate found in a sentence. `rows`:
-    its results before any was cut. `found`: the baseline; None: there is no such run."""
+    """Compare a judged run with its baseline.
+
+    Return the judgement with its comparison, and what the gate found in a sentence. `rows`: the
+    run's results before any was cut. `found`: the baseline; None if there is no such run.
+    """
     status = api.BenchmarkRunStatus(
         completion_time=_ENDED, servers=list(servers), client=judgement.client, results=rows
     )
@@ -318,7 +373,8 @@ def against_baseline(
     comparison = api.Comparison(baseline=before, **kept)
     condition, reason = _CONDITION[comparison.gate]
     if comparison.gate == "NotRegressedHere" and baseline.one_server_is_enough:
-        condition, reason = "True", api.Reason.NOT_REGRESSED_HERE
+        condition = "True"
+        reason = api.Reason.NOT_REGRESSED_HERE
     update = {
         "comparison": comparison,
         "not_regressed": condition,
@@ -337,7 +393,8 @@ def _compared(after: MeasuredRun, baseline: api.Baseline, found: Run | None) -> 
         return not_comparable(
             f"{baseline.name} was written by another version of benchrun", gated=True
         )
-    allowed, least = float(baseline.max_regression_percent), float(baseline.equivalence_percent)
+    allowed = float(baseline.max_regression_percent)
+    least = float(baseline.equivalence_percent)
     metrics = baseline.metrics
     try:
         return compare(

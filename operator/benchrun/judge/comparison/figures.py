@@ -1,7 +1,8 @@
-"""A figure of one side with its noise, and the outcome in words.
+"""A figure of one side with its noise, and the outcome of a comparison in words.
 
 The unit is a fresh server: with several runs a side, each run's figure is one value. With one run a
-side all there is are its repeats, which share that server's luck."""
+side there are only its repeats, which all share the luck of that server.
+"""
 
 import math
 from collections import Counter
@@ -30,7 +31,7 @@ NO_CV = "the results do not say how the repeats scatter"
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """One side's value."""
+    """The value of a metric on one side, with its noise."""
 
     value: float | None  # Geometric mean over the runs; None where one has none.
     log_mean: Contrast | None = None  # None: the noise is not known.
@@ -48,8 +49,11 @@ def figure_of(
     side: Sequence[MeasuredRun],
     beside: Sequence[api.Result] = (),
 ) -> Figure:
-    """The figure at a cell that every run of the side has; throughput is of the part of the stage
-    that the rows `beside` have too. The noise of a single run is that of its repeats."""
+    """Return the figure that every run of the side has at a load point.
+
+    A throughput is of the part of the stage that the rows `beside` have too. The noise of a single
+    run is that of its repeats.
+    """
     rows = rows_at(cell, side)
     among = (*rows, *beside)
     found = _figure_of(api.KEYS[metric], side, rows, among=among)
@@ -58,12 +62,12 @@ def figure_of(
 
 
 def throughput_at(cell: str, runs: Sequence[MeasuredRun]) -> api.ThroughputOf | None:
-    """Which throughput these runs are compared by at a cell."""
+    """Return which throughput these runs are compared by at a load point."""
     return common(rows_at(cell, runs))
 
 
 def rows_at(cell: str, runs: Sequence[MeasuredRun]) -> list[api.Result]:
-    """Those of the runs that have any."""
+    """Return the rows of a load point, from the runs that have it."""
     return [row for run in runs if (row := run.row(cell)) is not None]
 
 
@@ -96,7 +100,8 @@ def _figure_of(
             math.exp(mean.estimate), noise, log_blocks=blocks if len(blocks) == len(values) else {}
         )
     row = rows[0]
-    value, cv = compared_figure(row, key, among=among), row.repeat_cv_percent.get(key)
+    value = compared_figure(row, key, among=among)
+    cv = row.repeat_cv_percent.get(key)
     if row.repeats < 2 or cv is None:
         return Figure(value, problem=ONE_REPEAT if row.repeats < 2 else NO_CV)
     squared_error = math.log1p((cv / 100) ** 2) / row.repeats
@@ -119,7 +124,7 @@ _SPOKEN = {
 
 
 def detected(percent: float) -> str:
-    """The power of a comparison, in words."""
+    """Return the power of a comparison, in words."""
     return (
         f"at the measured noise, a change of {percent_text(percent)} in one figure is detected "
         "with 80 % probability"
@@ -134,8 +139,11 @@ def sentence(
     caveats: Sequence[str] = (),
     detectable_percent: float | None = None,
 ) -> str:
-    """Counts of words, the most marked loss, what was left out, what could have been found, and the
-    scope."""
+    """Return the outcome of a comparison in words.
+
+    Counts of words, the most marked loss, what was left out, what could have been found, and the
+    scope.
+    """
     changes = [(cell.cell, change) for cell in cells for change in cell.changes]
     if not changes:
         first = next(
@@ -165,7 +173,10 @@ def sentence(
 
 
 def _most_marked(changes: Sequence[tuple[str, api.Change]]) -> list[str]:
-    """The worst of what got worse, else the best of what got better."""
+    """Return the worst of what got worse, else the best of what got better, in words.
+
+    Empty where nothing changed.
+    """
     for word, spoken, sign in (("Worse", "the worst", 1), ("Better", "the best", -1)):
         found = [(cell, change) for cell, change in changes if change.word == word]
         if found:

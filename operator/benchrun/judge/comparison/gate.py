@@ -1,16 +1,16 @@
-"""The regression gate: is a figure shown to be worse by more than is allowed, or each shown not to
-be.
+"""The regression gate: whether a figure is shown to be worse by more than is allowed.
 
-It has its own tests, against the limit and one-sided; those of the words are against 0.
+It has its own tests, against the limit and one-sided; the tests of the words are against 0.
+
 - Regressed: some figure is shown to be beyond the limit, by Hochberg over all gated figures. A
-change that equals the limit is
-  called Regressed in at most 5 % of comparisons, however many figures are gated.
+  change that equals the limit is called Regressed in at most 5 % of comparisons, however many
+  figures are gated.
 - NotRegressed: each figure is shown to be within the limit at 5 %. All of them must be, so that no
-correction is due
-  (intersection-union test, R. L. Berger, Technometrics 24, 1982).
-- Underpowered: neither, and a figure shows no change though one from 0 to the limit had less than
-80 % to be found.
+  correction is due (intersection-union test, R. L. Berger, Technometrics 24, 1982).
+- Underpowered: neither, and some figure shows no change although a change from 0 to the limit had a
+  chance of less than 80 % to be found.
 - Inconclusive: neither, near the limit; or something could not be compared.
+
 With one server a side the noise is that of repeats. Servers of one definition differ by more, so
 the words become RegressedHere and NotRegressedHere: they hold for these two servers only.
 """
@@ -46,7 +46,7 @@ def answer(word: Gate, why: str, *, one_server_is_enough: bool) -> str:
 
 
 class _Loss(NamedTuple):
-    """How much worse a figure got, in logarithms: above 0 is worse."""
+    """How much worse a figure got, in logarithms; above 0 is worse."""
 
     cell: str
     question: Question
@@ -54,7 +54,7 @@ class _Loss(NamedTuple):
     limit: float
 
     def bound(self, *, is_lower: bool, error: float) -> str:
-        """One end of it at a one-sided `error`, in words."""
+        """Return the lower or upper bound of the loss at a one-sided `error`, in words."""
         reach = self.contrast.reach(1 - 2 * error)
         loss = self.contrast.estimate + (-reach if is_lower else reach)
         sign = -1 if self.question.metric in HIGHER_IS_BETTER else 1
@@ -63,16 +63,18 @@ class _Loss(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Figure and load point."""
+        """Return the metric and its load point in words."""
         return f"{self.question.metric} at {self.cell}"
 
 
 def gate(
     required: Sequence[tuple[str, Sequence[Question] | None]], *, max_regression_percent: float
 ) -> tuple[Gate, str]:
-    """What came of it, with the figure that decided in a sentence. `required`: the load points that
-    must be within the limit, with their questions; None: it could not be compared. A throughput
-    that the arrivals set is no question."""
+    """Decide the gate: return its word, and the figure that decided in a sentence.
+
+    `required`: the load points that must be within the limit, with their questions; None where a
+    load point could not be compared. A throughput that the arrivals set is not tested.
+    """
     asked = [
         (cell, question)
         for cell, questions in required
@@ -116,8 +118,9 @@ def _turned(contrast: significance.Contrast) -> significance.Contrast:
 
 
 def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss | None:
-    """None where the noise is not known."""
-    contrast, share = question.contrast(), max_regression_percent / 100
+    """Return the loss of a figure with its limit, or None where the noise is not known."""
+    contrast = question.contrast()
+    share = max_regression_percent / 100
     if contrast is None:
         return None
     if question.metric not in HIGHER_IS_BETTER:
@@ -127,8 +130,12 @@ def _loss(cell: str, question: Question, max_regression_percent: float) -> _Loss
 
 
 def _too_weak(asked: Sequence[tuple[str, Question]], losses: Sequence[_Loss]) -> str | None:
-    """The noisiest figure that shows neither a change nor that it is within the limit, if a change
-    from 0 to the limit had less than 80 %. None: there is none, or a figure is missing."""
+    """Return, in words, the noisiest figure that can't be decided.
+
+    It shows neither a change nor that it is within the limit, and a change from 0 to the limit had
+    a chance of less than 80 % to be found. Where the noise of some figure is not known, return that
+    instead. None if there is no such figure, or a figure is missing.
+    """
     if any(
         question.baseline.value is None or question.candidate.value is None for _, question in asked
     ):

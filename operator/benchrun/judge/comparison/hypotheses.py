@@ -24,7 +24,7 @@ MOST_PERCENT = (
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """Did this figure change?"""
+    """The question whether a figure changed from the baseline to the candidate."""
 
     metric: ComparedMetric
     baseline: Figure
@@ -32,12 +32,14 @@ class Question:
 
     @property
     def of_arrivals(self) -> str | None:
-        """Why both are throughputs of the arrivals."""
+        """Return the reason where both are throughputs of the arrivals, else None."""
         return self.baseline.of_arrivals and self.candidate.of_arrivals
 
     def contrast(self) -> significance.Contrast | None:
-        """Candidate minus baseline, in logarithms; None where one side's noise is not known, or the
-        arrivals set both."""
+        """Return candidate minus baseline, in logarithms.
+
+        None where one side's noise is not known, or the arrivals set both.
+        """
         if self.of_arrivals or self.baseline.log_mean is None or self.candidate.log_mean is None:
             return None
         if not self._is_blocked():
@@ -49,9 +51,13 @@ class Question:
         return replace(pairs, squared_error=max(pairs.squared_error, 2 * ROUNDING_ERROR))
 
     def detectable(self, *, error: float) -> float | None:
-        """The least true change, in logarithms, that a test at `error` finds with 80 %, if the
-        noise is as measured."""
-        contrast, before, after = self.contrast(), self.baseline.log_mean, self.candidate.log_mean
+        """Return the least true change, in logarithms, that a test at `error` finds with 80 %.
+
+        The noise is taken to be as measured. None where there is no contrast.
+        """
+        contrast = self.contrast()
+        before = self.baseline.log_mean
+        after = self.candidate.log_mean
         if contrast is None or before is None or after is None:
             return None
         first, second = (round(side.degrees_of_freedom) + 1 for side in (before, after))
@@ -59,14 +65,16 @@ class Question:
         return shift * math.sqrt(contrast.squared_error)
 
     def _is_blocked(self) -> bool:
-        """Whether both sides were measured in the same blocks, and in enough of them."""
+        """Return whether both sides were measured in the same blocks, and in enough of them."""
         blocks = self.baseline.log_blocks.keys()
         return len(blocks) >= significance.MIN_BLOCKS and blocks == self.candidate.log_blocks.keys()
 
 
 def family_error(questions: Sequence[Question]) -> float:
-    """The error of one question where all that can be answered may err by 5 % together
-    (Bonferroni)."""
+    """Return the error of one question where all together may err by 5 % (Bonferroni).
+
+    Only questions that can be answered count.
+    """
     return (1 - significance.CONFIDENCE) / max(
         1, sum(question.contrast() is not None for question in questions)
     )
@@ -77,13 +85,16 @@ def answers(
     *,
     equivalence_percent: float = float(DEFAULT_EQUIVALENCE_PERCENT),
 ) -> list[Change]:
-    """One change for each, in the order given. `equivalence_percent`: the least change that
-    matters."""
+    """Answer the questions together: return one change for each, in the order given.
+
+    `equivalence_percent`: the least change that matters.
+    """
     contrasts = [question.contrast() for question in questions]
     p_values = [contrast.p_value for contrast in contrasts if contrast is not None]
     levels = significance.hochberg_levels(p_values, error=1 - significance.CONFIDENCE)
     changed = iter([p <= level for p, level in zip(p_values, levels, strict=True)])
-    error, margin = family_error(questions), math.log1p(equivalence_percent / 100)
+    error = family_error(questions)
+    margin = math.log1p(equivalence_percent / 100)
     return [
         _unanswered(question)
         if contrast is None
@@ -100,8 +111,10 @@ def _answer(
     error: float,
     margin: float,
 ) -> Change:
-    estimate, reach = contrast.estimate, contrast.reach(1 - error)
-    low, high = estimate - reach, estimate + reach
+    estimate = contrast.estimate
+    reach = contrast.reach(1 - error)
+    low = estimate - reach
+    high = estimate + reach
     word: Word = "NoDetectableDifference"
     if is_changed:
         low, high = (max(low, 0.0), high) if estimate > 0 else (low, min(high, 0.0))
@@ -118,9 +131,13 @@ def _answer(
 
 
 def _unanswered(question: Question) -> Change:
-    """A figure is missing, the arrivals set both, or the noise is not known: then the change is a
-    number without an interval."""
-    before, after = question.baseline, question.candidate
+    """Build the change of a question without a test.
+
+    A figure is missing, the arrivals set both, or the noise is not known; in that last case the
+    change is a number without an interval.
+    """
+    before = question.baseline
+    after = question.candidate
     change = None
     if before.value is not None and after.value is not None and not question.of_arrivals:
         change = float(f"{100 * (after.value / before.value - 1):.{PERCENT_DIGITS}g}")

@@ -4,7 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from benchrun.api import Bottleneck, LimitKind, Waiting
-from benchrun.judge.explain.waiting import MIN_QUEUED_SHARE, held_at, percent, pressure_evidence
+from benchrun.judge.explain.waiting import (
+    MIN_QUEUED_SHARE,
+    cache_in_use,
+    held_at,
+    percent,
+    pressure_evidence,
+)
 from benchrun.judge.rules.client import saturated_sentence
 from benchrun.judge.rules.rule import Evidence, StageFinding, number
 from benchrun.measure import (
@@ -20,7 +26,11 @@ from benchrun.measure import (
 
 
 def client_limits(finding: StageFinding) -> Bottleneck:
-    """The client could not keep up: ClientSaturated, at its worst stage."""
+    """Build the bottleneck Client: the client could not keep up.
+
+    `finding`: ClientSaturated at its worst stage. The evidence has the figures that crossed their
+    thresholds.
+    """
     crossed = str(finding.evidence.get("crossed", "")).split(", ")
     seen = {name: value for name, value in finding.evidence.items() if name in crossed}
     sentence = (
@@ -30,9 +40,14 @@ def client_limits(finding: StageFinding) -> Bottleneck:
 
 
 def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottleneck:
-    """More running brought nothing. `where`: "from chat/rate=1 to chat/rate=4". `span`: the
-    change's interval, where it has one."""
-    low, high, usage = pair.low, pair.high, ""
+    """Build the bottleneck Compute: more requests ran, and throughput did not grow.
+
+    `where`: such as "from chat/rate=1 to chat/rate=4". `span`: the interval of the change, where it
+    has one.
+    """
+    low = pair.low
+    high = pair.high
+    usage = ""
     if low.kv_percent is not None and high.kv_percent is not None:
         usage = f" and KV cache usage from {percent(low.kv_percent)} to {percent(high.kv_percent)}"
     sentence = (
@@ -45,12 +60,11 @@ def throughput_is_flat(pair: Comparison, where: str, span: str = "") -> Bottlene
 
 
 def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
-    """Nothing waited, and no comparison shows a bottleneck."""
+    """Build the bottleneck None: nothing waited, and no comparison shows a limit."""
     rate = f" at {number(point.throughput)} tok/s" if point is not None else ""
     sentence = (
         f"The server kept up{rate}: {number(pressure.running_mean)} requests ran on average and "
-        f"{number(pressure.waiting_mean)} waited, with at most {percent(pressure.kv_max_percent)} "
-        "of the KV cache in use."
+        f"{number(pressure.waiting_mean)} waited{cache_in_use(pressure, ', with at most ')}."
     )
     evidence = pressure_evidence(pressure, "waitingMean", "kvCacheMaxPercent")
     return bottleneck_of(
@@ -59,24 +73,25 @@ def kept_up(pressure: Pressure, point: OperatingPoint | None) -> Bottleneck:
 
 
 def one_at_a_time(pressure: Pressure) -> Bottleneck:
-    """Never more than one request ran, and none waited. Premise of any limit: more could have
-    run."""
+    """Build the bottleneck None: at most one request was in flight, and none waited.
+
+    A limit can only show where more could have run.
+    """
     sentence = (
-        f"No limit shows: at most {number(pressure.running_max)} request ran at a time, so the "
-        "latency of its steps alone decides."
+        "No limit shows: at most 1 request was in flight at a time, so the latency of its steps alone "
+        "decides."
     )
     return bottleneck_of("None", sentence, {"runningMax": rounded(pressure.running_max)})
 
 
 def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bottleneck:
-    """The queue never changed what came through."""
+    """Build the bottleneck Compute: the length of the queue did not change the throughput."""
     sentence = (
         f"Prompt throughput holds at {number(full.prompt_rate)} tok/s (changing by "
         f"{full.change_percent:+.1f} %) while "
         f"{number(pressure.waiting_mean)} waited on average ({number(pressure.waiting_max)} at "
         "most), with "
-        f"{number(pressure.queued_running)} running and {percent(pressure.kv_max_percent)} of the "
-        "KV cache in use: steps "
+        f"{number(pressure.queued_running)} running{cache_in_use(pressure, ' and ')}: steps "
         f"are full, about {number(full.step_tokens)} tokens each, so compute is the limit."
     )
     evidence: Evidence = {
@@ -89,25 +104,33 @@ def steps_are_full(full: response_to_load.FullSteps, pressure: Pressure) -> Bott
 
 
 def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
-    """What keeps requests in the queue: as many run as may, or as fit the KV cache; else they wait
-    for their turn in steps that may have room left. `grew`: throughput that still rose with what
-    ran."""
+    """Build the bottleneck that keeps requests in the queue.
+
+    As many run as may (SequenceLimit), or as fit the KV cache (KVMemory). Otherwise it is Unknown:
+    they wait for their turn in steps that may have room left. `grew`: a comparison in which
+    throughput still rose with the number running.
+    """
     limit: LimitKind = "Unknown"
     waited = f"while {number(pressure.waiting_mean)} waited on average"
-    running, usage = number(pressure.queued_running), percent(pressure.kv_max_percent)
-    if pressure.hold is Hold.SEQUENCES:
-        limit, sentence = (
-            "SequenceLimit",
-            f"The limit on running requests: {held_at(pressure)}, {waited}.",
+    if pressure.queued < pressure.samples:
+        waited = (
+            f"while requests waited, in {pressure.queued} of {pressure.samples} samples "
+            f"({number(pressure.waiting_mean)} on average over all)"
         )
+    running = number(pressure.queued_running)
+    usage = percent(pressure.kv_max_percent)
+    if pressure.hold is Hold.SEQUENCES:
+        limit = "SequenceLimit"
+        sentence = f"The limit on running requests: {held_at(pressure)}, {waited}."
     elif pressure.hold is Hold.KV_CACHE:
         preempted = f", {number(pressure.preemptions)} preemptions" if pressure.preemptions else ""
         fill = f"{running} running requests fill it (up to {usage} in use{preempted})"
-        limit, sentence = "KVMemory", f"KV memory is the limit: {fill}, {waited}."
+        limit = "KVMemory"
+        sentence = f"KV memory is the limit: {fill}, {waited}."
     else:
         sentence = (
-            f"Bottleneck unknown from this load alone: {running} ran, {waited}, with at most "
-            f"{usage} of the KV cache in use; "
+            f"Bottleneck unknown from this load alone: {running} ran, "
+            f"{waited}{cache_in_use(pressure, ', with at most ')}; "
             "throughput with another number running is not known."
         )
     if grew is not None and limit != "Unknown":
@@ -117,13 +140,13 @@ def held_back(pressure: Pressure, grew: Comparison | None) -> Bottleneck:
 
 
 def growth(pair: Comparison) -> str:
-    """ "Throughput grows by 80 % as running goes from 20 to 60"."""
+    """Return a clause such as "Throughput grows by 80 % as running goes from 20 to 60"."""
     running = f"{number(pair.low.running)} to {number(pair.high.running)}"
     return f"Throughput grows by {number(pair.change_percent)} % as running goes from {running}"
 
 
 def pair_evidence(pair: Comparison) -> Evidence:
-    """The numbers of a comparison."""
+    """Return the numbers of a comparison as evidence."""
     return {
         "throughputLow": rounded(pair.low.throughput),
         "throughputHigh": rounded(pair.high.throughput),
@@ -136,7 +159,7 @@ def pair_evidence(pair: Comparison) -> Evidence:
 
 
 def bottleneck_of(limit: LimitKind, sentence: str, evidence: Evidence) -> Bottleneck:
-    """With the evidence that is known."""
+    """Build a bottleneck; evidence that is None is left out."""
     kept = {name: value for name, value in evidence.items() if value is not None}
     return Bottleneck(limit=limit, sentence=sentence, evidence=kept)
 
@@ -152,23 +175,24 @@ nothing about compute."""
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """All that is known of one load point."""
+    """All that is known of one role's servers at one load point."""
 
     waiting: Waiting
     point: (
         OperatingPoint | None
-    )  # Its place among the others of its workload; None without samples or throughput.
+    )  # Throughput and number running; None without samples or throughput.
     pressure: Pressure | None
     stretches: Sequence[Stretch]
     lengths: Lengths | None
     requests: int
-    gauge_holds: bool  # Whether what a sample shows running is what runs, at any time.
+    most_in_flight: int  # At the client.
+    gauge_holds: bool  # Whether the gauge of running requests holds at any time.
     always_busy: bool  # Whether the load keeps the server supplied: users, or all at once.
-    client: StageFinding | None  # ClientSaturated, where the client was found to be.
+    client: StageFinding | None  # The finding ClientSaturated; None: there is none.
 
     @property
     def queues(self) -> bool:
-        """Whether requests waited in the server for more than a moment."""
+        """Return whether requests waited in the server for more than a moment."""
         found = self.pressure
         return (
             found is not None
@@ -178,18 +202,24 @@ class Observed:
 
     @property
     def works_twice(self) -> bool:
-        """Whether preemptions were more than a few."""
+        """Return whether there were more than a few preemptions; False if unknown."""
         preemptions = self.pressure.preemptions if self.pressure is not None else None
         return preemptions is not None and 100 * preemptions > MAX_PREEMPTED_PERCENT * self.requests
 
     @property
     def comparable(self) -> OperatingPoint | None:
-        """The point, if its throughput is the server's own and of work done once."""
+        """Return the operating point if it can be compared with others, else None.
+
+        Its throughput must be the server's own (not limited by the client), and of work done once.
+        """
         return None if self.works_twice or self.client is not None else self.point
 
 
 def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottleneck:
-    """Of one load point; `others` are the comparable ones of its workload."""
+    """Decide the bottleneck of a load point.
+
+    `others`: the comparable operating points of the other load points of its workload.
+    """
     # A client that is late and yet keeps a queue at the server is not the bottleneck.
     if observed.client is not None and not observed.queues:
         return client_limits(observed.client)
@@ -198,7 +228,7 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
         return bottleneck_of(
             "Unknown", "Bottleneck unknown: no sample caught the server busy.", {"samples": 0}
         )
-    if not observed.queues and pressure.running_max <= 1:
+    if not observed.queues and observed.most_in_flight <= 1:
         return one_at_a_time(pressure)
     point = observed.comparable
     pairs = [
@@ -213,8 +243,9 @@ def bottleneck(observed: Observed, others: Sequence[OperatingPoint]) -> Bottlene
     )
     if among is not None:
         return throughput_is_flat(among, f"from {among.low.name} to {among.high.name}")
-    stretches, busy = observed.stretches, observed.always_busy
-    # Premise of a comparison within: samples differ because the load did.
+    stretches = observed.stretches
+    busy = observed.always_busy
+    # Samples within a load point can be compared only if they differ because the load did.
     is_phase = observed.works_twice or not observed.gauge_holds
     inside = None if is_phase else response_to_load.within(stretches, always_busy=busy)
     if inside is not None and inside.is_flat:

@@ -1,5 +1,7 @@
-"""Why requests waited and the bottleneck, for every cell of a run: alone, then among those of its
-workload."""
+"""Why requests waited, and what the bottleneck is, for every load point of a run.
+
+A load point is explained by its own figures, then by comparison with others of its workload.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
@@ -12,28 +14,33 @@ from benchrun.judge.explain.bottleneck import Observed, bottleneck
 from benchrun.judge.explain.waiting import waiting
 from benchrun.judge.rules.load import overload_of
 from benchrun.judge.rules.rule import CellContext, Code, StageFinding
-from benchrun.judge.throughput import throughputs
+from benchrun.judge.throughput import kept_up, throughputs
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
-Limits = Mapping[str, measure.ServerLimits]  # Of one server of each role: all of a role are alike.
+Limits = Mapping[str, measure.ServerLimits]  # Of one server, by role: all of a role are alike.
 
 
 class Explanation(NamedTuple):
-    """Of a role at a cell, or of the cell as a whole: that of the role with the longer queue."""
+    """The explanation of a role at a load point, or of the load point as a whole.
+
+    A load point as a whole is explained by the role with the longer queue.
+    """
 
     waiting: Waiting
     bottleneck: Bottleneck
-    by_role: Mapping[str, "Explanation"] = {}  # Of a cell where prompts are prefilled elsewhere.
+    by_role: Mapping[str, "Explanation"] = {}  # Empty unless prompts have servers of their own.
 
 
-Seen = Mapping[str, Observed]  # By role: what the explanation of a cell rests on.
+Seen = Mapping[str, Observed]  # By role: what the explanation of a load point rests on.
 
 
 def explanations(
     seen: Mapping[str, Seen], *, trusted: Collection[str]
 ) -> Mapping[str, Explanation]:
-    """Of every measured cell, by its id. Those that are not `trusted` are explained too, but no
-    other is compared with them."""
+    """Return the explanation of every measured load point, by its id.
+
+    Load points that are not `trusted` are explained too, but no other is compared with them.
+    """
     by_workload: dict[str, dict[str, Seen]] = {}
     for cell_id, roles in seen.items():
         by_workload.setdefault(cell_id.partition("/")[0], {})[cell_id] = roles
@@ -55,7 +62,7 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
             if role in other and (point := other[role].comparable) is not None
         ]
         by_role[role] = Explanation(observed.waiting, bottleneck(observed, points))
-    # The role with the largest share of samples with a queue; of those alike, the one that writes
+    # The role with the largest share of samples with a queue; of equal ones, the one that writes
     # answers.
     queued = {
         role: of.pressure.queued / of.pressure.samples if of.pressure else 0.0
@@ -71,7 +78,10 @@ def _explanation(seen: Seen, others: Sequence[Seen]) -> Explanation:
 
 
 def seen_at(cell: CellContext, found: Sequence[StageFinding], limits: Limits) -> Seen:
-    """Of a cell with a record. `found`: before the severities of the spec."""
+    """Return what the explanation of a measured load point rests on, by role.
+
+    `found`: its findings before the severities of the spec.
+    """
     windows = [window for stage in cell.stages for window in stage.windows]
     roles = list(dict.fromkeys(window.role for window in windows)) or [ROLE_SERVER]
     return {
@@ -84,21 +94,32 @@ def _observed(
     cell: CellContext, role: str, found: Sequence[StageFinding], limits: measure.ServerLimits
 ) -> Observed:
     of_role = [window for stage in cell.stages for window in stage.windows if window.role == role]
-    lengths, overload = _lengths(cell, role), overload_of(cell.stages, found)
-    under, by_counters = measure.pressure(of_role, limits, lengths), running_by_counters(cell)
+    lengths = _lengths(cell, role)
+    overload = overload_of(cell.stages, found)
+    under = measure.pressure(of_role, limits, lengths)
+    by_counters = running_by_counters(cell)
     gauge_holds = under is None or gauge_is_mean(under.running_mean, by_counters)
+    waited = _queue_times(cell, role)
     if under is not None and by_counters is not None and not gauge_holds:
-        queued_running = None if under.queued_running is None else by_counters
-        under = replace(under, running_mean=by_counters, queued_running=queued_running)
+        under = _by_times(under, by_counters, waited.mean_waiting)
+    point = _point(cell, under, role)
+    if point is not None:
+        point = replace(point, all_served=_all_served(cell, found))
     return Observed(
         waiting=waiting(
-            under, limits, lengths=lengths, overload=overload, queue_ms=_queue_ms(cell, role)
+            under,
+            limits,
+            lengths=lengths,
+            overload=overload,
+            queue_ms=waited.mean_ms,
+            waiting_by_times=waited.mean_waiting,
         ),
-        point=_point(cell, under, role),
+        point=point,
         pressure=under,
         stretches=measure.stretches(of_role),
         lengths=lengths,
         requests=sum(len(stage.requests.ok) for stage in cell.stages),
+        most_in_flight=max(stage.flight.maximum() for stage in cell.stages),
         gauge_holds=gauge_holds and not cell.expected.whole_batches,
         always_busy=(cell.expected.closed_loop and not cell.expected.think_seconds)
         or cell.expected.all_at_once
@@ -117,14 +138,19 @@ it was mostly read between two batches, or between two steps."""
 
 
 def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
-    """Whether a gauge that is read once an interval may stand for a mean. Where requests move in
-    step, or steps are long, it shows one phase more than the others. Without times to hold it
-    against it is believed."""
+    """Return whether a gauge that is read once an interval may stand for a mean.
+
+    Where requests move in step, or steps are long, it shows one phase more often than the others.
+    It is believed where there is no mean by times (`by_counters`) to compare it with.
+    """
     return by_counters is None or abs(gauge - by_counters) <= GAUGE_APART * max(gauge, by_counters)
 
 
 def running_by_counters(cell: CellContext) -> float | None:
-    """Over all stages of a cell whose servers have one role; None where one's is not known."""
+    """Return the mean number of running requests over all stages, by the servers' times.
+
+    None where the servers have several roles, or the mean of a stage is not known.
+    """
     roles = {window.role for stage in cell.stages for window in stage.windows}
     each = [(stage.running_by_counters, stage.seconds) for stage in cell.stages]
     parts = [(running, seconds) for running, seconds in each if running is not None]
@@ -133,35 +159,76 @@ def running_by_counters(cell: CellContext) -> float | None:
     return sum(running * seconds for running, seconds in parts) / sum(s for _, s in parts)
 
 
-def _queue_ms(cell: CellContext, role: str) -> float | None:
-    """Mean wait of a request in the servers, over all stages; None where a server was not read at
-    both ends."""
+def _by_times(under: measure.Pressure, running: float, waiting: float | None) -> measure.Pressure:
+    """Return the pressure with what runs and waits by times, and without what samples can't tell.
+
+    The gauge is no mean. How full the cache was between two samples is not known, nor whether
+    places were free; that it was full, or all places taken, was seen.
+    """
+    hold = None if under.hold is measure.Hold.STEP else under.hold
+    was_full = hold is measure.Hold.KV_CACHE
+    return replace(
+        under,
+        running_mean=running,
+        queued_running=None if under.queued_running is None else running,
+        waiting_mean=under.waiting_mean if waiting is None else waiting,
+        kv_mean_percent=None,
+        kv_max_percent=under.kv_max_percent if was_full else None,
+        hold=hold,
+    )
+
+
+def _all_served(cell: CellContext, found: Sequence[StageFinding]) -> bool:
+    """Return whether an open loop set the throughput: more than came can't be served."""
+    is_open = cell.expected.rate is not None or cell.expected.follows_trace
+    return is_open and kept_up(cell.stages, found)
+
+
+class _QueueTimes(NamedTuple):
+    """How long and how many requests waited by the servers' own count, over all stages.
+
+    None where a server was not read at both ends.
+    """
+
+    mean_ms: float | None  # Of a request.
+    mean_waiting: float | None  # Requests, by Little's law.
+
+
+def _queue_times(cell: CellContext, role: str) -> _QueueTimes:
+    """Return how long requests of a role waited, and how many, on average."""
     edges = [measure.counters.by_role(stage.edges).get(role, ()) for stage in cell.stages]
     seconds, requests = (
         measure.sum_of_all([measure.counters.rise(servers, counter) for servers in edges])
         for counter in (measure.counters.QUEUE_TIME_SUM, measure.counters.QUEUE_TIME_COUNT)
     )
-    return measure.ratio(seconds, requests, 1000)
+    lasted = sum(stage.seconds for stage in cell.stages)
+    return _QueueTimes(measure.ratio(seconds, requests, 1000), measure.ratio(seconds, lasted))
 
 
 def _lengths(cell: CellContext, role: str) -> measure.Lengths | None:
+    if not all(stage.counts_tokens for stage in cell.stages):
+        return None
     columns = [stage.requests for stage in cell.stages]
     answered = sum(sum(c.ok) for c in columns)
     prompt = sum(sum(compress(c.input_tokens, c.ok)) for c in columns)
     output = sum(sum(compress(c.output_tokens, c.ok)) for c in columns)
     if not answered or not output:
         return None
-    # One that prefills writes a single token.
+    # A server that prefills writes a single token.
     return measure.Lengths(prompt / answered, 1.0 if role == ROLE_PREFILL else output / answered)
 
 
 def _point(
     cell: CellContext, under: measure.Pressure | None, role: str
 ) -> measure.OperatingPoint | None:
-    """Tokens a second with what ran meanwhile, those that the role computes: on the plateaus, where
-    every stage has one."""
+    """Return the operating point of a role: tokens a second, and what ran meanwhile.
+
+    Only tokens that the role computes count, on the plateaus where every stage has one. None
+    without samples or tokens.
+    """
     found = throughputs(cell.stages)
-    output, total = found["output_throughput"] or 0.0, found["total_token_throughput"] or 0.0
+    output = found["output_throughput"] or 0.0
+    total = found["total_token_throughput"] or 0.0
     tokens = (total - output if role in PREFILLING_ROLES else 0.0) + (
         output if role in ANSWERING_ROLES else 0.0
     )

@@ -1,6 +1,8 @@
-"""Answers to what people ask of a load point: which repeat is true (prefix cache or compilation),
-why answers are short, what
---max-model-len limits."""
+"""Answers to what people ask of a load point.
+
+Which repeat is true (prefix cache or compilation), why answers are short, and what --max-model-len
+limits.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -14,13 +16,10 @@ from benchrun.judge.rules.warm_up import compiled_during
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
 
-SAME_LENGTH = 1.01
-"""By this factor mean lengths of random prompts may differ that are meant to be equal: decoded text
-is not always encoded back alike."""
 SHORT_BELOW_PERCENT = 99.0
 """Of the expected output tokens: some servers count the last token of an answer, and some do
 not."""
-MAX_NAMED = 8  # Repeats named; of more the first ones.
+MAX_NAMED = 8  # Repeats that are named; the others are counted.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
 _HITS = "{hitTokens} of {lookedUpTokens} prompt tokens ({hitPercent} %)"
@@ -31,10 +30,8 @@ _KNOWN = (
 _EOS = "ignoreEOS is off: the model decides where it ends."
 _SENTENCES: Mapping[str, str] = {
     "PrefixCache": "Repeats with new prompts (use these): {trueRepeats}. Repeats with prompts from the prefix cache: "
-    f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts of "
-    f"{{earlierTokens}} tokens, and these have "
-    "{inputTokens}: the server takes a repeated prefix from its cache, whatever the output "
-    "length.]",
+    f"{{otherRepeats}}[; their {_APART}].{_KNOWN}[ Before, {{earlierCell}} sent prompts that "
+    "begin alike, of {earlierTokens} tokens; these have {inputTokens}.]",
     "Compilation": "Use repeat {trueRepeats} (warm server). In repeat {otherRepeats} the server compiled kernels"
     f"[: its {_APART}].{_KNOWN}",
     "Noise": "Repeats are not shown to differ by more than chance[: mean {figure} is {otherMs} ms in the first and {trueMs} ms in the "
@@ -48,12 +45,16 @@ _SENTENCES: Mapping[str, str] = {
     "MaxModelLen": "--max-model-len ({maxModelLen} tokens) limits one request, prompt and output; the longest had {longestTokens}. It "
     "does not limit their sum: {tokensInFlight} tokens were in flight on average[, and the KV "
     "cache holds {kvCacheTokens}].",
+    "StepTokens": "No prompt was split for its own length: the longest had {longestPrompt} tokens, "
+    "and a step may have {stepTokens} (--max-num-batched-tokens).",
 }
 
 
 def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
-    """By figure, one value a stage in their order; a figure that is not known of all of them is
-    left out."""
+    """Return each figure with one value a stage, in the order of the stages.
+
+    A figure that is not known of all stages is left out.
+    """
     rows = [_figures(stage) for stage in stages]
     columns = {
         name: [value for row in rows if (value := row[name]) is not None]
@@ -63,7 +64,9 @@ def figures_by_repeat(stages: Sequence[StageFacts]) -> dict[str, list[float]]:
 
 
 def _figures(stage: StageFacts) -> dict[str, float | None]:
-    answered, hits, compiled = len(stage.answered), prefix_hits(stage), compiled_during(stage)
+    answered = len(stage.answered)
+    hits = prefix_hits(stage)
+    compiled = compiled_during(stage)
     tokens = sum(map(stage.requests.input_tokens.__getitem__, stage.answered))
     return {
         "sequence": stage.record.sequence,
@@ -78,13 +81,25 @@ def _figures(stage: StageFacts) -> dict[str, float | None]:
 
 
 def with_true_runs(
-    rows: Sequence[Result], servers: Sequence[ServerStatus], thresholds: Thresholds
+    rows: Sequence[Result],
+    servers: Sequence[ServerStatus],
+    thresholds: Thresholds,
+    earlier: Mapping[str, str],
 ) -> list[Result]:
-    """The rows, each with which of its repeats is true. What was sent before a stage is among the
-    other rows."""
+    """Return the rows, each with an explanation of which of its repeats is true.
+
+    `earlier`: by load point the one that sent prompts before which begin alike, where that is
+    known. A row that has nothing to compare stays unchanged.
+    """
     seconds = next((s.startup.compile_seconds for s in servers if s.startup is not None), None)
     answers = [
-        _true_run(row, rows, seconds, thresholds.prefix_hits_suspect_percent) for row in rows
+        _true_run(
+            row,
+            next((r for r in rows if r.cell == earlier.get(row.cell)), None),
+            seconds,
+            thresholds.prefix_hits_suspect_percent,
+        )
+        for row in rows
     ]
     return [
         row if each is None else row.model_copy(update={"explanations": [each, *row.explanations]})
@@ -93,21 +108,33 @@ def with_true_runs(
 
 
 def with_limit_told_once(rows: Sequence[Result]) -> list[Result]:
-    """The rows, with what --max-model-len limits at the first that asks: it is the same at all."""
-    told, found = False, []
+    """Return the rows with only the first explanation of what a flag of the server limits.
+
+    Its meaning is the same at every load point.
+    """
+    told: set[str] = set()
+    found = []
     for row in rows:
-        kept = [each for each in row.explanations if not told or each.question != "MaxModelLen"]
+        kept = [each for each in row.explanations if each.question not in told]
         found.append(row.model_copy(update={"explanations": kept}))
-        told = told or any(each.question == "MaxModelLen" for each in kept)
+        told |= {each.question for each in kept} & _TOLD_ONCE
     return found
 
 
+_TOLD_ONCE = {"MaxModelLen", "StepTokens"}
+
+
 def _true_run(
-    row: Result, rows: Sequence[Result], seconds: float | None, hits_from: float
+    row: Result, earlier: Result | None, seconds: float | None, hits_from: float
 ) -> Explanation | None:
-    """`seconds`: what torch.compile took before the server was healthy. `hits_from`: percent of the
-    prompt tokens beyond which a repeat counts as found in the cache."""
-    every, compiled = range(row.repeats), row.by_repeat.get("compilations", [])
+    """Explain which repeats of a row are true; None if there is nothing to compare.
+
+    `earlier`: sent prompts that begin alike; None: no other load point is known to. `seconds`: what
+    torch.compile took before the server was healthy. `hits_from`: percent of the prompt tokens
+    beyond which a repeat counts as found in the prefix cache.
+    """
+    every = range(row.repeats)
+    compiled = row.by_repeat.get("compilations", [])
     warm = [
         place
         for place, share in enumerate(row.by_repeat.get("prefix_beyond_percent", []))
@@ -120,7 +147,7 @@ def _true_run(
     }
     if warm:
         none = {"trueRepeats": "none", "otherRepeats": _numbers(warm)}
-        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, rows)}
+        why = _apart(row, cold, warm) if cold else {**none, **_sent_before(row, earlier)}
         return _explanation("TrueRun", "PrefixCache", {**why, **_hits(row, warm), **known})
     evidence = (
         {**_apart(row, every[1:], every[:1]), **_hits(row, every), **known}
@@ -129,32 +156,27 @@ def _true_run(
     )
     if "otherMs" not in evidence:  # a single repeat, or one without an answer
         return None
-    if compiled and compiled[0] > max(compiled[1:]):
+    change = evidence.get("changePercent")
+    is_slower = isinstance(change, float) and change > 0
+    if compiled and compiled[0] > max(compiled[1:]) and is_slower:
         return _explanation("TrueRun", "Compilation", evidence)
     differ = Code.REPEATS_DISAGREE.value in row.findings
     return _explanation("TrueRun", "Unknown" if differ else "Noise", evidence)
 
 
-def _sent_before(row: Result, rows: Sequence[Result]) -> Evidence:
-    """The load point whose prompts these begin like: of those sent before, the one of the longest
-    prompts that are not longer."""
-    first, own = (row.by_repeat.get(name, [0.0])[0] for name in ("sequence", "mean_input_tokens"))
-    sent = [
-        (other.by_repeat["mean_input_tokens"][0], other.cell)
-        for other in rows
-        if {"sequence", "mean_input_tokens"} <= other.by_repeat.keys()
-        and other.by_repeat["sequence"][0] < first
-    ]
-    tokens, cell = max(
-        (pair for pair in sent if pair[0] <= own * SAME_LENGTH), default=(None, None)
-    )
-    return (
-        {} if cell is None else {"earlierCell": cell, "earlierTokens": tokens, "inputTokens": own}
-    )
+def _sent_before(row: Result, earlier: Result | None) -> Evidence:
+    """Return the earlier load point, and how long prompts were there and are here, as evidence."""
+    if earlier is None:
+        return {}
+    tokens = [each.by_repeat.get("mean_input_tokens", [None])[0] for each in (earlier, row)]
+    return {"earlierCell": earlier.cell, "earlierTokens": tokens[0], "inputTokens": tokens[1]}
 
 
 def _apart(row: Result, true: Sequence[int], others: Sequence[int]) -> Evidence:
-    """The mean latency of both, and by how many percent that of the others differs."""
+    """Return the mean latency of both groups of repeats, and their difference in percent.
+
+    The latency is TTFT, or E2EL where that is not known; without either only the repeats are named.
+    """
     evidence: Evidence = {"trueRepeats": _numbers(true), "otherRepeats": _numbers(others)}
     name = next((name for name in ("mean_ttft_ms", "mean_e2el_ms") if name in row.by_repeat), None)
     if name is None:
@@ -182,13 +204,18 @@ def _hits(row: Result, places: Sequence[int]) -> Evidence:
 
 
 def _numbers(places: Sequence[int]) -> str:
-    """Counted from 1."""
+    """Return the repeats as text, counted from 1."""
     shown = ", ".join(str(place + 1) for place in places[:MAX_NAMED])
     return shown + (f" and {len(places) - MAX_NAMED} more" if len(places) > MAX_NAMED else "")
 
 
-def length_explanations(cell: CellContext) -> list[Explanation]:
-    """Of a cell with a record: why its answers are short, and what --max-model-len limits."""
+def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[Explanation]:
+    """Explain the lengths of a measured load point.
+
+    Why its answers are short, what --max-model-len limits, and whether steps of `step_tokens` split
+    prompts; None: the spec does not set them. Empty where nothing was answered, or where it is not
+    known how long answers were.
+    """
     columns = [stage.requests for stage in cell.stages]
     rows = (
         compress(zip(c.input_tokens, c.output_tokens, c.asked_tokens, strict=True), c.ok)
@@ -197,15 +224,37 @@ def length_explanations(cell: CellContext) -> list[Explanation]:
     lengths = list(chain.from_iterable(rows))
     if not all(stage.counts_tokens for stage in cell.stages):
         return []  # how long answers were is not known
-    found = (_answer_length(cell, lengths), _max_model_len(cell, lengths)) if lengths else ()
+    if not lengths:
+        return []
+    found = (
+        _answer_length(cell, lengths),
+        _max_model_len(cell, lengths),
+        _step_tokens(step_tokens, longest=max(prompt for prompt, _, _ in lengths)),
+    )
     return [each for each in found if each is not None]
+
+
+def _step_tokens(step_tokens: int | None, *, longest: int) -> Explanation | None:
+    """Say that no prompt is longer than a step; None where one is, or no limit was set.
+
+    A step that is full with others may split a shorter prompt as well.
+    """
+    if step_tokens is None or longest > step_tokens:
+        return None
+    evidence: Evidence = {"longestPrompt": longest, "stepTokens": step_tokens}
+    return _explanation("StepTokens", "NoneSplit", evidence)
 
 
 def _answer_length(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where answers are shorter than expected, by vLLM's reasons why requests finished."""
-    expected, output = sum(length[2] for length in lengths), sum(length[1] for length in lengths)
+    """Explain why answers are short, by vLLM's reasons why requests finished.
+
+    None where they are as long as expected. `lengths`: prompt, output and expected output tokens of
+    each answer.
+    """
+    expected = sum(length[2] for length in lengths)
+    output = sum(length[1] for length in lengths)
     if 100 * output >= SHORT_BELOW_PERCENT * expected:
         return None
     edges = [counters.answering(stage.edges) for stage in cell.stages]
@@ -227,8 +276,11 @@ def _answer_length(
 def _max_model_len(
     cell: CellContext, lengths: Sequence[tuple[int, int, int]]
 ) -> Explanation | None:
-    """Where the requests in flight have more tokens together than one of them may have. By Little's
-    law."""
+    """Explain --max-model-len where the requests in flight exceed it together.
+
+    Their tokens in flight follow from Little's law. None where they do not exceed it, or where it
+    is not known.
+    """
     texts = [edge.models or "" for stage in cell.stages for edge in counters.answering(stage.edges)]
     limit = max(
         (int(found[1]) for text in texts for found in _MAX_MODEL_LEN.finditer(text)), default=None

@@ -1,11 +1,12 @@
-"""What a profile says: whether kernels compute, wait for memory, or wait for the host. A rule of
-thumb, with its numbers.
+"""What a profile says: whether kernels compute, wait for memory, or wait for the host.
 
-Host: the share of the time in which no kernel ran. Compute or memory: the roofline (Williams,
-Waterman, Patterson 2009). A matrix of weights is read once a step and used for each of the step's
-tokens, so that bytes a weight cancel against two operations a token: with 16-bit weights a step has
-as many operations a byte as it has tokens. Below the operations a byte that a device is built for
-it waits for memory. Attention over long contexts is not in that count."""
+It is a rule of thumb, with its numbers. Host: the share of the time in which no kernel ran. Compute
+or memory: the roofline (Williams, Waterman, Patterson 2009). A matrix of weights is read once a
+step and used for each of the step's tokens. With 16-bit weights, two bytes a weight cancel against
+two operations a token, so a step has as many operations a byte as it has tokens. With fewer
+operations a byte than a device is built for, it waits for memory. Attention over long contexts is
+not counted.
+"""
 
 from collections.abc import Sequence
 
@@ -24,7 +25,10 @@ LOST = "the server or its client ended before it was taken; every stage was meas
 
 
 def profile_status(found: Profile | None) -> ProfileStatus:
-    """Of the profile's record; None: it never came."""
+    """Build the status of a profile from its record.
+
+    It is Unknown with a reason where there is no record (None), or no kernel in its trace.
+    """
     summary = found.summary if found is not None else None
     if found is None or summary is None or not summary.kernels or not summary.window_us:
         empty = "the trace holds no kernel" if summary is not None else None
@@ -60,12 +64,13 @@ def profile_status(found: Profile | None) -> ProfileStatus:
 
 
 def host_percent(summary: TraceSummary) -> float:
-    """Of the time from the first kernel to the last, what no kernel ran in."""
+    """Return the percentage of the time from first to last kernel in which no kernel ran."""
     return 100 * (1 - min(summary.busy_us, summary.window_us) / summary.window_us)
 
 
 def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
-    host, tokens = host_percent(summary), summary.step_tokens
+    host = host_percent(summary)
+    tokens = summary.step_tokens
     what = "kernel" if summary.device == "GPU" else "operator"
     idle = f"no {what} ran in {percent(host)} of {number(summary.window_us / 1e6)} s"
     if host >= PROFILE_HOST_PERCENT:
@@ -97,7 +102,10 @@ def _limit(summary: TraceSummary) -> tuple[ProfileLimit, str]:
 
 
 def profiled_row(results: Sequence[Result], profile: ProfileStatus | None) -> Result | None:
-    """The load point whose load was profiled: the highest of its workload."""
+    """Return the load point whose load was profiled: the highest of its workload.
+
+    None if there is no profile, or no row of its workload.
+    """
     workload = profile.evidence.get("workload") if profile is not None else None
     return max(
         (row for row in results if row.workload == workload),
@@ -107,7 +115,10 @@ def profiled_row(results: Sequence[Result], profile: ProfileStatus | None) -> Re
 
 
 def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]:
-    """The results, with what the profile says beside the sentence that compute is the limit."""
+    """Return the results with what the profile says at the load point that was profiled.
+
+    It is added where the bottleneck there is Compute.
+    """
     found = profiled_row(results, profile)
     if profile is None or found is None or found.bottleneck is None:
         return results
@@ -119,8 +130,10 @@ def backed(results: list[Result], profile: ProfileStatus | None) -> list[Result]
 
 
 def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
-    """What the profile says, behind the sentence that compute is the limit; another one is left as
-    it is."""
+    """Add what the profile says to the sentence that compute is the limit.
+
+    Any other bottleneck is returned unchanged.
+    """
     if before.limit != "Compute":
         return before
     known = [
@@ -136,6 +149,9 @@ def with_profile(before: Bottleneck, profile: ProfileStatus) -> Bottleneck:
 
 
 def _short(name: str) -> str:
-    """By whoever wrote the trace."""
+    """Return the name of a kernel as plain text, cut to MAX_NAME_CHARACTERS.
+
+    The names come from the trace, whose author is not trusted.
+    """
     text = " ".join(plain_text(name).split())
     return text if len(text) <= MAX_NAME_CHARACTERS else f"{text[: MAX_NAME_CHARACTERS - 1]}…"

@@ -5,7 +5,7 @@ from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
-MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is the moment in which a load begins.
+MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is just the beginning of the load.
 MIN_QUEUE_MS = 1.0  # By the servers' own count: a shorter mean wait does not matter.
 STAYED_SHARE = (
     0.95  # Of the limit: as many as must run on average to say that running stayed there.
@@ -13,8 +13,11 @@ STAYED_SHARE = (
 
 
 def percent(value: float | None) -> str:
-    """With its sign: 9.4 %."""
+    """Return a percentage with its sign, such as "9.4 %"; "an unknown share" for None."""
     return "an unknown share" if value is None else f"{number(value)} %"
+
+
+MIN_WAITING = 1.0  # Requests that waited on average: fewer are on their way in.
 
 
 def waiting(
@@ -24,10 +27,17 @@ def waiting(
     lengths: Lengths | None,
     overload: Overload | None,
     queue_ms: float | None = None,
+    waiting_by_times: float | None = None,
 ) -> Waiting:
-    """`overload`: arrivals of an open loop that exceed what is completed; None where there is none.
-    `queue_ms`: how long a request waited on average by the servers' own count, which misses no
-    moment between two samples."""
+    """Explain why requests waited in the server.
+
+    `pressure`: None where no sample caught the server busy. `overload`: arrivals of an open loop
+    that exceed what is completed; None where they do not. `queue_ms`: how long a request waited on
+    average by the servers' own count, which misses no moment between two samples;
+    `waiting_by_times`: how many waited on average by the same count.
+
+    Premise of "hardly any waited": the samples would have shown a queue.
+    """
     if pressure is None and queue_ms is not None and queue_ms < MIN_QUEUE_MS:
         found = Waiting(
             reason="None", sentence="The server was idle in every sample.", evidence={"samples": 0}
@@ -39,6 +49,13 @@ def waiting(
         found = _beyond_capacity(pressure, overload)
     else:
         reason, sentence = _reason(pressure, limits, lengths)
+        if reason == "None" and _missed_a_queue(pressure, waiting_by_times):
+            reason = "Unknown"
+            sentence = (
+                f"Requests waited, {number(waiting_by_times)} on average by the servers' own times, "
+                f"but only {pressure.queued} of {pressure.samples} samples show a queue: they can't "
+                "tell what it waited for."
+            )
         tokens = {"maxNumBatchedTokens": limits.step_tokens} if reason == "TokenBudget" else {}
         found = Waiting(
             reason=reason, sentence=sentence, evidence={**pressure_evidence(pressure), **tokens}
@@ -53,10 +70,16 @@ def waiting(
     return found.model_copy(update={"sentence": sentence, "evidence": evidence})
 
 
+def _missed_a_queue(pressure: Pressure, by_times: float | None) -> bool:
+    """Return whether requests waited by the servers' own times, more than are on their way in."""
+    least = max(MIN_WAITING, MIN_QUEUED_SHARE * pressure.running_mean)
+    return by_times is not None and by_times >= least
+
+
 def _reason(
     pressure: Pressure, limits: ServerLimits, lengths: Lengths | None
 ) -> tuple[WaitingReason, str]:
-    """With its sentence, of a server that is not beyond its capacity."""
+    """Return the reason and its sentence, for a server that is not beyond its capacity."""
     usage = pressure.kv_max_percent
     if pressure.queued < MIN_QUEUED_SHARE * pressure.samples:
         return "None", (
@@ -108,16 +131,29 @@ def _reason(
     )
 
 
+def cache_in_use(pressure: Pressure, before: str) -> str:
+    """Return the most that was in use, with `before` in front; empty where it is not known.
+
+    For example "with at most 9.4 % of the KV cache in use".
+    """
+    usage = pressure.kv_max_percent
+    return "" if usage is None else f"{before}{percent(usage)} of the KV cache in use"
+
+
 def held_at(pressure: Pressure) -> str:
-    """What ran while others waited: "running stayed at 256, the server's max-num-seqs"; "reached",
-    where requests that end together leave the gauge below it for a part of each step."""
+    """Return what ran while others waited, in words.
+
+    Such as "running stayed at 256, the server's max-num-seqs". It says "reached" where requests
+    that end together leave the gauge below the limit for a part of each step.
+    """
     if pressure.hold is Hold.SEQUENCES:
         whose = (
             "the server's max-num-seqs"
             if pressure.sequence_limit_is_set
             else "as high as it ever went"
         )
-        limit, mean = number(pressure.sequence_limit), pressure.queued_running
+        limit = number(pressure.sequence_limit)
+        mean = pressure.queued_running
         if (
             mean is not None
             and pressure.sequence_limit is not None
@@ -125,8 +161,10 @@ def held_at(pressure: Pressure) -> str:
         ):
             return f"running reached {limit}, {whose} ({number(mean)} on average)"
         return f"running stayed at {limit}, {whose}"
-    usage = f"KV cache usage reached {percent(pressure.kv_max_percent)}"
-    return f"{number(pressure.queued_running)} ran on average and {usage}"
+    usage = ""
+    if pressure.kv_max_percent is not None:
+        usage = f" and KV cache usage reached {percent(pressure.kv_max_percent)}"
+    return f"{number(pressure.queued_running)} ran on average{usage}"
 
 
 def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
@@ -150,7 +188,7 @@ def _beyond_capacity(pressure: Pressure, overload: Overload) -> Waiting:
 
 
 def pressure_evidence(pressure: Pressure, *names: str) -> dict[str, float | str | None]:
-    """Those of these figures that are known; without names of all."""
+    """Return the named figures that are known; without names, all that are known."""
     figures = {
         "samples": pressure.samples,
         "queuedSamples": pressure.queued,

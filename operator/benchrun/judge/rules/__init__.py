@@ -1,2 +1,4 @@
-"""Rules that look for what makes a measurement invalid or suspect: one family a file, with the text
-of its codes."""
+"""Rules that look for what makes a measurement invalid or suspect.
+
+Each file has one family of rules, with the texts of its codes.
+"""

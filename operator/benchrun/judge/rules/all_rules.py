@@ -1,5 +1,7 @@
-"""All rules in their order, applied to stages, cells and runs; the verdict, the list and the
-sentences of what they find."""
+"""All rules in their order, applied to stages, load points and runs.
+
+Also the verdict, the list and the sentences of what they find.
+"""
 
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -48,7 +50,10 @@ RUN_RULES = tuple(found for f in _FAMILIES for found in f.RULES.of_runs)
 
 
 def evidence_sentence(code: str, evidence: Evidence) -> str:
-    """The evidence of a finding in words; its keys and values where the code is not known here."""
+    """Return the evidence of a finding as a sentence.
+
+    For a code that is not known here, list the keys and values.
+    """
     if code not in SENTENCES or not evidence:
         return ", ".join(f"{key} {value}" for key, value in evidence.items())
     sentence = SENTENCES[Code(code)]
@@ -56,12 +61,12 @@ def evidence_sentence(code: str, evidence: Evidence) -> str:
 
 
 def judge_stage(stage: StageFacts) -> list[StageFinding]:
-    """Everything that any rule finds at one stage."""
+    """Return everything that any rule finds at one stage."""
     return _with_note((each for find in STAGE_RULES for each in find(stage)), stage.id)
 
 
 def judge_cell(cell: CellContext) -> list[StageFinding]:
-    """Everything found at the cell's stages and at the cell as a whole."""
+    """Return everything found at the stages of a load point and at the load point as a whole."""
     of_stages = [finding for stage in cell.stages for finding in judge_stage(stage)]
     of_cell = _with_note((each for find in CELL_RULES for each in find(cell)), cell.cell.id)
     measured = {stage.id for stage in cell.stages}
@@ -69,7 +74,7 @@ def judge_cell(cell: CellContext) -> list[StageFinding]:
 
 
 def judge_run(run: RunContext) -> list[StageFinding]:
-    """What rules find that look over all cells; each finding names its cell."""
+    """Return what the rules of whole runs find; each finding names its load point."""
     return [each for find in RUN_RULES for each in find(run) if isinstance(each, StageFinding)]
 
 
@@ -77,7 +82,7 @@ MAX_CODES = 24  # As many as a finding's evidence holds.
 
 
 def _with_note(found: Found, where: str) -> list[StageFinding]:
-    """The findings, and one Note that names every rule whose input was missing, and why."""
+    """Return the findings, and a Note that names each rule whose input was missing and why."""
     every = list(found)
     findings = [each for each in every if isinstance(each, StageFinding)]
     reasons = {each.code.value: each.why for each in every if isinstance(each, NotChecked)}
@@ -90,7 +95,7 @@ _WORST_LAST: tuple[Verdict, ...] = ("Unknown", "Valid", "Suspect", "Invalid")
 
 
 def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
-    """Of a stage that was judged: a Note leaves it Valid."""
+    """Return the verdict of a judged stage or load point; a Note leaves it Valid."""
     return (
         worst("Valid" if finding.severity == "Note" else finding.severity for finding in findings)
         or "Valid"
@@ -98,8 +103,10 @@ def verdict_of_findings(findings: Iterable[StageFinding]) -> Verdict:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """The worst of several; Unknown (nothing was measured) counts only where there is nothing else.
-    None if there are none."""
+    """Return the worst of several verdicts, or None if there are none.
+
+    Unknown (nothing was measured) counts only where there is nothing else.
+    """
     return max(verdicts, key=_WORST_LAST.index, default=None)
 
 
@@ -108,9 +115,12 @@ MAX_EXPLAINED = 32
 
 
 def aggregate(findings: Iterable[StageFinding]) -> list[Finding]:
-    """One entry a code: the worst first, then as the codes are listed. Evidence is the worst
-    stage's. Beyond `MAX_EXPLAINED` an entry has no words of its own: `benchrun explain` has
-    them."""
+    """Merge the findings into one entry per code.
+
+    The worst come first, then the order is that of the codes. An entry has the evidence of the
+    worst stage. Beyond `MAX_EXPLAINED` entries have no meaning and no remedy: `benchrun explain`
+    has them.
+    """
     by_code: dict[Code, list[StageFinding]] = {}
     for finding in findings:
         by_code.setdefault(finding.code, []).append(finding)

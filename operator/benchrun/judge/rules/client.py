@@ -1,6 +1,8 @@
-"""A client that has more to do than it can, or whose processes did not begin together; TTFT that is
-longer at the client than at the server and not by the client: a slow path, a busy API server, or
-neither."""
+"""An overloaded client, and TTFT that is longer at the client than at the server.
+
+A client may have more to do than it can, or its processes may not begin together. TTFT that is
+longer without the client's doing comes from a slow path, a busy API server, or neither.
+"""
 
 import math
 from collections.abc import Mapping
@@ -24,7 +26,7 @@ from benchrun.measure import Distribution, counters, known, milliseconds, ratio,
 GAP = "unexplainedMs"
 SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
 
-# By the worst sign of an overloaded client.
+# Sentences by the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
     GAP: (
         "Neither the server nor the path explains {unexplainedMs} ms of TTFT (threshold {line} ms)"
@@ -47,14 +49,19 @@ class Sign(NamedTuple):
 
     @property
     def load(self) -> float:
-        """1 is the threshold."""
+        """Return the value as a multiple of its threshold."""
         return times(self.value, self.threshold)
 
 
 def client_saturated(stage: StageFacts) -> Found:
-    """Late sends, a late event loop or a full core; and TTFT beyond the server's own, where these
-    account for it. Offline the engine's own process takes the times."""
-    client, crossed = stage.record.client, crossed_signs(stage)
+    """Find a client that can't keep up with its load.
+
+    The signs are late sends, a late event loop or a full core, and TTFT beyond the server's own
+    where these account for it. Offline there are no signs, as the engine's own process takes the
+    times.
+    """
+    client = stage.record.client
+    crossed = crossed_signs(stage)
     if not crossed:
         known = client.lag_p99_us is not None or stage.expected.offline
         return [] if known else [NotChecked(Code.CLIENT_SATURATED, "unknown: event-loop lag")]
@@ -76,7 +83,7 @@ def client_saturated(stage: StageFacts) -> Found:
 
 
 def saturated_sentence(evidence: Evidence) -> str:
-    """By its worst sign."""
+    """Return the sentence of ClientSaturated, by the worst sign in its evidence."""
     worst = _SENTENCES.get(str(evidence.get("worst")), "These thresholds were crossed: {crossed}")
     stolen = evidence.get("stolenPercent")
     is_shown = isinstance(stolen, int | float) and stolen >= SHOWN_STOLEN_PERCENT
@@ -85,7 +92,7 @@ def saturated_sentence(evidence: Evidence) -> str:
 
 
 def client_throttled(stage: StageFacts) -> Found:
-    """Any period in which the kernel held the client back."""
+    """Find a client that the kernel held back in any CPU period."""
     periods = stage.record.client.throttled_periods
     if periods == 0 or stage.expected.offline:
         return []
@@ -99,17 +106,22 @@ def client_throttled(stage: StageFacts) -> Found:
 
 
 def crossed_signs(stage: StageFacts) -> list[Sign]:
-    """The signs of overload beyond their thresholds."""
+    """Return the signs of overload that are beyond their thresholds."""
     return [
         sign for sign in _signs(stage) if sign.load > 1 and (sign.name != GAP or _made_gap(stage))
     ]
 
 
 def _made_gap(stage: StageFacts) -> bool:
-    """A full core may make any gap; else it is as many turns of the event loop as a TTFT passes,
-    each as late as at p99."""
-    thresholds, lag_ms = stage.thresholds, milliseconds(stage.record.client.lag_p99_us) or 0.0
-    cores, gap_ms = _cores(stage) or 0.0, unexplained_gap_ms(stage) or 0.0
+    """Return whether the client can have caused the TTFT gap.
+
+    A full core may cause any gap. Otherwise the gap is at most as many turns of the event loop as a
+    TTFT takes, each as late as at p99.
+    """
+    thresholds = stage.thresholds
+    lag_ms = milliseconds(stage.record.client.lag_p99_us) or 0.0
+    cores = _cores(stage) or 0.0
+    gap_ms = unexplained_gap_ms(stage) or 0.0
     if cores > thresholds.client_cores_suspect:
         return True
     is_busy = cores > thresholds.client_cores_with_gap or lag_ms > _lag_threshold_ms(stage)
@@ -119,9 +131,13 @@ def _made_gap(stage: StageFacts) -> bool:
 def _signs(stage: StageFacts) -> list[Sign]:
     if stage.expected.offline:
         return []
-    thresholds, client, signs = stage.thresholds, stage.record.client, []
-    factor, max_lag_ms = thresholds.client_invalid_factor, _lag_threshold_ms(stage)
-    gap_ms, cores = unexplained_gap_ms(stage), _cores(stage)
+    thresholds = stage.thresholds
+    client = stage.record.client
+    signs = []
+    factor = thresholds.client_invalid_factor
+    max_lag_ms = _lag_threshold_ms(stage)
+    gap_ms = unexplained_gap_ms(stage)
+    cores = _cores(stage)
     if gap_ms is not None:
         signs.append(Sign(GAP, gap_ms, gap_threshold_ms(stage), factor))
     if stage.expected.has_due_instants:
@@ -140,7 +156,10 @@ def _cores(stage: StageFacts) -> float | None:
 
 
 def _lag_threshold_ms(stage: StageFacts) -> float:
-    """In proportion to the shortest time that a late client bends."""
+    """Return the threshold of the client's lag in milliseconds.
+
+    It is in proportion to the shortest duration that a late client distorts.
+    """
     bent = [
         ms
         for ms in (stage.server_ttft_ms, stage.mean_ttft_ms, stage.mean_decode_ms)
@@ -151,12 +170,15 @@ def _lag_threshold_ms(stage: StageFacts) -> float:
 
 
 def gap_threshold_ms(stage: StageFacts) -> float:
-    """From which on TTFT is much longer at the client than at the servers."""
+    """Return how many ms longer TTFT may be at the client than at the servers."""
     return _much_beside_ttft_ms(stage, floor_ms=stage.thresholds.ttft_gap_suspect_ms)
 
 
 def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
-    """By the servers' TTFT; where that is unknown, by the client's."""
+    """Return the duration in milliseconds that matters beside TTFT, at least `floor_ms`.
+
+    It is a share of the servers' TTFT, or of the client's where that is unknown.
+    """
     ttft_ms = (
         stage.server_ttft_ms if stage.server_ttft_ms is not None else stage.mean_ttft_ms or 0.0
     )
@@ -164,15 +186,23 @@ def _much_beside_ttft_ms(stage: StageFacts, *, floor_ms: float) -> float:
 
 
 def round_trip_ms(stage: StageFacts) -> float | None:
-    """The median of the probe before the first stage; None: the record has none."""
+    """Return the median round trip of the probe before the first stage, in milliseconds.
+
+    None if the record has none.
+    """
     trips = stage.record.round_trips
     return None if trips is None else trips.median_us / 1000
 
 
 def unexplained_gap_ms(stage: StageFacts) -> float | None:
-    """TTFT at the client beyond the servers' own, without the set-up of connections and as many
-    round trips as it may hold; None where it is unknown."""
-    gap_ms, made, trip_ms = stage.ttft_gap_ms, stage.record.connections, round_trip_ms(stage) or 0.0
+    """Return the part of TTFT, in ms, that neither the servers nor the path explain.
+
+    That is TTFT at the client beyond the servers' own, less the set-up of connections and as many
+    round trips as it may hold. None where it is unknown.
+    """
+    gap_ms = stage.ttft_gap_ms
+    made = stage.record.connections
+    trip_ms = round_trip_ms(stage) or 0.0
     connect_ms = trip_ms if made is None else made.total_us / 1000 / len(stage.requests.ok)
     return (
         None
@@ -182,8 +212,10 @@ def unexplained_gap_ms(stage: StageFacts) -> float | None:
 
 
 def stolen_percent(stage: StageFacts) -> float | None:
-    """What the hypervisor gave to others of the CPU time that the client's node used or wanted;
-    None: unknown."""
+    """Return the percentage of its node's CPU time that the hypervisor gave to others.
+
+    It is a share of the CPU time that the client's node used or wanted; None if unknown.
+    """
     client = stage.record.client
     return (
         None
@@ -193,9 +225,12 @@ def stolen_percent(stage: StageFacts) -> float | None:
 
 
 def shards_out_of_step(stage: StageFacts) -> Found:
-    """How far apart they may have begun: by the gate's clock, and by how much they may have been
-    wrong about it."""
-    shards, threshold = stage.record.shards, stage.thresholds.skew_suspect_ms
+    """Find client processes that may have begun too far apart.
+
+    The distance is that by the gate's clock, plus how wrong the processes may have been about it.
+    """
+    shards = stage.record.shards
+    threshold = stage.thresholds.skew_suspect_ms
     if shards is None:
         return []
     apart = (shards.start_skew_us + shards.clock_error_us) / 1000
@@ -215,16 +250,17 @@ _CODES = [Code.FRONTEND_SATURATED, Code.CLIENT_SERVER_GAP]
 
 
 def path_slow(stage: StageFacts) -> Found:
-    """A round trip that is much beside TTFT, by the serial probe before the first stage; or lost
-    packets."""
-    trips, lost_segments, ttft_ms = (
-        stage.record.round_trips,
-        stage.record.client.lost_segments,
-        stage.mean_ttft_ms,
-    )
+    """Find a round trip that is long beside TTFT, or lost packets.
+
+    The round trip is that of the serial probe before the first stage.
+    """
+    trips = stage.record.round_trips
+    lost_segments = stage.record.client.lost_segments
+    ttft_ms = stage.mean_ttft_ms
     if stage.expected.offline or ttft_ms is None:
         return []
-    thresholds, evidence = stage.thresholds, dict[str, float | str | None]()
+    thresholds = stage.thresholds
+    evidence = dict[str, float | str | None]()
     by_share = thresholds.lost_segments_suspect_percent / 100 * len(stage.answered)
     lost = Sign("lostSegments", lost_segments or 0, max(thresholds.lost_segments_suspect, by_share))
     limit_ms = _much_beside_ttft_ms(stage, floor_ms=thresholds.path_suspect_ms)
@@ -256,21 +292,24 @@ def path_slow(stage: StageFacts) -> Found:
 
 
 def gap_beyond_client(stage: StageFacts) -> Found:
-    """TTFT that is longer at the client than at the server, by more than the path and the client
-    account for: the API server's where that is busy for most of a core, else nobody's that was
-    looked at. A server counts TTFT from where its API server has read the request: what waits
-    before that is in the client's TTFT only."""
+    """Find TTFT that is longer at the client by more than path and client explain.
+
+    The gap is the API server's where that is busy for most of a core, otherwise its cause is
+    unknown. A server counts TTFT from where its API server has read the request: a wait before that
+    is in the client's TTFT only.
+    """
     if stage.expected.offline or not stage.answered:
         return []
     # Behind a proxy the API servers answer the proxy, whose own rule looks at it.
     codes = [Code.CLIENT_SERVER_GAP] if counters.proxy_edges(stage.record) else _CODES
-    gap_ms, threshold = unexplained_gap_ms(stage), gap_threshold_ms(stage)
+    gap_ms = unexplained_gap_ms(stage)
+    threshold = gap_threshold_ms(stage)
     if gap_ms is None:
         return [NotChecked(code, "unknown: TTFT at the servers") for code in codes]
     if gap_ms <= threshold:
         return []
-    # Of the busiest server; None where no page has it: with several API servers a vLLM leaves it
-    # out.
+    # CPU of the busiest server; None where no metrics page has it: with several API servers vLLM
+    # leaves it out.
     used = known(
         counters.rise_at(edge, counters.CPU) for edge in stage.edges if not counters.is_reset(edge)
     )

@@ -1,5 +1,7 @@
-"""Requests that failed or were rejected, answers that ended early, and tokens that client and
-servers count differently."""
+"""Failed or rejected requests, answers that ended early, and token counts that disagree.
+
+Token counts are compared between client and servers.
+"""
 
 from itertools import compress
 from typing import NamedTuple
@@ -20,12 +22,10 @@ MAX_ERROR_CHARS = 300
 
 
 def requests_failed(stage: StageFacts) -> Found:
-    """All failed, or more than the threshold."""
-    requests, failed, errors = (
-        len(stage.requests.ok),
-        failed_requests(stage.record),
-        stage.record.errors,
-    )
+    """Find failed requests: all of them, or more than the threshold."""
+    requests = len(stage.requests.ok)
+    failed = failed_requests(stage.record)
+    errors = stage.record.errors
     # The server's own answer where the client kept it, else the most frequent error.
     error = stage.record.diagnostic or max(errors, key=errors.__getitem__, default="")
     counts: Evidence = {"requests": requests, "failed": failed}
@@ -36,7 +36,8 @@ def requests_failed(stage: StageFacts) -> Found:
                 Code.ALL_REQUESTS_FAILED, "Invalid", stage.id, {**counts, **text}, weight=requests
             )
         ]
-    percent, limit = 100 * failed / requests, stage.thresholds.max_failed_percent
+    percent = 100 * failed / requests
+    limit = stage.thresholds.max_failed_percent
     if percent <= limit:
         return []
     evidence: Evidence = {
@@ -49,7 +50,7 @@ def requests_failed(stage: StageFacts) -> Found:
 
 
 def no_output(stage: StageFacts) -> Found:
-    """Answers, but not one token."""
+    """Find answers without a single token in the whole stage."""
     answered = sum(stage.requests.ok)
     if answered == 0 or any(compress(stage.requests.output_tokens, stage.requests.ok)):
         return []
@@ -65,8 +66,11 @@ SERVICE_UNAVAILABLE = frozenset({"service unavailable", "service temporarily una
 
 
 def requests_rejected(stage: StageFacts) -> Found:
-    """Answers 429 and 503 by their reason phrase, or the servers' own count. A server without that
-    count has no such limit."""
+    """Find requests that the servers rejected with 429 or 503.
+
+    They are known by the reason phrase of the answer, or by the servers' own count. A server
+    without that count has no such limit.
+    """
     too_many, unavailable = (
         sum(count for text, count in stage.record.errors.items() if text.strip().lower() in phrases)
         for phrases in (TOO_MANY_REQUESTS, SERVICE_UNAVAILABLE)
@@ -87,9 +91,9 @@ def requests_rejected(stage: StageFacts) -> Found:
     return [StageFinding(Code.REQUESTS_REJECTED, "Suspect", stage.id, evidence, weight=percent)]
 
 
-# The load engine counts all as successes. It asks every server for its count of tokens after the
-# last one (`usage`). Where that never came, the stream is closed by [DONE] or a reason why the
-# answer ended, or it broke off.
+# The load engine counts truncated answers as successes. It asks every server for its count of
+# tokens after the last one (`usage`). Where that never came, the stream was closed by [DONE] or a
+# reason why the answer ended, or it broke off.
 
 _NO_COUNTS = "the server does not end its streams with token counts"
 
@@ -98,16 +102,19 @@ class _Answers(NamedTuple):
     """Expected and received tokens of a stage's answered requests."""
 
     answered: int
-    # Without an end that the server has sent.
+    # Answers for which the server sent no end.
     unended: int
     percent: float  # Received tokens of those expected; 100 where none were expected.
     evidence: Evidence
 
 
 def output_too_short(stage: StageFacts) -> Found:
-    """The mean output of the answered requests, against the expected mean; and answers that stopped
-    where none should."""
-    answers, thresholds = _answers(stage), stage.thresholds
+    """Find answers that are too short on average, or that stopped where none should.
+
+    The mean output of the answered requests is compared with the expected mean.
+    """
+    answers = _answers(stage)
+    thresholds = stage.thresholds
     stopped = counters.finished(counters.answering(stage.edges), "stop", "repetition") or 0.0
     stopped_percent = 100 * stopped / max(1, answers.answered) if stage.expected.ignore_eos else 0.0
     is_short = answers.percent < thresholds.output_suspect_percent
@@ -133,9 +140,12 @@ def output_too_short(stage: StageFacts) -> Found:
 
 
 def stream_truncated(stage: StageFacts) -> Found:
-    """Answers without an end: neither the server's count of tokens came, nor another word that
-    closes the stream."""
-    answers, thresholds = _answers(stage), stage.thresholds
+    """Find answers whose stream has no end.
+
+    Neither the server's token count came, nor anything else that closes the stream.
+    """
+    answers = _answers(stage)
+    thresholds = stage.thresholds
     if answers.answered == 0:
         return []
     if stage.record.streams is None and answers.unended == answers.answered:
@@ -178,8 +188,11 @@ def _answers(stage: StageFacts) -> _Answers:
 
 
 def token_counts_disagree(stage: StageFacts) -> Found:
-    """How far the servers' rise lies outside of what the client's answers explain. A failed request
-    may have cost the servers anything between nothing and all of its tokens."""
+    """Find servers that counted more or fewer output tokens than the client explains.
+
+    A request that failed, or was sent again, may have cost the servers anything between nothing and
+    all of its tokens.
+    """
     columns = stage.requests
     counted = sum(compress(columns.output_tokens, columns.ok))
     if not stage.counts_tokens:
@@ -194,6 +207,7 @@ def token_counts_disagree(stage: StageFacts) -> Found:
             )
         ]
     of_failed = sum(compress(columns.asked_tokens, [not ok for ok in columns.ok]))
+    of_failed += stage.sent_again * max(columns.asked_tokens, default=0)
     percent = 100 * max(counted - served, served - counted - of_failed, 0) / counted
     threshold = stage.thresholds.token_difference_suspect_percent
     if percent <= threshold:
@@ -209,12 +223,20 @@ def token_counts_disagree(stage: StageFacts) -> Found:
 
 
 def chunks_are_not_tokens(stage: StageFacts) -> Found:
-    """Chunks (the first of each answer, and one after each gap) for each output token."""
+    """Find streams with fewer chunks than output tokens.
+
+    Chunks are the first of each answer, and one after each gap.
+    """
     tokens = sum(compress(stage.requests.output_tokens, stage.requests.ok))
-    if tokens == 0 or stage.expected.offline:
+    if stage.expected.offline:
+        return []
+    if not stage.counts_tokens:
+        return [NotChecked(Code.CHUNKS_ARE_NOT_TOKENS, _NO_COUNTS)]
+    if tokens == 0:
         return []
     chunks = sum(stage.record.gaps.count) + sum(stage.requests.ok)
-    each, limit = chunks / tokens, stage.thresholds.chunks_a_token_note
+    each = chunks / tokens
+    limit = stage.thresholds.chunks_a_token_note
     if each >= limit:
         return []
     evidence = {
@@ -227,18 +249,19 @@ def chunks_are_not_tokens(stage: StageFacts) -> Found:
 
 
 def requests_aborted(stage: StageFacts) -> Found:
-    """Requests that the servers ended as aborted or with an error, beyond those that failed at the
-    client."""
+    """Find requests that the servers aborted or failed, beyond those known at the client.
+
+    At the client they failed, or broke off and were sent again.
+    """
     if stage.expected.offline or not stage.answered:
         return []
     broken = counters.finished(counters.answering(stage.edges), "abort", "error")
     if broken is None:
         return [NotChecked(Code.REQUESTS_ABORTED, "no server reports why requests finished")]
-    requests, failed = len(stage.requests.ok), failed_requests(stage.record)
-    percent, threshold = (
-        100 * (broken - failed) / requests,
-        stage.thresholds.aborted_suspect_percent,
-    )
+    requests = len(stage.requests.ok)
+    failed = failed_requests(stage.record)
+    percent = 100 * (broken - failed - stage.sent_again) / requests
+    threshold = stage.thresholds.aborted_suspect_percent
     if percent <= 0:
         return []
     severity: Severity = "Suspect" if percent > threshold else "Note"
@@ -253,11 +276,14 @@ def requests_aborted(stage: StageFacts) -> Found:
 
 
 def prompt_tokens_disagree(stage: StageFacts) -> Found:
-    """The servers' counts of prompts, less the client's: off by a whole number a prompt, or by much
-    on average. A constant difference is a special token or a chat template that one side adds and
-    the other does not (a second token that begins the sequence is 1); another tokenizer's mean is
-    no whole number."""
-    columns, expected = stage.requests, stage.record.expected_input_tokens
+    """Find prompts that the servers and the client count with different numbers of tokens.
+
+    They differ by a whole number a prompt, or by much on average. A constant difference is a
+    special token or a chat template that one side adds and the other does not (a second token that
+    begins the sequence is 1); the mean difference of another tokenizer is no whole number.
+    """
+    columns = stage.requests
+    expected = stage.record.expected_input_tokens
     counted = [i for i in stage.answered if columns.ended[i]]
     if stage.expected.offline or not counted:
         return []
@@ -269,7 +295,8 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
             )
         ]
     served = sum(map(columns.input_tokens.__getitem__, counted))
-    off, percent = served - expected, 100 * abs(served - expected) / max(1, expected)
+    off = served - expected
+    percent = 100 * abs(served - expected) / max(1, expected)
     threshold = stage.thresholds.prompt_tokens_suspect_percent
     if off == 0 or (percent <= threshold and off % len(counted)):
         return []
@@ -285,8 +312,10 @@ def prompt_tokens_disagree(stage: StageFacts) -> Found:
 
 
 def speculation_on_random_text(stage: StageFacts) -> Found:
-    """Draft tokens that the servers proposed while prompts were random words. A server without
-    speculation counts none."""
+    """Find draft tokens that the servers proposed while prompts were random words.
+
+    A server without speculation counts none.
+    """
     drafted = counters.rise(counters.answering(stage.edges), counters.SPECULATED)
     if not stage.expected.random_text or not drafted:
         return []

@@ -1,14 +1,14 @@
-"""GPUs and CPU of the run's servers: clocks that were lowered or fell, errors, others on the same
-GPU, throttling at a CPU limit.
+"""GPUs and CPU of the run's servers, where they slow down, fail or are shared.
 
-Nothing is found, and nothing missed, where the run starts no server with GPUs, or with a CPU limit.
+Clocks that were lowered or fell, errors, other pods on the same GPU, throttling at a CPU limit.
+Nothing is found, and nothing counts as missing, where the run starts no server with GPUs, or with a
+CPU limit.
 """
 
-import operator
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
-from benchrun.api import Severity
+from benchrun.api import Sample, Severity
 from benchrun.judge.rules.rule import (
     CellContext,
     Code,
@@ -23,6 +23,7 @@ from benchrun.judge.stage_facts import StageFacts
 from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import (
     groups_p_value,
+    is_busy,
     known,
     renewed,
     rounded,
@@ -34,15 +35,24 @@ MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
 
 
 def gpu_slowed(stage: StageFacts) -> Found:
-    """The driver's reasons for lower clocks, and an SM clock that is lower in the second half of
-    the stage than in the first."""
-    thresholds, by_pod = stage.thresholds, renewed(stage.samples)
+    """Find GPUs that were slowed down during the stage.
+
+    By the driver's reasons for lower clocks, or by an SM clock that is lower in the second half of
+    the stage than in the first. Premise of a fall: both halves have the same load. That of a trace
+    changes, and a server without a request lets its clock fall: such samples do not count.
+    """
+    thresholds = stage.thresholds
+    by_pod = renewed(stage.samples)
     read = [sample for samples in by_pod.values() for sample in samples]
     slowed, capped = (
         100 * fmean(found) if (found := known(getattr(sample, name) for sample in read)) else None
         for name in ("gpu_slowed", "gpu_power_capped")
     )
-    clocks = [known(sample.sm_clock_mhz for sample in samples) for samples in by_pod.values()]
+    clocks = [
+        known(sample.sm_clock_mhz for sample in samples if _may_work(sample))
+        for samples in by_pod.values()
+        if not stage.expected.follows_trace
+    ]
     halves = [
         (each[: len(each) // 2], each[len(each) // 2 :])
         for each in clocks
@@ -59,7 +69,8 @@ def gpu_slowed(stage: StageFacts) -> Found:
     elif fallen[0] > thresholds.gpu_clock_suspect_percent:
         cause = "the clock fell during the stage"
     elif (capped or 0.0) > thresholds.gpu_power_cap_note_percent:
-        cause, severity = "the power limit", "Note"
+        cause = "the power limit"
+        severity = "Note"
     else:
         missing = (
             []
@@ -86,13 +97,19 @@ def gpu_slowed(stage: StageFacts) -> Found:
     ]
 
 
+def _may_work(sample: Sample) -> bool:
+    """Return whether the server had a request, or it is not known."""
+    return sample.running is None or is_busy(sample)
+
+
 _Change = tuple[float, float, float]
 """By how many percent the lowest of several mean clocks is below the highest, and both in MHz; 0
 where that may be noise."""
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:
-    means, chance = [fmean(group) for group in groups], groups_p_value(groups)
+    means = [fmean(group) for group in groups]
+    chance = groups_p_value(groups)
     if chance is None or chance >= thresholds.gpu_clock_chance or max(means) <= 0:
         return 0.0, 0.0, 0.0
     return 100 * (1 - min(means) / max(means)), max(means), min(means)
@@ -109,8 +126,10 @@ def _clocks(change: _Change, thresholds: Thresholds) -> Evidence:
 
 
 def gpu_clocks_differ(cell: CellContext) -> Found:
-    """The SM clock of a server in one repeat of the cell, against that in another: the same load
-    gives the same clock."""
+    """Find a server whose SM clock differs between repeats of the load point.
+
+    The same load should give the same clock.
+    """
     by_pod: dict[str, list[list[float]]] = {}
     for stage in cell.stages:
         for pod, samples in renewed(stage.samples).items():
@@ -131,7 +150,10 @@ def gpu_clocks_differ(cell: CellContext) -> Found:
 
 
 def gpus_unread(stage: StageFacts) -> Found:
-    """Errors are looked for over the whole run: here only whether they could have been seen."""
+    """Report that GPU errors or shared GPUs could not have been seen.
+
+    The errors themselves are looked for over the whole run.
+    """
     if not any(server.gpus for server in stage.servers):
         return []
     if not known(sample.gpu_pods for sample in stage.samples):
@@ -154,24 +176,47 @@ _ERRORS: Mapping[str, tuple[str, Severity]] = {
 
 
 def gpu_errors(run: RunContext) -> Found:
-    """Errors that were not there when the first stage began. A finding names the cell in which they
-    were first seen."""
+    """Yield GPU errors that were not there when the first stage began.
+
+    A finding names the load point in which they were first seen.
+    """
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
-    level: dict[tuple[str, str], float] = {}
+    known: dict[tuple[str, str], float] = {}
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence):
         for (pod, figure), values in stage.gpus.items():
-            before, (error, severity) = level.setdefault((pod, figure), values[0]), _ERRORS[figure]
-            # The number of an XID says which error it is; 0 is a driver that was loaded anew.
-            is_new = (lambda value, old: value not in (0, old)) if figure == XID else operator.gt
-            if after := [value for value in values if is_new(value, before)]:
-                level[pod, figure] = after[-1]
+            error, severity = _ERRORS[figure]
+            before = known.get((pod, figure), values[0])
+            news = _new_xid if figure == XID else _new_count
+            after, known[pod, figure] = news(before, values)
+            if after is not None:
                 where = {"error": error, "server": pod, "stage": stage.stage_id}
-                evidence: Evidence = {**where, "before": before, "after": after[-1]}
-                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after[-1])
+                evidence: Evidence = {**where, "before": before, "after": after}
+                yield StageFinding(Code.GPU_ERRORS, severity, cell_id, evidence, weight=after)
+
+
+def _new_xid(known: float, values: Sequence[float]) -> tuple[float | None, float]:
+    """Return the last new XID, if any, and the one that is known from then on.
+
+    The number says which error it is; 0 is a driver that was loaded anew.
+    """
+    new = [value for value in values if value not in (0, known)]
+    return (new[-1], new[-1]) if new else (None, known)
+
+
+def _new_count(known: float, values: Sequence[float]) -> tuple[float | None, float]:
+    """Return the last count that grew, if any, and the count that is known from then on.
+
+    A count that fell began anew, as after a reset of the GPU.
+    """
+    new = None
+    for value in values:
+        new = value if value > known else new
+        known = value
+    return new, known
 
 
 def gpu_shared(stage: StageFacts) -> Found:
-    """Several pods on one GPU or on one slice of it, or more memory in use than vLLM takes."""
+    """Find several pods on one GPU or one slice of it, or more memory in use than vLLM takes."""
     pods = max(known(sample.gpu_pods for sample in stage.samples), default=0.0)
     if pods > 1:
         return [StageFinding(Code.GPU_SHARED, "Suspect", stage.id, {"pods": pods}, weight=pods)]
@@ -185,7 +230,8 @@ def gpu_shared(stage: StageFacts) -> Found:
                 "unknown: free memory of the GPUs, or how much of it the servers take",
             )
         ]
-    thresholds, share = stage.thresholds, max(known(shares), default=1.0)
+    thresholds = stage.thresholds
+    share = max(known(shares), default=1.0)
     margin = max(
         thresholds.gpu_memory_margin_mib, thresholds.gpu_memory_margin_percent / 100 * total
     )
@@ -204,8 +250,10 @@ def gpu_shared(stage: StageFacts) -> Found:
 
 
 def _memory_share(reported: Mapping[str, str]) -> float | None:
-    """Of a GPU's memory, what vLLM takes; by its cache_config_info. With a cache of a fixed size it
-    takes no share."""
+    """Return the share of a GPU's memory that vLLM takes, by its cache_config_info.
+
+    None where it is not known, and with a cache of a fixed size, which takes no share.
+    """
     try:
         return (
             None
@@ -217,9 +265,12 @@ def _memory_share(reported: Mapping[str, str]) -> float | None:
 
 
 def server_throttled(stage: StageFacts) -> Found:
-    """The server that was stopped most, or waited most. One without a CPU limit has no periods; one
-    with a limit has some, which may be unread."""
-    throttled, waiting = throttled_percent(stage.samples), waiting_for_cpu_percent(stage.samples)
+    """Find the server that was throttled most, or waited most for a core.
+
+    A server without a CPU limit has no CPU periods; one with a limit has some, which may be unread.
+    """
+    throttled = throttled_percent(stage.samples)
+    waiting = waiting_for_cpu_percent(stage.samples)
     kinds = (
         ("throttledPercent", throttled, stage.thresholds.throttled_suspect_percent),
         ("waitingPercent", waiting, stage.thresholds.cpu_waiting_suspect_percent),

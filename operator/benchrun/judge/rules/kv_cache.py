@@ -1,5 +1,7 @@
-"""The KV cache: unexpected prefix hits, failed resets, preemptions, and prompts computed twice
-despite a transfer."""
+"""The KV cache, where it distorts a measurement.
+
+Unexpected prefix hits, failed resets, preemptions, and prompts computed twice despite a transfer.
+"""
 
 from typing import NamedTuple
 
@@ -33,7 +35,10 @@ class PrefixHits(NamedTuple):
 
 
 def prefix_hits(stage: StageFacts) -> PrefixHits | None:
-    """None: a server's counters were not read at both ends."""
+    """Return the prefix cache hits of a stage.
+
+    None if a server's counters were not read at both ends.
+    """
     lookups = counters.prefix_lookups(counters.prefilling(stage.edges))
     if lookups is None:
         return None
@@ -42,16 +47,34 @@ def prefix_hits(stage: StageFacts) -> PrefixHits | None:
         return PrefixHits(hits, external_hits, 0.0, 0.0, 0.0)
     percent = 100 * (hits + external_hits) / looked_up
     allowed_for = (
-        stage.record.shared_prefix_tokens * len(stage.requests.ok) + stage.record.repeated_tokens
+        stage.record.shared_prefix_tokens * len(stage.requests.ok)
+        + stage.record.repeated_tokens
+        + _looked_up_again(stage, looked_up)
     )
     return PrefixHits(
         hits, external_hits, looked_up, percent, max(percent - 100 * allowed_for / looked_up, 0.0)
     )
 
 
+def _looked_up_again(stage: StageFacts, looked_up: float) -> float:
+    """Return the tokens of preempted requests that were looked up once more when they resumed.
+
+    They find what they had computed themselves. Some servers count such look-ups. Without
+    preemptions every look-up is a prompt's.
+    """
+    edges = counters.of_vllm(stage.edges)
+    if not counters.rise(edges, counters.PREEMPTIONS):
+        return 0.0
+    return max(0.0, looked_up - sum(stage.requests.input_tokens))
+
+
 def prefix_cache(stage: StageFacts) -> Found:
-    """Hits among the tokens looked up. No look-ups: the cache is off, or nothing arrived."""
-    found, thresholds = prefix_hits(stage), stage.thresholds
+    """Find more prefix cache hits than the dataset repeats on purpose.
+
+    Hits are a share of the tokens queried. Without queries the cache is off, or nothing arrived.
+    """
+    found = prefix_hits(stage)
+    thresholds = stage.thresholds
     if found is None:
         why = "a server's prefix-cache counters were not read at both ends"
         return [NotChecked(Code.PREFIX_CACHE_CONTAMINATED, why)]
@@ -76,7 +99,10 @@ def prefix_cache(stage: StageFacts) -> Found:
 
 
 def cache_reset(stage: StageFacts) -> Found:
-    """Whether the reset that the policy wants took place, by the answer of every server."""
+    """Find a reset of the prefix cache that the policy wants and that failed.
+
+    Judged by the answer of every server.
+    """
     reset = stage.record.cache_reset
     if stage.expected.cache_policy != "Reset" or (reset is not None and reset.succeeded):
         return []
@@ -93,16 +119,15 @@ def cache_reset(stage: StageFacts) -> Found:
 
 
 def preempted(stage: StageFacts) -> Found:
-    """Any preemption is worth a Note; more than a few determine the tail."""
-    preemptions, requests = (
-        counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS),
-        len(stage.requests.ok),
-    )
+    """Find preemptions: any is worth a Note, more than a few determine the tail (Suspect)."""
+    preemptions = counters.rise(counters.of_vllm(stage.edges), counters.PREEMPTIONS)
+    requests = len(stage.requests.ok)
     if preemptions is None:
         return [NotChecked(Code.PREEMPTED, "a server's preemptions were not read at both ends")]
     if preemptions == 0:
         return []
-    percent, threshold = 100 * preemptions / requests, stage.thresholds.preempted_suspect_percent
+    percent = 100 * preemptions / requests
+    threshold = stage.thresholds.preempted_suspect_percent
     severity: Severity = "Suspect" if percent > threshold else "Note"
     counts = {"preemptions": preemptions, "requests": requests}
     evidence = {**counts, "percent": rounded(percent), "suspectPercent": threshold}
@@ -110,23 +135,22 @@ def preempted(stage: StageFacts) -> Found:
 
 
 def kv_recomputed(stage: StageFacts) -> Found:
-    """Prompt tokens that decode servers neither fetched nor found in their own prefix cache."""
+    """Find prompt tokens that decode servers computed themselves.
+
+    They neither fetched them nor found them in their own prefix cache.
+    """
     servers = counters.by_role(stage.edges).get(ROLE_DECODE, ())
     if not servers:
         return []
-    prompts, fetched = (
-        counters.rise(servers, counters.PROMPT_TOKENS),
-        counters.rise(servers, counters.EXTERNAL_HITS),
-    )
-    if prompts is None or fetched is None:
-        return [
-            NotChecked(
-                Code.KV_RECOMPUTED, "a decode server's fetched tokens were not read at both ends"
-            )
-        ]
-    cached = counters.rise(servers, counters.PREFIX_HITS) or 0.0
+    prompts = counters.rise(servers, counters.PROMPT_TOKENS)
+    fetched = counters.rise(servers, counters.EXTERNAL_HITS)
+    cached = counters.rise(servers, counters.PREFIX_HITS)
+    if prompts is None or fetched is None or cached is None:
+        why = "a decode server's fetched and cached tokens were not read at both ends"
+        return [NotChecked(Code.KV_RECOMPUTED, why)]
     computed = max(prompts - fetched - cached, 0.0)
-    percent, thresholds = 100 * computed / prompts if prompts > 0 else 0.0, stage.thresholds
+    percent = 100 * computed / prompts if prompts > 0 else 0.0
+    thresholds = stage.thresholds
     if percent <= thresholds.recomputed_suspect_percent:
         return []
     severity = graded(percent, thresholds.recomputed_invalid_percent)

@@ -1,5 +1,4 @@
-"""Whether the load was the expected one: its rate, its users, and whether the server completes
-it."""
+"""Whether the load was the expected one: its rate, its users, and completion by the server."""
 
 import math
 from collections import Counter
@@ -22,10 +21,15 @@ from benchrun.measure import Distribution, Plateau, failed_requests, millisecond
 
 
 def rate_not_achieved(stage: StageFacts) -> Found:
-    """Time taken to send, against requests / rate or the trace. A cap that holds requests back is
-    another rule's matter. The engine sends the first request after a gap of its own and the last at
-    requests / rate, so a client that keeps up never takes longer, whatever the gaps are."""
-    thresholds, starts = stage.thresholds, stage.requests.start_us
+    """Find requests that were sent more slowly than the rate or the trace demands.
+
+    The time taken to send is compared with requests / rate, or with the length of the trace. The
+    engine sends the first request after a gap of its own and the last at requests / rate, so a
+    client that keeps up never takes longer, whatever the gaps are. Requests that a cap holds back
+    are the subject of another rule.
+    """
+    thresholds = stage.thresholds
+    starts = stage.requests.start_us
     if not stage.expected.has_due_instants:
         return []
     if len(starts) < 2:
@@ -54,18 +58,24 @@ def rate_not_achieved(stage: StageFacts) -> Found:
 
 
 def concurrency_not_reached(stage: StageFacts) -> Found:
-    """Mean requests in flight, from where they first reach the users until the last request is
-    sent. Of users that think, only those that do not are in flight; think times that happen to be
-    long make them fewer, by a relative error of 1 / the root of their number (of exponential ones,
-    the widest that there are)."""
-    users, thresholds = stage.expected_in_flight, stage.thresholds
-    failed, requests = failed_requests(stage.record), len(stage.requests.ok)
+    """Find a closed loop with too few requests in flight for its users.
+
+    The mean is taken from where requests in flight first reach the users until the last request is
+    sent. Of users that think, only those that do not are in flight. Think times that happen to be
+    long make them fewer, by a relative error of 1 / sqrt(number of requests) for exponential think
+    times, the widest that there are.
+    """
+    users = stage.expected_in_flight
+    thresholds = stage.thresholds
+    failed = failed_requests(stage.record)
+    requests = len(stage.requests.ok)
     if not stage.expected.closed_loop or users is None or failed == requests:
         return []
     if 100 * failed / requests > thresholds.max_failed_percent:
         why = "requests failed; for how long they were in flight is unknown"
         return [NotChecked(Code.CONCURRENCY_NOT_REACHED, why)]
-    most, last = stage.flight.maximum(), max(stage.requests.start_us)
+    most = stage.flight.maximum()
+    last = max(stage.requests.start_us)
     thinking = 1 - users / (stage.expected.concurrency or users)
     limit = thresholds.concurrency_suspect_percent
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
@@ -90,14 +100,15 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
 
 
 def queue_wait_hidden(stage: StageFacts) -> Found:
-    """Under a rate and a cap: waits for a free place that are more than bookkeeping."""
+    """Find waits for a free place, under a rate and a cap, that are more than bookkeeping."""
     thresholds = stage.thresholds
     latencies = Distribution.of(stage.e2el_us if stage.expected.capped else ())
     latency = milliseconds(latencies.mean())
     if latency is None:
         return []
     waits = Distribution.of(stage.requests.queue_us)
-    mean, p99 = milliseconds(waits.mean()) or 0.0, milliseconds(waits.percentile(99)) or 0.0
+    mean = milliseconds(waits.mean()) or 0.0
+    p99 = milliseconds(waits.percentile(99)) or 0.0
     threshold = max(
         thresholds.queue_wait_note_ms, thresholds.queue_wait_note_percent / 100 * latency
     )
@@ -118,7 +129,7 @@ def queue_wait_hidden(stage: StageFacts) -> Found:
 
 
 def all_at_once(stage: StageFacts) -> Found:
-    """A rate of "inf" without a cap."""
+    """Find a rate of "inf" without a cap, which sends all requests at once."""
     if not stage.expected.all_at_once or stage.expected.offline:
         return []
     mean_ms = rounded(milliseconds(Distribution.of(stage.ttft_us).mean()))
@@ -127,17 +138,17 @@ def all_at_once(stage: StageFacts) -> Found:
 
 
 class Overload(NamedTuple):
-    """Of one stage: arrivals and completions a second, and how the requests in flight grew."""
+    """The overload of one stage: arrivals and completions a second, and growth in flight."""
 
     arrival_rate: float
     completion_rate: float
-    under_way_before: int  # In the middle of the arrivals, those in the client's queue included.
-    under_way_after: int  # When the last request was due.
+    under_way_before: int  # At the middle of the arrivals, with the client's queue.
+    under_way_after: int  # The same when the last request was due.
     seconds: float  # Between the two.
 
 
 def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> Overload | None:
-    """The stage where it is most marked; None where no stage was beyond capacity."""
+    """Return the overload of the stage where it is most marked; None if no stage is overloaded."""
     beyond = [
         f
         for f in found
@@ -154,7 +165,8 @@ def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> 
         return None
     demand = stage.demand
     # Under a cap the last sending is late: demand has fallen by then.
-    first, last = min(stage.due_us), max(stage.due_us)
+    first = min(stage.due_us)
+    last = max(stage.due_us)
     middle = (first + last) // 2
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)
 
@@ -165,11 +177,15 @@ PARTS_A_ROUND = 10
 
 
 def users_in_step(stage: StageFacts) -> Found:
-    """Users of a closed loop who send in bursts, so that the prompts of a burst wait for each
-    other. Both must hold on the plateau: requests begin within a small share of a round (a round is
-    the mean E2EL and think time), and TTFT differs among them by a factor, as it does between the first and the
-    last prompt of a burst."""
-    where, users, thresholds = stage.plateau, stage.expected.concurrency or 0, stage.thresholds
+    """Find users of a closed loop who send in bursts.
+
+    The prompts of a burst wait for each other. Two things must hold on the plateau: requests begin
+    within a small share of a round (mean E2EL plus think time), and TTFT differs among them by a
+    factor, as it does between the first and the last prompt of a burst.
+    """
+    where = stage.plateau
+    users = stage.expected.concurrency or 0
+    thresholds = stage.thresholds
     if not stage.expected.closed_loop or users < MIN_USERS or not isinstance(where, Plateau):
         return []
     columns = stage.requests
@@ -178,8 +194,10 @@ def users_in_step(stage: StageFacts) -> Found:
     if share is None:
         return [NotChecked(Code.USERS_IN_STEP, f"fewer than {MIN_ROUNDS} rounds of the users")]
     ttft_ms = sorted(columns.ttft_us[i] / 1000 for i in started)
-    early, late = ttft_ms[len(ttft_ms) // 10], ttft_ms[-1 - len(ttft_ms) // 10]
-    share_limit, factor = thresholds.in_step_note_percent, thresholds.in_step_ttft_factor
+    early = ttft_ms[len(ttft_ms) // 10]
+    late = ttft_ms[-1 - len(ttft_ms) // 10]
+    share_limit = thresholds.in_step_note_percent
+    factor = thresholds.in_step_ttft_factor
     if 100 * share >= share_limit or late <= factor * early:
         return []
     evidence: Evidence = {
@@ -194,11 +212,13 @@ def users_in_step(stage: StageFacts) -> Found:
 
 
 def share_of_round(stage: StageFacts, where: Plateau, started: Sequence[int]) -> float | None:
-    """In which share of a round requests begin: 1 where they begin independently or in turns, 1 /
-    `PARTS_A_ROUND` where all begin together. None: too short to tell. Counts in short equal parts
-    of the plateau have a squared coefficient of variation of 1 / mean where arrivals are
-    independent (Poisson), and of 1 / share - 1 more where they are bunched evenly into a share of
-    the time."""
+    """Return in which share of a round requests begin; None if the plateau is too short.
+
+    The share is 1 where they begin independently or in turns, 1 / `PARTS_A_ROUND` where all begin
+    together. Counts in short equal parts of the plateau have a squared coefficient of variation of
+    1 / mean where arrivals are independent (Poisson), and of 1 / share - 1 more where they are
+    bunched evenly into a share of the time.
+    """
     round_us = fmean(stage.requests.e2el_us[i] for i in started) if started else 0.0
     round_us += 1e6 * stage.expected.think_seconds
     rounds = where.length_us / round_us if round_us else 0.0

@@ -1,11 +1,15 @@
-"""Several servers behind one load: are they alike, did each get its share, and what did the proxy
-add?"""
+"""Several servers behind one load, and the proxy in front of them.
+
+Are they alike, did each get its share, and what did the proxy add?
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 
 from benchrun_client.contract import ServerEdge
 
+from benchrun.api import Sample
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -16,14 +20,18 @@ from benchrun.judge.rules.rule import (
     StageFinding,
     times,
 )
-from benchrun.measure import counters, is_busy, rounded
+from benchrun.measure import by_server, counters, is_busy, rounded
+from benchrun.measure.request_figures import risen
 
 MAX_NAMES_CHARS = 200
+MIN_SAMPLES = 5  # Of a role: fewer say little about how often it is idle.
 
 
 def replicas_unequal(stage: StageFacts) -> Found:
-    """What servers of a role report, their presence at both ends, and answers that none of them
-    gave."""
+    """Find servers of one role that differ in what they report, or that come and go.
+
+    A server may be there at one end of the stage only, and answers may come from no known server.
+    """
     if not stage.edges:
         return [NotChecked(Code.REPLICAS_UNEQUAL, "no server's metrics endpoint was read")]
     by_role = counters.by_role(counters.of_vllm(stage.edges))
@@ -39,8 +47,9 @@ def _unequal(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
         for name, of in _REPORTED.items()
     }
     different = sum(len(values) > 1 for values in reported.values())
-    # Answers that no known server counted; 0 where that is not known.
-    unknown_percent, answered = 0.0, sum(stage.requests.ok)
+    # Percentage of answers that no known server counted; 0 where that is not known.
+    unknown_percent = 0.0
+    answered = sum(stage.requests.ok)
     finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
     if stage.expected.through_service and answered and finished is not None:
         unknown_percent = 100 * max(answered - finished, 0) / answered
@@ -88,8 +97,10 @@ def _named(values: set[str]) -> str:
 
 
 def load_uneven(stage: StageFacts) -> Found:
-    """The server farthest from an equal share of what its role finished, where chance does not
-    explain it."""
+    """Find the server farthest from an equal share of the requests that its role finished.
+
+    Only where chance does not explain it.
+    """
     if not stage.edges:
         return [NotChecked(Code.LOAD_UNEVEN, "no server's metrics endpoint was read")]
     by_role = counters.by_role(counters.of_vllm(stage.edges))
@@ -97,7 +108,8 @@ def load_uneven(stage: StageFacts) -> Found:
 
 
 def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
-    thresholds, finished = stage.thresholds, counters.rise(servers, counters.REQUESTS_FINISHED)
+    thresholds = stage.thresholds
+    finished = counters.rise(servers, counters.REQUESTS_FINISHED)
     if len(servers) == 1 or finished == 0:
         return []
     if finished is None:
@@ -126,32 +138,43 @@ def _uneven(servers: Sequence[ServerEdge], stage: StageFacts) -> Found:
 
 
 def _chance(answered: float, *, requests: float, servers: int) -> float:
-    """At most how likely any server is that far off when each request picks one at random.
-    Chernoff's bound for a binomial, which holds for any number of requests; twice for both
-    directions, once a server."""
-    share, equal = answered / requests, 1 / servers
+    """Return an upper bound of the chance that any server is that far off an equal share.
+
+    Each request is taken to pick a server at random. This is Chernoff's bound for a binomial, which
+    holds for any number of requests; times two for both directions, times the number of servers.
+    """
+    share = answered / requests
+    equal = 1 / servers
     parts = ((share, equal), (1 - share, 1 - equal))
     divergence = math.fsum(part * math.log(part / fair) for part, fair in parts if part > 0)
     return min(1.0, 2 * servers * math.exp(-requests * divergence))
 
 
 def role_idle(stage: StageFacts) -> Found:
-    """The idlest role beside the one with the most queued samples."""
-    idle_percents, queued_percents = {}, {}
+    """Find a role that is idle while requests queue at another.
+
+    It is the idlest role beside the one with the most queued samples. Premise: a server that works
+    is seen to. A gauge does not show what is done within one step, as a prompt is prefilled: so
+    none of its counters may have moved either.
+    """
+    idle_percents = {}
+    queued_percents = {}
     for window in stage.windows:
         if samples := window.samples:
-            idle_percents[window.role] = (
-                100 * sum(not is_busy(sample) for sample in samples) / len(samples)
-            )
+            idle_percents[window.role] = 100 * _idle(samples) / len(samples)
             queued_percents[window.role] = (
                 100 * sum((sample.waiting or 0) > 0 for sample in samples) / len(samples)
             )
     if len(idle_percents) < 2:
         return []
+    if any(len(window.samples) < MIN_SAMPLES for window in stage.windows):
+        why = f"fewer than {MIN_SAMPLES} samples of a role within the stage"
+        return [NotChecked(Code.ROLE_IDLE, why)]
     threshold = stage.thresholds.idle_samples_percent
     queued = max(queued_percents, key=queued_percents.__getitem__)
     idle = max((role for role in idle_percents if role != queued), key=idle_percents.__getitem__)
-    idle_percent, queued_percent = idle_percents[idle], queued_percents[queued]
+    idle_percent = idle_percents[idle]
+    queued_percent = queued_percents[queued]
     if min(idle_percent, queued_percent) <= threshold:
         return []
     evidence: Evidence = {
@@ -164,15 +187,37 @@ def role_idle(stage: StageFacts) -> Found:
     return [StageFinding(Code.ROLE_IDLE, "Note", stage.id, evidence, weight=idle_percent)]
 
 
+def _idle(samples: Sequence[Sample]) -> int:
+    """Return how many samples show no request, and no token since the one before."""
+    found = 0
+    for own in by_server(samples).values():
+        found += not is_busy(own[0])
+        found += sum(
+            not is_busy(after) and not _worked(before, after) for before, after in pairwise(own)
+        )
+    return found
+
+
+def _worked(before: Sample, after: Sample) -> bool:
+    """Return whether a token was computed between two samples of a server."""
+    return any(
+        (risen(getattr(before, name), getattr(after, name)) or 0) > 0
+        for name in ("prompt_tokens", "generation_tokens")
+    )
+
+
 def proxy_saturated(stage: StageFacts) -> Found:
-    """What it added to the time to first token, how long it held requests back, and how busy it
-    was."""
+    """Find a proxy that adds much to the time to first token, or is busy.
+
+    Judged by what it added on average, how long it held requests back, and the cores it used.
+    """
     found = counters.proxy_figures([stage.record])
     if found is None:
         return []
     if found.added_mean_ms is None or found.cores is None:
         return [NotChecked(Code.PROXY_SATURATED, "the proxy does not report what it adds")]
-    thresholds, ttft_ms = stage.thresholds, stage.mean_ttft_ms
+    thresholds = stage.thresholds
+    ttft_ms = stage.mean_ttft_ms
     limit_ms = max(
         thresholds.proxy_added_suspect_ms,
         thresholds.proxy_added_suspect_percent / 100 * (ttft_ms or 0.0),

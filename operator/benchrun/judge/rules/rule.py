@@ -1,9 +1,10 @@
-"""What a rule is, what it gives back, and the sentence of a code's evidence.
+"""What a rule is, what it returns, and how its evidence becomes a sentence.
 
-A rule looks at a stage, at a cell or at the whole run, and returns what it found: nothing when all
-is well. It never guesses: where its input is missing it returns `NotChecked`, because "not checked"
-must not look like "checked and fine". Each file of this folder has a family of rules, and lists
-them with the sentences of their codes in `RULES` at its end."""
+A rule looks at a stage, at a load point or at the whole run, and returns what it found: nothing
+when all is well. It never guesses: where its input is missing it returns `NotChecked`, because "not
+checked" must not look like "checked and fine". Each file of this folder has one family of rules,
+and lists them with the sentences of their codes in `RULES` at its end.
+"""
 
 import math
 import re
@@ -27,23 +28,23 @@ SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to wo
 
 @dataclass(frozen=True, slots=True)
 class StageFinding:
-    """One thing found at one stage, or at a cell as a whole."""
+    """One thing that a rule found at a stage, or at a load point as a whole."""
 
     code: Code
     severity: Severity
-    stage_id: str  # The stage; the cell's id where it is about all its repeats.
+    stage_id: str  # Id of the stage; of the load point where it is about all its repeats.
     evidence: Evidence = field(
         default_factory=dict
     )  # The figures that decided, and the threshold they crossed.
     weight: float = (
         0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
     )
-    default_severity: Severity | None = None  # What the rule found, where the spec changed it.
+    default_severity: Severity | None = None  # The rule's own, where the spec changed it.
 
 
 @dataclass(frozen=True, slots=True)
 class NotChecked:
-    """A rule whose input is missing: not the same as having found nothing."""
+    """The result of a rule whose input is missing, as opposed to a rule that found nothing."""
 
     code: Code
     why: str  # In a few words: "no counters at both edges".
@@ -54,7 +55,7 @@ Found = Iterable[StageFinding | NotChecked]
 
 @dataclass(frozen=True)
 class CellContext:
-    """A cell: its measured stages in order of repeats, and their latencies in one pool each."""
+    """A load point: its measured stages in order of repeats, with their latencies pooled."""
 
     cell: Cell
     thresholds: Thresholds
@@ -65,42 +66,46 @@ class CellContext:
 
     @cached_property
     def records(self) -> list[StageRecord]:
-        """Of its stages."""
+        """Return the records of the stages."""
         return [stage.record for stage in self.stages]
 
     @cached_property
     def pools(self) -> Pools:
-        """Latencies of the answered requests."""
+        """Return the latencies of the answered requests."""
         return pools_of(self.records)
 
     @cached_property
     def queued(self) -> Pools:
-        """Latencies with the wait in the client's queue, where a cap may have held an open loop
-        back."""
+        """Return the latencies that include the wait in the client's queue.
+
+        Empty unless a cap may have held an open loop back.
+        """
         return pools_of(self.records, QUEUED_LATENCIES) if self.expected.capped else {}
 
     @cached_property
     def parts(self) -> list[Plateau | None] | None:
-        """The steady part of each stage, None where it has none; None for a load that is never
-        steady, whose stages count whole."""
+        """Return the steady part of each stage, None for a stage without one.
+
+        Return None for a load that is never steady: its stages count as a whole.
+        """
         if self.expected.never_steady:
             return None
         return [stage.steady_part for stage in self.stages]
 
     @cached_property
     def samples(self) -> Samples:
-        """The latencies of the requests that count, failed ones at infinity."""
+        """Return the latencies of the requests that count; failed requests are at infinity."""
         return expected_samples(self.records, self.expected, parts=self.parts)
 
     @cached_property
     def answered(self) -> Samples:
-        """The same without failed requests."""
+        """Return the latencies of the requests that count, without failed requests."""
         if all(all(record.requests.ok) for record in self.records):
             return self.samples
         return expected_samples(self.records, self.expected, parts=self.parts, failed=False)
 
     def summary(self) -> "list[StageSummary]":
-        """What the rules of a run need of it."""
+        """Return what the rules of whole runs need of this load point."""
         return [
             StageSummary(
                 s.id,
@@ -117,22 +122,24 @@ class CellContext:
 
 @dataclass(frozen=True, slots=True)
 class StageSummary:
-    """A measured stage without its record."""
+    """What the rules of whole runs need of a measured stage, without its record."""
 
     stage_id: str
     sequence: int
     probe: Probe | None
-    # Of its facts:
+    # From its `StageFacts`:
     batches: Mapping[str, Sequence[float]]
     gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
-    warmup: WarmupOutcome | None = None  # Of its workload, in the first record of that alone.
+    warmup: WarmupOutcome | None = None  # In the first record of a workload only.
     most_running: float | None = None
 
 
 @dataclass(frozen=True)
 class RunContext:
-    """The whole run: the measured stages of every cell in order of repeats, by its id, in the order
-    of the plan."""
+    """The whole run: the measured stages of every load point, in order of repeats.
+
+    `cells` is by the load point's id, in the order of the plan.
+    """
 
     thresholds: Thresholds
     cells: Mapping[str, Sequence[StageSummary]]
@@ -144,8 +151,11 @@ a function."""
 
 
 def in_words(template: str, evidence: Evidence) -> str:
-    """The template with evidence for its {keys}; a part in [square brackets] is left out where one
-    of its keys is missing."""
+    """Fill the {keys} of a template with evidence.
+
+    A part in [square brackets] is left out where one of its keys is missing; elsewhere a missing
+    key becomes "?".
+    """
     known = {key: value for key, value in evidence.items() if value is not None}
     words = {k: _FIGURES.get(v, v) if isinstance(v, str) else number(v) for k, v in known.items()}
     shown = defaultdict(lambda: "?", words)
@@ -172,8 +182,10 @@ _FIGURES: Mapping[str, str] = {
 
 
 def number(value: float | None) -> str:
-    """Three significant digits, or all of the whole part; no trailing zeros: 25412, 276, 9.4, 0.05;
-    "?" for nothing."""
+    """Return a number with three significant digits, or with all digits of its whole part.
+
+    Without trailing zeros: 25412, 276, 9.4, 0.05; "?" for None.
+    """
     if value is None:
         return "?"
     return f"{value:.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):.12g}"
@@ -195,21 +207,26 @@ class Rules:
 
 
 def times(value: float, threshold: float) -> float:
-    """How many times the threshold a value from 0 up is; every value but 0 is beyond a threshold of
-    0."""
+    """Return how many times the threshold a value is.
+
+    The value is 0 or more; every value but 0 is infinitely far beyond a threshold of 0.
+    """
     return value / threshold if threshold else math.inf if value > 0 else 0.0
 
 
 def graded(value: float, invalid_beyond: float) -> Literal["Suspect", "Invalid"]:
-    """Invalid above the second threshold of a rule."""
+    """Return Invalid above a rule's second threshold, else Suspect."""
     return "Invalid" if value > invalid_beyond else "Suspect"
 
 
 def overridden(
     findings: Iterable[StageFinding], rules: Sequence[RuleSeverity]
 ) -> list[StageFinding]:
-    """The findings with the severities of the spec: changed ones keep the default, and those that
-    are Off are left out."""
+    """Return the findings with the severities of the spec.
+
+    A finding whose severity changes keeps its default one beside it; those that are Off are left
+    out.
+    """
     severities = {rule.code: rule.severity for rule in rules}
     changed = []
     for finding in findings:

@@ -20,8 +20,11 @@ from benchrun.measure import rounded, significance
 
 
 def too_few_samples(cell: CellContext) -> Found:
-    """Find percentiles of the spec, those of its objectives too, that too few requests show: of E2EL,
-    or of an objective's latency. Stages without a steady part have a finding of their own."""
+    """Find percentiles of the spec and of its objectives that rest on too few requests.
+
+    Percentiles of the spec are checked by E2EL, an objective's by its own latency. Stages
+    without a steady part have a finding of their own.
+    """
     wanted = [(float(percentile), cell.answered.get("e2el")) for percentile in cell.percentiles]
     wanted += [(float(o.percentile), sample_of(o, cell.answered)) for o in cell.objectives]
     unbounded = {
@@ -56,19 +59,22 @@ def too_few_samples(cell: CellContext) -> Found:
 
 
 def repeats_disagree(cell: CellContext) -> Found:
-    """Coefficient of variation of the repeats' throughput, mean TTFT, TPOT and E2EL; the worst of
-    those that noise does not explain."""
+    """Find repeats that differ by more than noise explains.
+
+    The measure is the coefficient of variation of throughput, mean TTFT, TPOT and E2EL; the finding
+    is about the worst of them.
+    """
     if len(cell.cell.stage_ids) < 2 or not cell.stages:
         return []
     if len(cell.stages) < 2:
         return [NotChecked(Code.REPEATS_DISAGREE, "a single repeat was measured")]
-    stages, thresholds, apart = [stage.batches for stage in cell.stages], cell.thresholds, {}
+    stages = [stage.batches for stage in cell.stages]
+    thresholds = cell.thresholds
+    apart = {}
     for figure in stages[0]:
         repeats = [stage[figure] for stage in stages if stage[figure]]
-        cv, chance = (
-            significance.cv_percent(list(map(fmean, repeats))),
-            significance.groups_p_value(repeats),
-        )
+        cv = significance.cv_percent(list(map(fmean, repeats)))
+        chance = significance.groups_p_value(repeats)
         if cv is None or chance is None:
             continue
         if cv > thresholds.repeats_cv_percent and chance < thresholds.chance_of_alarm:
@@ -93,7 +99,7 @@ def repeats_disagree(cell: CellContext) -> Found:
 
 
 def missing_records(cell: Cell, measured: Collection[str]) -> list[StageFinding]:
-    """One finding for each repeat of the cell that has no record."""
+    """Return a finding for each repeat of the load point that has no record."""
     evidence = {
         "planned": len(cell.stage_ids),
         "measured": sum(stage in measured for stage in cell.stage_ids),
@@ -109,8 +115,10 @@ MAX_NAMED_CHARS = 400
 
 
 def unstored_records(cell: Cell, unstored: Sequence[str]) -> list[StageFinding]:
-    """One finding for each stage of the cell whose record could not be stored; each names those of
-    all cells, as far as there is room."""
+    """Return a finding for each stage of the load point whose record could not be stored.
+
+    Each finding names the unstored stages of all load points, as far as there is room.
+    """
     named = ", ".join(as_many_as_fit(unstored, lambda stage: len(stage) + 2, MAX_NAMED_CHARS))
     evidence: Evidence = {"unstored": len(unstored), "stages": named}
     return [

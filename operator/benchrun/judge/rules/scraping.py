@@ -1,5 +1,4 @@
-"""Samples of the servers' metrics: whether there are enough, and whether they agree with the
-client."""
+"""Samples of the servers' metrics: whether there are enough, and whether the client agrees."""
 
 import math
 from collections.abc import Sequence
@@ -21,12 +20,12 @@ from benchrun.names import ROLE_PREFILL
 
 
 def scrape_coverage(stage: StageFacts) -> Found:
-    """Samples there are, of those the interval should give. One a server may fall on either side of
-    the stage's edge."""
-    interval, threshold = (
-        stage.expected.scrape_interval_seconds,
-        stage.thresholds.scrape_coverage_note_percent,
-    )
+    """Find fewer samples than the scrape interval should give.
+
+    One sample per server may fall on either side of the stage's edge.
+    """
+    interval = stage.expected.scrape_interval_seconds
+    threshold = stage.thresholds.scrape_coverage_note_percent
     samples = sorted(stage.samples, key=lambda sample: sample.at)
     if not samples:
         return [
@@ -62,19 +61,22 @@ THINNED_INTERVALS = (
 
 
 def littles_law(stage: StageFacts) -> Found:
-    """Requests the servers hold, against those the client waits for at the same instants. Both
-    averages are throughput times latency, seen from either end. At the same instants, so that only
-    what differs between them counts as noise; a difference of the two clocks makes it larger, not
-    one-sided.
+    """Find servers that hold more or fewer requests than the client waits for.
+
+    Both averages are throughput times latency, seen from either end. They are taken at the same
+    instants, so that only what differs between them counts as noise; a difference of the two clocks
+    makes the noise larger, not one-sided.
 
     Premise: a gauge shows a request for about as long as it is there. It does not in a batch, or
-    where users move in step: nobody is seen until a step with all their prompts is over."""
+    where requests move in step: no request is visible until a step with all their prompts is over.
+    Where the servers' own TTFT is as long as the client's, no request waited in front of them.
+    """
     thresholds = stage.thresholds
     if any(window.role == ROLE_PREFILL for window in stage.windows):
         why = "a gauge does not show a prompt that a server prefills in one step"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     if stage.expected.offline or stage.expected.whole_batches:
-        # Its requests begin together, and the first step, which may be long, shows none of them.
+        # Its requests begin together, and none is visible in the first step, which may be long.
         why = "how long a step hides requests is not known of an engine that is given them at once"
         return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     held = _held(stage.windows)
@@ -95,14 +97,15 @@ def littles_law(stage: StageFacts) -> Found:
             )
         ]
     seen = [stage.flight.at(round(1e6 * at) - stage.record.first_send_unix_us) for at, _ in held]
-    client, server = math.fsum(seen) / len(seen), math.fsum(count for _, count in held) / len(held)
+    client = math.fsum(seen) / len(seen)
+    server = math.fsum(count for _, count in held) / len(held)
     gap = abs(client - server)
     throughput = len(stage.answered) / stage.seconds if stage.seconds > 0 else 0.0
     percent = 100 * gap / max(client, server) if gap > 0 else 0.0
     per_request_ms = 1000 * gap / throughput if throughput > 0 else 0.0
     apart = [count - at_client for (_, count), at_client in zip(held, seen, strict=True)]
     mean = mean_of(apart)
-    # Of the mean, with the correlation of neighbours.
+    # The error of the mean, with the correlation of neighbouring samples.
     inflation = variance_inflation([[value - mean.estimate for value in apart]], fitted=1)
     error = math.sqrt(mean.squared_error * inflation)
     line_ms = thresholds.littles_law_floor_ms
@@ -118,9 +121,14 @@ def littles_law(stage: StageFacts) -> Found:
     by_noise = thresholds.littles_law_errors * error
     if gap <= by_noise:
         return []
-    if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0) and _in_step(stage):
-        why = "users move in step, and a gauge shows none of them before their first token"
-        return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
+    # A step with its prompt hides a request for its whole TTFT, and no longer.
+    if client > server and per_request_ms <= (stage.mean_ttft_ms or 0.0):
+        if _in_step(stage):
+            why = "users move in step, and a gauge shows none of them before their first token"
+            return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
+        if stage.ttft_gap_ms is not None and stage.ttft_gap_ms <= line_ms:
+            why = "TTFT is as long by the servers' own times: the gauge missed what was prefilled"
+            return [NotChecked(Code.LITTLES_LAW_BROKEN, why)]
     evidence = {
         "clientInFlight": rounded(client),
         "serversInFlight": rounded(server),
@@ -136,7 +144,7 @@ def littles_law(stage: StageFacts) -> Found:
 
 
 def _in_step(stage: StageFacts) -> bool:
-    """Whether users send within a small share of a round of theirs, all along."""
+    """Return whether users send within a small share of a round over the whole plateau."""
     where = stage.plateau
     if not stage.expected.closed_loop or not isinstance(where, Plateau):
         return False
@@ -145,9 +153,12 @@ def _in_step(stage: StageFacts) -> bool:
 
 
 def _held(windows: Sequence[Window]) -> list[tuple[float, float]]:
-    """Instants, and requests running and waiting at all servers together: one entry a round of
-    samples. A round is every server's next sample; where one is missing, rounds span a little time,
-    which adds noise and no bias."""
+    """Return instants with the requests that all servers together run and hold in their queues.
+
+    Instants are in Unix seconds. There is one entry for each round of samples; a round is every
+    server's next sample. Where a sample is missing, rounds span a little time, which adds noise and
+    no bias.
+    """
     known = [
         s
         for window in windows

@@ -1,5 +1,8 @@
-"""Which servers were measured: not the run's own, with another model, restarted during the stage,
-or with foreign traffic."""
+"""Which servers were measured, and whether they are the expected ones.
+
+They may not be the run's own, serve another model, restart during the stage, or have foreign
+traffic.
+"""
 
 import ipaddress
 import posixpath
@@ -8,6 +11,7 @@ from itertools import compress, product
 
 from benchrun_client.contract import START_TIME, ServedModel, ServerEdge
 
+from benchrun.api import Sample
 from benchrun.judge.rules.rule import (
     Code,
     Evidence,
@@ -19,18 +23,18 @@ from benchrun.judge.rules.rule import (
 )
 from benchrun.measure import counters, rounded
 
-MAX_CHARS = 150  # Of a name, a path or a list of addresses in the evidence.
+MAX_CHARS = 150  # Bound on a name, a path or a list of addresses in the evidence.
 
 
 def wrong_server(stage: StageFacts) -> Found:
-    """The addresses that the client measured at, compared with those of the run's own pods. An
-    endpoint has none."""
+    """Find addresses that the client measured at and that no pod of the run has.
+
+    An endpoint has no pods, and is not checked.
+    """
     if not stage.expected.servers:
         return []
-    own, started = (
-        {server.role: server.addresses for server in stage.servers},
-        stage.expected.servers,
-    )
+    own = {server.role: server.addresses for server in stage.servers}
+    started = stage.expected.servers
     known = [
         (edge, _is_own(edge, own.get(edge.role, ()), started.get(edge.role)))
         for edge in stage.edges
@@ -57,12 +61,12 @@ def wrong_server(stage: StageFacts) -> Found:
 
 
 def _is_own(edge: ServerEdge, own: Sequence[str], started: int | None) -> bool | None:
-    """Whether a pod of the role has the address; None: not the addresses of all of them are
-    known."""
-    measured, pods = (
-        _ip(edge.address.rpartition(":")[0].strip("[]")),
-        {_ip(address) for address in own},
-    )
+    """Return whether a pod of the role has the server's address.
+
+    None if the addresses of some pods are not known.
+    """
+    measured = _ip(edge.address.rpartition(":")[0].strip("[]"))
+    pods = {_ip(address) for address in own}
     if measured is None or measured in pods:
         return None if measured is None else True
     alike = [pod for pod in pods if pod is not None and pod.version == measured.version]
@@ -77,8 +81,11 @@ def _ip(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def wrong_model(stage: StageFacts) -> Found:
-    """Whether /v1/models lists the name in the requests, and at the run's own servers for the model
-    that the run expects."""
+    """Find servers that serve another model than the run expects.
+
+    /v1/models must list the name in the requests, and the run's own servers must list it for the
+    model that the run expects.
+    """
     expected = stage.expected
     if expected.offline:
         return []  # benchrun's own code loads the expected model
@@ -119,8 +126,10 @@ def _is_wrong(edge: ServerEdge, served: ServedModel, stage: StageFacts) -> bool:
 
 
 def _source(served: ServedModel) -> str | None:
-    """Where the model comes from. Servers other than vLLM may repeat the name as the root, which
-    names no source."""
+    """Return where the model comes from, or None if the server does not say.
+
+    Servers other than vLLM may repeat the name as the root, which names no source.
+    """
     return served.root if served.root and served.root != served.id else None
 
 
@@ -135,13 +144,17 @@ def _missing(served: ServedModel | None, stage: StageFacts) -> str | None:
 
 
 def _is_same(root: str, expected: str) -> bool:
-    """Whether `root` is the expected model. vLLM repeats its argument; an image may pass the path
-    of its own copy, which names the model: a folder of the same name, or the hub's cache."""
+    """Return whether `root` is the expected model.
+
+    vLLM repeats its argument; an image may pass the path of its own copy, which names the model: a
+    folder of the same name, or the hub's cache.
+    """
     if posixpath.normpath(root) == posixpath.normpath(expected):
         return True
     if not root.startswith("/") or expected.startswith("/"):
         return False
-    folders, model = posixpath.normpath(root).casefold().split("/"), expected.casefold().split("/")
+    folders = posixpath.normpath(root).casefold().split("/")
+    model = expected.casefold().split("/")
     return folders[-1] == model[-1] or "--".join(("models", *model)) in folders
 
 
@@ -150,8 +163,15 @@ _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_quer
 
 
 def server_restarted(stage: StageFacts) -> Found:
-    """The process has another start time at the end or in a sample, or (where it reports none) its
-    counters fell."""
+    """Find servers that restarted during the stage.
+
+    Either the process has another start time at the end or in a sample, or (where it reports none)
+    its counters fell. Premise: one process answers at an address. A restarted one never has its old
+    start time again; behind a load balancer it comes back.
+    """
+    if _several_answer(stage.samples):
+        why = "several servers answer at one address: their start times come by turns"
+        return [NotChecked(Code.SERVER_RESTARTED, why)]
     if restarted := _restarted(stage):
         server, before, after = restarted[0]
         # Unix seconds at which its process began, first and last.
@@ -165,13 +185,30 @@ def server_restarted(stage: StageFacts) -> Found:
     fallen = [(edge, fell[0]) for edge in stage.edges if (fell := counters.fallen_counters(edge))]
     if fallen:
         edge, counter = fallen[0]
-        before, after = (edge.before or {}).get(counter), (edge.after or {}).get(counter)
+        before = (edge.before or {}).get(counter)
+        after = (edge.after or {}).get(counter)
         return [_counter_fell(stage, len(fallen), edge.address, counter, before, after)]
     fallen_between = _fallen_between_samples(stage)
     read = any(edge.before is not None and edge.after is not None for edge in stage.edges)
     if fallen_between or read or len(stage.samples) > 1:
         return fallen_between
     return [NotChecked(Code.SERVER_RESTARTED, "no server was read at both ends, or in between")]
+
+
+def _several_answer(samples: Sequence[Sample]) -> bool:
+    """Return whether a start time comes back after another one."""
+    last: dict[str, float] = {}
+    gone: set[tuple[str, float]] = set()
+    for sample in sorted(samples, key=lambda each: each.at):
+        start = sample.start_time
+        if start is None:
+            continue
+        if (sample.pod, start) in gone:
+            return True
+        if (before := last.get(sample.pod, start)) != start:
+            gone.add((sample.pod, before))
+        last[sample.pod] = start
+    return False
 
 
 def _counter_fell(
@@ -193,7 +230,10 @@ def _counter_fell(
 
 
 def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
-    """A counter that began anew and rose past its old value shows only in samples."""
+    """Find a counter that fell from one sample to the next.
+
+    A counter that began anew and rose past its old value shows only in samples.
+    """
     last: dict[tuple[str, str], float] = {}
     for sample, counter in product(sorted(stage.samples, key=lambda s: s.at), _READ):
         now = getattr(sample, counter)
@@ -206,8 +246,11 @@ def _fallen_between_samples(stage: StageFacts) -> list[StageFinding]:
 
 
 def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]]:
-    """Servers with their first and last start time: at the edges, else in the operator's samples,
-    which it took while the client could not read the closing edge."""
+    """Return restarted servers with their first and last start time, in Unix seconds.
+
+    They are taken from the edges, else from the operator's samples, which it took while the client
+    could not read the closing edge.
+    """
     restarted = list(filter(counters.is_restarted, stage.edges))
     if restarted:
         return [
@@ -221,20 +264,21 @@ def _restarted(stage: StageFacts) -> list[tuple[str, float | None, float | None]
     return [(pod, min(seen), max(seen)) for pod, seen in starts.items() if len(seen) > 1]
 
 
-# A request of the run finishes at most once: failed and aborted ones finish never or once. So more
-# requests finished than were sent come from other clients, and a single one proves it. Foreign
+# A request of the run finishes at most once: failed and aborted ones finish never or once; one that was
+# sent again on a new connection may finish twice. So more requests finished than were sent come
+# from other clients, and a single one proves it. Foreign
 # requests that don't finish in the stage show in the prompt tokens, which are counted with the
 # first token.
 
 
 def foreign_traffic(stage: StageFacts) -> Found:
-    """Requests finished and, for Completions, prompt tokens processed beyond those of this
-    stage."""
+    """Find traffic of other clients during the stage.
+
+    It shows in more finished requests, or for Completions more prompt tokens, than were sent.
+    """
     threshold = stage.thresholds.foreign_invalid_percent
-    sent, finished = (
-        len(stage.requests.ok),
-        counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED),
-    )
+    sent = len(stage.requests.ok)
+    finished = counters.rise(counters.answering(stage.edges), counters.REQUESTS_FINISHED)
     prompted = counters.rise(counters.answering(stage.edges), counters.PROMPT_TOKENS)
     if finished is None or prompted is None:
         return [
@@ -249,7 +293,9 @@ def foreign_traffic(stage: StageFacts) -> Found:
     columns = stage.requests
     sent_tokens = sum(columns.input_tokens)
     slack = len(columns.ok) + sent_tokens - sum(compress(columns.input_tokens, columns.ended))
-    more_requests = 100 * max(finished - sent, 0) / sent
+    again = stage.sent_again
+    more_requests = 100 * max(finished - sent - again, 0) / sent
+    slack += again * max(columns.input_tokens, default=0)
     # A chat template adds tokens that older load engines don't count.
     comparable = stage.expected.api == "Completions" and sent_tokens > 0
     more_tokens = 100 * max(prompted - sent_tokens - slack, 0) / sent_tokens if comparable else 0.0

@@ -1,5 +1,8 @@
-"""No steady state: a stage too short, a growing queue, latencies with a trend, or figures that
-drift from repeat to repeat."""
+"""No steady state: what keeps the figures of a stage from describing a single load.
+
+That is a stage too short, a growing queue, latencies with a trend, or figures that drift from
+repeat to repeat.
+"""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -36,14 +39,15 @@ from benchrun.measure import (
 BEYOND_CAPACITY = "arrivals beyond capacity"
 # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
 MIN_ANSWER_TIMES = 3
-SKIPPED_SHARE = (
-    0.1  # Of the first requests, where hardly any plateau is left: they met an empty server.
-)
+SKIPPED_SHARE = 0.1  # Of the requests, at the start of a short plateau: they met an empty server.
 
 
 def not_steady_state(stage: StageFacts) -> Found:
-    """A trend both large and certain: of the requests in the system under a rate, of E2EL where
-    users keep up the load; or of TPOT, which a queue moves least."""
+    """Find a trend that is both large and certain, or a standstill.
+
+    The trend is that of the requests in the system under a rate, of E2EL where users keep up the
+    load, or of TPOT, which a queue affects least.
+    """
     expected = stage.expected
     if (
         expected.all_at_once
@@ -59,7 +63,7 @@ def not_steady_state(stage: StageFacts) -> Found:
         return [NotChecked(Code.NOT_STEADY_STATE, where.value)]
     if expected.closed_loop:
         return _latencies(stage, where)
-    # The end that a steady part leaves out is of answers: arrivals press until the last.
+    # A steady part leaves out an end because of its answers; requests arrive until the last one.
     arriving = replace(where, end_us=max(stage.due_us))
     # Whether the number of requests in the system could have come to rest, even where some answers
     # are long.
@@ -79,7 +83,8 @@ def _open_loop(stage: StageFacts, where: Plateau) -> Found:
     if moved is None:
         return []
     arrived = sum(where.start_us < instant <= where.end_us for instant in stage.due_us)
-    completed, seconds = completed_in(stage.requests, where), where.length_us / 1e6
+    completed = completed_in(stage.requests, where)
+    seconds = where.length_us / 1e6
     short = moved.percent > 0 and 100 * completed < thresholds.steady_completed_percent * arrived
     rates = {
         "arrivalsPerSecond": rounded(arrived / seconds),
@@ -91,7 +96,8 @@ def _open_loop(stage: StageFacts, where: Plateau) -> Found:
 
 
 def _latencies(stage: StageFacts, where: Plateau) -> Found:
-    rows, thresholds = stage.requests, stage.thresholds
+    rows = stage.requests
+    thresholds = stage.thresholds
     answered = [i for i in where.started if rows.ok[i]]
     longer = [i for i in answered if rows.output_tokens[i] > 1]
     e2el = [rows.e2el_us[i] for i in answered] if stage.expected.closed_loop else []
@@ -110,11 +116,15 @@ def _latencies(stage: StageFacts, where: Plateau) -> Found:
 
 
 def _standstill(stage: StageFacts) -> Found:
-    """A time without tokens for most streams, once: requests that arrived in it waited for half of
-    it on average."""
-    counts, thresholds = stage.record.gaps, stage.thresholds
+    """Find a single time without tokens for most streams.
+
+    Requests that arrived in it waited for half of it on average.
+    """
+    counts = stage.record.gaps
+    thresholds = stage.thresholds
     gaps = Distribution.of_counts(zip(counts.us, counts.count, strict=True))
-    usual_us, stood_us = gaps.percentile(50) or 0.0, float(max(counts.us, default=0))
+    usual_us = gaps.percentile(50) or 0.0
+    stood_us = float(max(counts.us, default=0))
     streams = sum(n for us, n in zip(counts.us, counts.count, strict=True) if us >= stood_us / 2)
     once = stage.mean_in_flight / 2 <= streams <= 3 * stage.mean_in_flight
     waited_seconds = stage.seconds * fmean(stage.ttft_us) / 1e6
@@ -135,15 +145,19 @@ def _standstill(stage: StageFacts) -> Found:
 
 
 def _growing_queue(stage: StageFacts) -> Found:
-    """Answers take about as long as the sending: either the stage is too short for them, or the
-    queue grows."""
-    requests, due = stage.requests, stage.due_us
+    """Find a growing queue where answers take about as long as the sending.
+
+    Without a clear trend the stage may just be too short for its answers: NotChecked.
+    """
+    requests = stage.requests
+    due = stage.due_us
     waits = [requests.queue_us[i] + requests.ttft_us[i] for i in stage.answered]
     waits = waits[round(SKIPPED_SHARE * len(waits)) :]
     moved = _moved(stage, "queueWaitAndTtft", waits, stage.thresholds.queue_growth_percent)
     if moved is None or moved.percent < 0:
         return [NotChecked(Code.NOT_STEADY_STATE, "answers took about as long as the sending")]
-    arriving, whole = (max(due) - min(due)) / 1e6, (stage.flight.instants_us[-1] - min(due)) / 1e6
+    arriving = (max(due) - min(due)) / 1e6
+    whole = (stage.flight.instants_us[-1] - min(due)) / 1e6
     rates = {
         "arrivalsPerSecond": rounded(len(due) / arriving) if arriving > 0 else None,
         "completionsPerSecond": rounded(len(stage.answered) / whole) if whole > 0 else None,
@@ -163,7 +177,10 @@ class _Moved(NamedTuple):
 def _moved(
     stage: StageFacts, figure: str, values: Sequence[float], percent: float
 ) -> _Moved | None:
-    """The trend of a series in order of time, beyond `percent` and significant."""
+    """Return the trend of a series in order of time, or None.
+
+    None if it is not significant, or does not exceed `percent`.
+    """
     if (found := significance.trend(values)) is None:
         return None
     change = 100 * found.relative_change
@@ -190,9 +207,11 @@ def _finding(
 
 
 def first_part_differs(stage: StageFacts) -> Found:
-    """Find that the first quarter of the steady part differs from the rest in a mean latency, by
-    more than a threshold and more than noise: what was left out at the begin did not suffice, or
-    the server changed."""
+    """Find a first quarter of the steady part that differs from the rest in a mean latency.
+
+    It differs by more than a threshold and more than noise: too little was left out at the
+    beginning, or the server changed.
+    """
     where = stage.steady_part
     if where is None:
         return []
@@ -213,10 +232,13 @@ def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding 
     means = batches.batch_means(values)
     if len(means) < batches.BATCHES:
         return None
-    first, rest = means[:FIRST_PARTS], means[FIRST_PARTS:]
-    before, after = fmean(rest), fmean(first)
+    first = means[:FIRST_PARTS]
+    rest = means[FIRST_PARTS:]
+    before = fmean(rest)
+    after = fmean(first)
     change = 100 * (after - before) / before if before else 0.0
-    chance, thresholds = _chance_of_difference(first, rest), stage.thresholds
+    chance = _chance_of_difference(first, rest)
+    thresholds = stage.thresholds
     if abs(change) <= thresholds.first_part_percent or chance >= thresholds.chance_of_alarm:
         return None
     evidence: Evidence = {
@@ -232,12 +254,12 @@ def _first_part(stage: StageFacts, where: Plateau, figure: str) -> StageFinding 
 
 
 def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> float:
-    """Return the p-value of two means' difference: the smaller of two tests, so that noise is taken
-    for a difference at most twice as often.
+    """Return the p-value of the difference of two means.
 
-    A change that ends within the first part widens the scatter of its few batches, which alone
-    could not show it: Student's test takes one scatter of all. Where the rest goes on changing, as
-    beside a growing queue, Welch's test takes the first part's own.
+    It is the smaller one of two tests, so that noise is taken for a difference at most twice as
+    often. A change that ends within the first part widens the scatter of its few batches, which
+    alone could not show it: Student's test takes one scatter of all. Where the rest keeps changing,
+    as beside a growing queue, Welch's test takes the first part's own.
     """
     residuals = [[mean - fmean(part) for mean in part] for part in (first, rest)]
     inflation = batches.variance_inflation(residuals, fitted=1)
@@ -254,16 +276,17 @@ def _chance_of_difference(first: Sequence[float], rest: Sequence[float]) -> floa
 
 
 def window_too_short(stage: StageFacts) -> Found:
-    """Too few requests for those in flight at a time, or too few seconds. In flight are the users
-    of a closed loop, and the measured mean of an open one. A round is the time of a mean answer:
-    where it is long, fewer of them are asked for. Users that think are not in flight meanwhile, but
-    each of them sends a few requests. A load sent all at once has no rounds, only a duration."""
-    expected, thresholds, requests, seconds = (
-        stage.expected,
-        stage.thresholds,
-        len(stage.requests.ok),
-        stage.seconds,
-    )
+    """Find too few requests for those in flight at a time, too few seconds, or no steady part.
+
+    In flight are the users of a closed loop, and the measured mean of an open one. A round is the
+    time of a mean answer: where it is long, fewer rounds are needed. Users that think are not in
+    flight meanwhile, but each of them has to send a few requests. A load sent all at once has no
+    rounds, only a duration.
+    """
+    expected = stage.expected
+    thresholds = stage.thresholds
+    requests = len(stage.requests.ok)
+    seconds = stage.seconds
     if not any(stage.requests.ok):
         return []
     users = float(expected.concurrency or 0) if expected.closed_loop else 0.0
@@ -274,7 +297,7 @@ def window_too_short(stage: StageFacts) -> Found:
     needed = max(rounds * concurrency, thresholds.fewest_requests_a_user * users)
     needed = 0.0 if expected.all_at_once else needed
     share = min(requests / needed if needed else 1.0, times(seconds, thresholds.window_seconds))
-    # Fewer requests than a steady part has are told by the marks of their percentiles.
+    # With fewer requests than a steady part needs, the marks of percentiles say so instead.
     is_long = requests >= MIN_REQUESTS and not expected.never_steady
     has_none = is_long and stage.steady_part is None
     if share >= 1 and not has_none:
@@ -298,9 +321,12 @@ def _why_none(stage: StageFacts) -> str:
 
 
 def drift(run: RunContext) -> Found:
-    """For each cell that drifts, the figure that moved most. Two independent tests: whether the
-    repeats of all cells come in an order that random orders seldom have; and whether a cell's
-    repeats are further apart than its own noise explains."""
+    """Find load points that drift from repeat to repeat, by the figure that moved most.
+
+    Two independent tests must agree: the repeats of all load points come in an order that random
+    orders seldom have, and the repeats of one load point are further apart than its own noise
+    explains.
+    """
     found: dict[str, StageFinding] = {}
     for figure in ("meanTtftMs", "meanTpotMs", "meanE2elMs"):
         for finding in _drifting(figure, _repeats(run, figure), run.thresholds):
@@ -311,7 +337,7 @@ def drift(run: RunContext) -> Found:
 
 _Repeats = Sequence[
     Sequence[float]
-]  # A figure of a cell: of each repeat, as measured, the means of its batches.
+]  # A figure of a load point: for each repeat in order, the means of its batches.
 
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:
@@ -335,8 +361,10 @@ def _drifting(
     rising = sum(map(significance.surplus, means.values())) > 0
     findings = []
     for cell_id, repeats in by_cell.items():
-        first, last = means[cell_id][0], means[cell_id][-1]
-        change, noise = 100 * (last / first - 1) if first > 0 else 0.0, groups_p_value(repeats)
+        first = means[cell_id][0]
+        last = means[cell_id][-1]
+        change = 100 * (last / first - 1) if first > 0 else 0.0
+        noise = groups_p_value(repeats)
         along = change > 0 if rising else change < 0
         if (
             not along

@@ -1,5 +1,4 @@
-"""An engine that was not warm: it compiled, its first requests were slow, or its warm-up was
-incomplete."""
+"""An engine that was not warm: it compiled, was slow at first, or its warm-up was incomplete."""
 
 import math
 from collections.abc import Sequence
@@ -20,20 +19,26 @@ from benchrun.judge.rules.rule import (
 )
 from benchrun.measure import milliseconds, rounded
 
-MIN_REQUESTS = 20  # Fewer have no usual latency to compare with.
+MIN_REQUESTS = 20  # With fewer there is no usual latency to compare with.
 
 
 def known_compilations(servers: Sequence[ServerStatus]) -> tuple[float, ...] | None:
-    """When the server compiled while it served, in Unix seconds; None: its log was not read, or
-    there are several servers."""
+    """Return when the server compiled while it served, in Unix seconds.
+
+    None if its log was not read, or if there are several servers.
+    """
     found = servers[0].compilations if len(servers) == 1 else None
     return None if found is None else tuple(found.at)
 
 
 def compiled_during(stage: StageFacts) -> Sequence[float] | None:
-    """When the server compiled a kernel between the first send and the last answer, in seconds
-    since that send, by its log; None: the log could not be read."""
-    first, last = stage.record.first_send_unix_us / 1e6, stage.record.last_receive_unix_us / 1e6
+    """Return when the server compiled kernels, in seconds since the first send.
+
+    Only compilations in its log between the first send and the last answer count. None if the log
+    could not be read.
+    """
+    first = stage.record.first_send_unix_us / 1e6
+    last = stage.record.last_receive_unix_us / 1e6
     known = known_compilations(stage.servers)
     return (
         None
@@ -43,10 +48,10 @@ def compiled_during(stage: StageFacts) -> Sequence[float] | None:
 
 
 def compilation_in_window(stage: StageFacts) -> Found:
-    """Compilations in the server's log between the first send and the last answer."""
+    """Find compilations in the server's log between the first send and the last answer."""
     inside = compiled_during(stage)
     if inside is None:
-        return [NotChecked(Code.COMPILATION_IN_WINDOW, "the server's log could not be read")]
+        return [NotChecked(Code.COMPILATION_IN_WINDOW, _unread(stage.servers))]
     if not inside:
         return []
     evidence = {"compilations": len(inside), "firstAfterSeconds": rounded(inside[0])}
@@ -55,13 +60,22 @@ def compilation_in_window(stage: StageFacts) -> Found:
     ]
 
 
+def _unread(servers: Sequence[ServerStatus]) -> str:
+    """Return why it is not known when servers compiled."""
+    if len(servers) > 1:
+        return "of several servers no log is read"
+    return "the server's log could not be read"
+
+
 def cold_start(stage: StageFacts) -> Found:
-    """The stage begins with requests whose TTFT is far above the usual, and chance does not explain
-    it. A queue does not explain a slow beginning: the first request finds the server empty. So the
+    """Find a stage that begins with requests whose TTFT is far above the usual.
+
+    Chance must not explain it, and a queue can't: the first request finds the server empty. So the
     slow requests have to begin with the very first, and in a closed loop to last for the whole
-    first wave, whose later ones do wait for each other. The wave then has to end late as well: an
-    engine that shares its time between prompts and tokens gives a burst its first tokens late, yet
-    its last ones hardly later than usual."""
+    first wave, whose later requests do wait for each other. The wave then has to end late as well:
+    an engine that shares its time between prompts and tokens gives a burst its first tokens late,
+    yet its last ones hardly later than usual.
+    """
     thresholds = stage.thresholds
     if stage.expected.all_at_once:
         return []
@@ -72,12 +86,15 @@ def cold_start(stage: StageFacts) -> Found:
     if begun is not None and begun.mode == "Spread":
         users = 1  # There is no first wave.
     beginning = _slow_beginning(stage)
+    if stage.expected.follows_trace:
+        users = _first_burst(stage, beginning.usual_us)
     if beginning.requests < users or not beginning.is_certain:
         return []
     # A long prompt takes its time, and the requests behind it wait.
     tokens = list(map(stage.requests.input_tokens.__getitem__, stage.answered))
     longer = max(tokens[: beginning.requests]) / max(1.0, median(tokens))
-    first, others = stage.e2el_us[: beginning.requests], stage.e2el_us[beginning.requests :]
+    first = stage.e2el_us[: beginning.requests]
+    others = stage.e2el_us[beginning.requests :]
     is_early = (
         users > 1
         and median(first) - median(others) < (beginning.median_us - beginning.usual_us) / 2
@@ -99,6 +116,15 @@ def cold_start(stage: StageFacts) -> Found:
     return [StageFinding(Code.COLD_START, "Suspect", stage.id, evidence, weight=weight)]
 
 
+def _first_burst(stage: StageFacts, usual_us: float) -> int:
+    """Return how many requests a trace begins with before the first could be answered.
+
+    They wait for each other, as the first wave of a closed loop does.
+    """
+    starts = [stage.requests.start_us[i] for i in stage.answered]
+    return sum(start <= starts[0] + usual_us for start in starts)
+
+
 class _Beginning(NamedTuple):
     """The slow requests that a stage begins with."""
 
@@ -109,18 +135,20 @@ class _Beginning(NamedTuple):
     slow_from_us: float
     chance: float  # How likely a random order puts so many slow ones first.
     is_certain: (
-        bool  # By chance, or because only the first is slow and no other is a third as slow.
+        bool  # Chance is ruled out, or only the first is slow and no other is a third as slow.
     )
 
 
 def _slow_beginning(stage: StageFacts) -> _Beginning:
-    ttft_us, thresholds = stage.ttft_us, stage.thresholds
+    ttft_us = stage.ttft_us
+    thresholds = stage.thresholds
     usual = median(ttft_us)
     slow_from = max(
         thresholds.cold_start_factor * usual, usual + 1000 * thresholds.cold_start_floor_ms
     )
     is_slow = [ttft > slow_from for ttft in ttft_us]
-    row, slow = len(list(takewhile(bool, is_slow))), sum(is_slow)
+    row = len(list(takewhile(bool, is_slow)))
+    slow = sum(is_slow)
     others = ttft_us[row:]
     # That in a random order the first `row` are all among the `slow` ones.
     ways_to_pick = math.lgamma(slow + 1) - math.lgamma(slow - row + 1)
@@ -140,7 +168,10 @@ def _slow_beginning(stage: StageFacts) -> _Beginning:
 
 
 def warmup_incomplete(stage: StageFacts) -> Found:
-    """Fewer answers than requests. Only the first stage of a workload has a warm-up."""
+    """Find a warm-up with fewer answers than requests.
+
+    Only the first stage of a workload has a warm-up.
+    """
     warmup = stage.record.warmup
     if warmup is None or warmup.answered >= warmup.requests:
         return []
@@ -160,8 +191,10 @@ def warmup_incomplete(stage: StageFacts) -> Found:
 
 
 def batch_not_warmed_up(run: RunContext) -> Found:
-    """A stage that runs more requests at once than anything before it: the warm-ups of all
-    workloads, and earlier stages."""
+    """Yield stages that run far more requests at once than anything before them.
+
+    Before them are the warm-ups of all workloads, and the earlier stages.
+    """
     stages = [(stage, cell_id) for cell_id, of_cell in run.cells.items() for stage in of_cell]
     sizes = [
         min(stage.warmup.concurrency or 0, stage.warmup.requests)
@@ -170,7 +203,8 @@ def batch_not_warmed_up(run: RunContext) -> Found:
     ]
     warmed_up = float(max(sizes, default=0))
     for stage, cell_id in sorted(stages, key=lambda each: each[0].sequence) if warmed_up else ():
-        running, thresholds = stage.most_running or 0.0, run.thresholds
+        running = stage.most_running or 0.0
+        thresholds = run.thresholds
         burst = warmed_up + thresholds.warmup_batch_errors * warmed_up**0.5
         line = max(thresholds.warmup_batch_factor * warmed_up, burst)
         if running > line:

@@ -1,5 +1,7 @@
-"""A variant with its runs; the best variant by each objective, who would be better if it were
-decided, and the Pareto front of throughput against TPOT."""
+"""The best variant by each objective, and the Pareto front of throughput against TPOT.
+
+Beside the best stand the variants that would be better if they were decided.
+"""
 
 import math
 from collections import defaultdict
@@ -26,54 +28,59 @@ class Side:
     runs: tuple[MeasuredRun, ...]
 
     def at(self, cell: str) -> tuple[tuple[MeasuredRun, Result], ...]:
-        """The runs that have figures of this cell which can be trusted, with them; if none can be,
-        all that have any. One server's bad luck does not spoil what the others measured."""
+        """Return the runs that have figures of this load point, with these figures.
+
+        Only runs whose figures can be trusted; if there are none, all that have figures. So one
+        server's bad luck does not spoil what the others measured.
+        """
         found = tuple((run, row) for run in self.runs if (row := run.row(cell)) is not None)
         return tuple((run, row) for run, row in found if row.verdict in TRUSTED) or found
 
     def runs_at(self, cell: str) -> tuple[MeasuredRun, ...]:
-        """The same runs alone."""
+        """Return the same runs as `at`, without their figures."""
         return tuple(run for run, _ in self.at(cell))
 
 
 def are_per_gpu(sides: Sequence[Side]) -> bool:
-    """Return whether throughput is compared per GPU: every variant has GPUs. With and without GPUs
-    are not mixed: then it is that of the servers."""
+    """Return whether throughput is compared per GPU, that is, whether every variant has GPUs.
+
+    Variants with and without GPUs are not mixed: then whole servers are compared.
+    """
     return all(side.variant.gpus for side in sides)
 
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """A variant at a load point, by those of its runs that can be trusted there."""
+    """A variant at a load point, by its runs that can be trusted there."""
 
     side: Side
     cell: str
-    output: Figure  # Output tokens a second; of a GPU where throughput is compared so.
+    output: Figure  # Output tokens a second; per GPU where throughput is compared so.
     tpot: Figure  # Mean TPOT, in milliseconds.
-    gpus: int  # GPUs that share the throughput; 0: it is that of the server.
+    gpus: int  # GPUs that share the throughput; 0: it is the whole server's.
 
     @property
     def throughput(self) -> float:
-        """What contenders are ordered by."""
+        """Return the throughput in tokens a second that contenders are ordered by; 0 if unknown."""
         return self.output.value or 0.0
 
     @property
     def workload(self) -> str:
-        """Name of its workload."""
+        """Return the name of the load point's workload."""
         return self.cell.partition("/")[0]
 
     @property
     def rows(self) -> tuple[Result, ...]:
-        """What its runs measured here."""
+        """Return what the variant's runs measured at this load point."""
         return tuple(row for _, row in self.side.at(self.cell))
 
     @property
     def is_trusted(self) -> bool:
-        """Whether its figures mean something: some run is not Invalid here."""
+        """Return whether the figures can be used: not every run is Invalid here."""
         return all(row.verdict in TRUSTED for row in self.rows)
 
     def outcomes(self, objective: Objective) -> list[ObjectiveResult | None]:
-        """Return what each run found; None where its status does not hold it."""
+        """Return each run's outcome of the objective, None where its status lacks it."""
         limit = (objective.metric, float(objective.percentile), objective.max_milliseconds)
         return [
             next(
@@ -88,25 +95,28 @@ class Contender:
         ]
 
     def keeps(self, objective: Objective) -> bool:
-        """Return whether each run met it here, with certainty."""
+        """Return whether each run met the objective here, with certainty."""
         found = self.outcomes(objective)
         return self.is_trusted and all(each and each.outcome == "Met" for each in found)
 
     def misses(self, objective: Objective) -> bool:
-        """Return whether some run missed it here, with certainty."""
+        """Return whether some run missed the objective here, with certainty."""
         found = self.outcomes(objective)
         return self.is_trusted and any(each and each.outcome == "Missed" for each in found)
 
     def is_open(self, objectives: Sequence[Objective]) -> bool:
-        """Return whether it may keep all of them, but not with certainty."""
+        """Return whether all objectives may be met here, but not with certainty."""
         if any(map(self.misses, objectives)):
             return False
         return not (self.is_trusted and all(map(self.keeps, objectives)))
 
 
 def contenders(sides: Sequence[Side], cells: Sequence[str]) -> list[Contender]:
-    """Return every one there is, by throughput of the part of the stage that all trusted load
-    points of its workload have. Invalid figures win nothing."""
+    """Return each variant at each load point where it has a throughput.
+
+    The throughput is of the part of the stage that all trusted load points of its workload have.
+    Contenders with Invalid figures are included, but win nothing.
+    """
     found = [(side, cell, [row for _, row in side.at(cell)]) for side in sides for cell in cells]
     beside: dict[str, list[Result]] = defaultdict(list)
     for *_, rows in found:
@@ -131,7 +141,8 @@ def _contender(
     if figure.value is None:
         return None
     gpus = side.variant.gpus if per_gpu else 0
-    log_mean, share = figure.log_mean, math.log(max(1, gpus))
+    log_mean = figure.log_mean
+    share = math.log(max(1, gpus))
     if log_mean is not None:
         log_mean = replace(log_mean, estimate=log_mean.estimate - share)
     blocks = {block: value - share for block, value in figure.log_blocks.items()}
@@ -151,8 +162,11 @@ THROUGHPUT = "throughput"
 def best_variants(
     contenders: Sequence[Contender], objectives: Sequence[Objective]
 ) -> list[BestVariant]:
-    """By workload: by throughput alone, by each objective, and where there are several, by all of
-    them. There is no entry where every load point missed the objective."""
+    """Return the best variant of each workload by each criterion.
+
+    The criteria are throughput alone, each objective, and where there are several, all of them
+    together. There is no entry where every load point missed the objective.
+    """
     criteria: list[tuple[str, Sequence[Objective]]] = [(THROUGHPUT, ())]
     criteria += [
         (f"{o.metric} p{o.percentile} <= {o.max_milliseconds} ms", (o,)) for o in objectives
@@ -172,7 +186,7 @@ def best_variants(
 def _best(
     workload: str, name: str, limits: Sequence[Objective], among: Sequence[Contender]
 ) -> BestVariant | None:
-    """Return the certain best with who is undecided; None where there is neither."""
+    """Return the best that is certain, with the undecided variants, or None if there is neither."""
     able = [each for each in among if each.is_trusted and all(map(each.keeps, limits))]
     first = max(able, key=lambda each: each.throughput, default=None)
     undecided = _undecided(first, [each for each in among if each.is_open(limits)])
@@ -188,16 +202,16 @@ def _best(
 
 
 def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object]:
-    """Return the fields of the best of those that are certain."""
+    """Return the fields of the best among the contenders that are certain."""
     others = [each for each in _highest(able) if each.side is not first.side]
-    # Each variant stands there with the highest of its load points: these were compared too.
+    # A variant stands there with its highest load point; all its load points were compared.
     tied = [other for other in others if not _is_beaten(first, other, questions=len(able) - 1)]
     equals = 1 + sum(
         not _is_beaten(first, c, questions=len(able) - 1) for c in able if c is not first
     )
     # How much the highest of so many equals lies above their true value on average: the mean of the
     # largest of so many normal values (G. Blom, 1958; off by less than 5 %), in standard errors.
-    # What blocks do to all alike is no part of these.
+    # Effects of a block that all have in common are no part of these.
     errors = [
         each.squared_error / 2 for other in tied if (each := _contrast(first, other)) is not None
     ]
@@ -214,8 +228,11 @@ def _as_best(first: Contender, able: Sequence[Contender]) -> Mapping[str, object
 
 
 def _undecided(best: Contender | None, open_ones: Sequence[Contender]) -> list[Contender]:
-    """Return those with more throughput than the best, each variant at the highest of these load
-    points. The same arrivals are not more."""
+    """Return the open contenders with more throughput than the best, one of each variant.
+
+    A variant stands there with the highest of these load points. A contender that serves the same
+    arrivals as the best does not have more. Without a best, all open contenders count.
+    """
     return _highest(
         [
             each
@@ -227,7 +244,7 @@ def _undecided(best: Contender | None, open_ones: Sequence[Contender]) -> list[C
 
 
 def _highest(found: Sequence[Contender]) -> list[Contender]:
-    """Return one of each variant, that with the most throughput; the highest first."""
+    """Return each variant's contender with the most throughput, the highest first."""
     tops: dict[str, Contender] = {}
     for contender in sorted(found, key=lambda each: -each.throughput):
         tops.setdefault(contender.side.variant.name, contender)
@@ -235,7 +252,7 @@ def _highest(found: Sequence[Contender]) -> list[Contender]:
 
 
 def _throughputs(of: Contender) -> dict[str, float | None]:
-    """Return the fields that every figure of throughput in the status has."""
+    """Return the fields that every throughput in the status has."""
     each = rounded(of.throughput)
     whole = rounded(of.throughput * max(1, of.gpus))
     return {"throughput": whole or 0.0, "throughput_per_gpu": each if of.gpus else None}
@@ -245,8 +262,11 @@ MAX_WHY = 300
 
 
 def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> UndecidedVariant:
-    """Return why it is undecided, and how many requests of a run would decide it: the most that
-    any of its runs needs for any of these objectives."""
+    """Build the entry of an undecided contender: why, and how many requests would decide it.
+
+    That is the number of requests of a run: the most that any of its runs needs for any of these
+    objectives. None if one of these numbers is not known.
+    """
     requests: int | None = None
     if contender.is_trusted:
         missing = [
@@ -276,7 +296,7 @@ def _as_undecided(contender: Contender, limits: Sequence[Objective]) -> Undecide
 
 
 def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> str:
-    """Return in how many runs the objective is not decided, with the worst that they measured."""
+    """Return in how many runs the objective is undecided, with the worst measured value."""
     name = f"{objective.metric} p{objective.percentile}"
     open_ones = [each for each in outcomes if each is None or each.outcome != "Met"]
     where = f"{len(open_ones)} of {len(outcomes)} runs"
@@ -290,18 +310,20 @@ def _why(objective: Objective, outcomes: Sequence[ObjectiveResult | None]) -> st
 
 
 def _is_beaten(by: Contender, other: Contender, *, questions: int) -> bool:
-    """Whether the one is shown to have more throughput, at an error of 5 % over so many questions;
-    never where noise is not known. Multiple comparisons with the best (J. C. Hsu, Annals of
-    Statistics 9, 1981; Bonferroni in place of Dunnett's constant): who is not beaten by the highest
-    may be the best, and the best is among them with 95 %, though the highest was chosen by its
-    figure."""
+    """Return whether `by` is shown to have more throughput than `other`.
+
+    The error is 5 % over this many questions. False where the noise is not known. Multiple
+    comparisons with the best (J. C. Hsu, Annals of Statistics 9, 1981; Bonferroni in place of
+    Dunnett's constant): contenders that are not beaten by the highest may be the best, and the best
+    is among them with 95 %, though the highest was chosen by its figure.
+    """
     contrast = _contrast(by, other)
     return contrast is not None and contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)
 
 
 def _contrast(by: Contender, other: Contender) -> Contrast | None:
-    # Of two that kept up, the arrivals set the throughput only where these and the GPUs that share
-    # it are the same.
+    # Where both kept up, their throughputs count as equal only if the load point and the number of
+    # GPUs are the same.
     own = other.output if _serve_the_same(other, by) else replace(other.output, of_arrivals=None)
     return Question("OutputThroughput", own, by.output).contrast()
 
@@ -312,8 +334,11 @@ def _serve_the_same(one: Contender, other: Contender) -> bool:
 
 
 def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
-    """By workload, from the lowest TPOT on: with each point throughput rises. Points that are equal
-    on both axes are one, that with the most throughput."""
+    """Return the Pareto front of each workload, from the lowest TPOT on.
+
+    With each point throughput rises. Points that are equal on both axes are one: the one with the
+    most throughput.
+    """
     by_workload: dict[str, list[Contender]] = defaultdict(list)
     for each in contenders:
         if each.is_trusted and each.tpot.value is not None:
@@ -322,10 +347,13 @@ def pareto_front(contenders: Sequence[Contender]) -> list[FrontPoint]:
 
 
 def _front(points: Sequence[Contender]) -> list[FrontPoint]:
-    """Return the front of one workload. From the most throughput down, a point joins it if its TPOT
-    is lower than that of all points there; those that have no more throughput than it leave. So
-    every other point is beaten by one of the front, or equal to one on both axes: of a curve with
-    small steps, the ends are on the front though neighbours are equal."""
+    """Return the front of one workload.
+
+    From the most throughput down, a point joins it if its TPOT is lower than that of all points
+    there; those that have no more throughput than the new point leave. So every other point is
+    beaten by one of the front, or equal to one on both axes. On a curve with small steps, both ends
+    are on the front though neighbours are equal.
+    """
     kept: list[Contender] = []
     questions = len(points) - 1
     for each in sorted(points, key=lambda each: -each.throughput):
@@ -347,15 +375,16 @@ def _front(points: Sequence[Contender]) -> list[FrontPoint]:
 
 
 def _has_more(one: Contender, other: Contender, questions: int) -> bool:
-    """Return whether the one has more throughput; the same arrivals are equal."""
+    """Return whether `one` has more throughput than `other`; the same arrivals are equal."""
     if one.throughput <= other.throughput or _serve_the_same(other, one):
         return False
     return _is_above(other.throughput, one.throughput, _contrast(one, other), questions)
 
 
 def _has_lower_tpot(one: Contender, other: Contender, questions: int) -> bool:
-    """Return whether the one has a lower TPOT."""
-    low, high = one.tpot.value, other.tpot.value
+    """Return whether `one` has a lower mean TPOT than `other`."""
+    low = one.tpot.value
+    high = other.tpot.value
     if low is None or high is None or high <= low:
         return False
     return _is_above(low, high, _tpot_contrast(one, other), questions)
@@ -369,8 +398,10 @@ EQUAL_BELOW = 1 + float(DEFAULT_EQUIVALENCE_PERCENT) / 100
 
 
 def _is_above(low: float, high: float, contrast: Contrast | None, questions: int) -> bool:
-    """Return whether the higher of two values is above the lower one by more than the least change
-    that matters, and by more than noise where that is known."""
+    """Return whether `high` exceeds `low` by more than the least change that matters.
+
+    Where the noise is known, it must exceed `low` by more than noise, too.
+    """
     if high < low * EQUAL_BELOW:
         return False
     return contrast is None or contrast.exceeds(0.0) <= (1 - CONFIDENCE) / max(1, questions)

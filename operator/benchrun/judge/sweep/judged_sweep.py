@@ -1,5 +1,8 @@
-"""A sweep judged: every variant at every load point, against the baseline. All words of the table
-are corrected together, as those of two runs are: the chance of any false one stays at 5 %."""
+"""The table of a sweep: every variant at every load point, against the baseline.
+
+All words of the table are corrected together, as in a comparison of two runs: the chance of any
+false one stays at 5 %.
+"""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from itertools import chain
@@ -52,8 +55,11 @@ def table(
     replications: int,
     missing: Mapping[str, str],
 ) -> SweepTable:
-    """Rows, scope and outcomes. Planned cells are rows of every variant; a load that only a search
-    has tried, of those that tried it. `missing`: by variant, why it has no figures."""
+    """Build the table of a sweep: its rows, scope and outcomes.
+
+    Planned load points are rows of every variant; a load that only a search has tried is a row of
+    the variants that tried it. `missing`: by variant, why it has no figures.
+    """
     cells = cells_of(sides, planned)
     base = next(side for side in sides if side.variant.name == baseline)
     pairs = [(side, cell) for side in sides if side is not base for cell in cells]
@@ -90,9 +96,13 @@ def table(
 
 
 def _asked(base: Side, side: Side, cell: str, *, replications: int) -> Pair:
-    """One question for each metric that either side has. Whether splitting a server pays shows in
-    TTFT and E2EL first."""
-    before, after = base.runs_at(cell), side.runs_at(cell)
+    """Build the pair of a load point, with one question for each metric that either side has.
+
+    Where a server is split into roles, TTFT and E2EL come first: they show whether that pays. Where
+    the sides can't be compared, the pair has the reason instead.
+    """
+    before = base.runs_at(cell)
+    after = side.runs_at(cell)
     if (reason := _reason(base, side, cell, replications=replications)) is not None:
         return Pair(cell, before, after, reason[:300])
     servers = [each.variant.spec.server for each in (base, side)]
@@ -115,7 +125,8 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
         return "no run was measured to its end"
     if not base.runs:
         return f"the baseline {base.variant.name} has no run that was measured to its end"
-    before, after = base.runs_at(cell) or base.runs, side.runs_at(cell) or side.runs
+    before = base.runs_at(cell) or base.runs
+    after = side.runs_at(cell) or side.runs
     reason = obstacle(before, after, swept=True) or cell_obstacle(cell, before, after)
     if reason is None and replications > 1 and len(after) == 1:
         return ONE_LEFT
@@ -123,8 +134,10 @@ def _reason(base: Side, side: Side, cell: str, *, replications: int) -> str | No
 
 
 def _note(base: Side, side: Side) -> str | None:
-    """What differs between the sides besides what is compared: once a variant, at its first load
-    point with changes."""
+    """Return what differs between the sides besides what is compared, or None.
+
+    The table shows it once a variant, at its first load point with changes.
+    """
     comparable = base.runs and side.runs and obstacle(base.runs, side.runs, swept=True) is None
     return "; ".join(differences(base.runs, side.runs))[:300] if comparable else None
 
@@ -160,8 +173,10 @@ def _row(
 
 
 def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Change]:
-    """The figures themselves are in the metrics, but for a throughput that was compared by another
-    part of the stage."""
+    """Return the changes without the figures themselves, which the metrics of the rows have.
+
+    A throughput keeps them where another part of the stage was compared than is shown.
+    """
     shown = {throughput_at(compared.cell, each.runs_at(compared.cell)) for each in (base, side)}
     kept = () if shown == {compared.throughput_of} else HIGHER_IS_BETTER
     bare = {"baseline": None, "value": None}
@@ -171,8 +186,13 @@ def _changes(base: Side, side: Side, compared: api.ComparedCell) -> list[api.Cha
 
 
 def _limit(base: Side, side: Side, compared: api.ComparedCell) -> api.Bottleneck | None:
-    """Its sentence carries the numbers."""
-    names, cell = (base.variant.name, side.variant.name), compared.cell
+    """Return the limit that both sides together show, or None.
+
+    Its evidence is left out, because its sentence has the numbers. What a profile of the load point
+    says is added to the sentence.
+    """
+    names = (base.variant.name, side.variant.name)
+    cell = compared.cell
     found = limits(base.runs_at(cell), side.runs_at(cell), [compared], names=names).get(cell)
     for status in (run.status for run in side.runs_at(cell) if found is not None):
         row = profiled_row(status.results, status.profile)
@@ -203,7 +223,7 @@ def _metrics(side: Side, cell: str, *, per_gpu: bool) -> dict[str, float | None]
 
 
 def _measured(variant: Variant, run: TabledRun, status: api.BenchmarkRunStatus) -> MeasuredRun:
-    """With the seed of its block, as it was sent."""
+    """Build the measured run of a variant, with the seed of its block as it was sent."""
     block = block_of(run.name, sweep_variant=variant.number)
     return MeasuredRun(run.name, run.uid, in_block(variant.spec, block or 1), status, block)
 
@@ -217,10 +237,11 @@ def sweep_table(
     missing: Mapping[str, str],
     whole: bool = False,
 ) -> SweepTable:
-    """The table of these runs, cut to what a status holds unless it is wanted whole.
+    """Build the table of these runs, cut to what a status holds unless it is wanted `whole`.
 
-    `measured`: by uid. `missing`: by variant, why it has no figures. Raises ValueError where the
-    spec has no variants."""
+    `measured`: statuses of finished runs, by uid. `missing`: by variant, why it has no figures.
+    Raises ValueError where the spec has no variants.
+    """
     listed = planned_variants(spec)
     finished = [run for run in runs if run.uid in measured]
     sides = [
@@ -256,14 +277,16 @@ def sweep_table(
 
 
 def cells_of(sides: Sequence[Side], planned: Sequence[str]) -> list[str]:
-    """Every cell that is planned, and what searches have measured besides."""
+    """Return the ids of all planned load points, then those that only searches measured."""
     measured = (row.cell for side in sides for run in side.runs for row in run.status.results)
     return list(dict.fromkeys((*planned, *measured)))
 
 
 def costs(side: Side, cell: str) -> dict[str, float | None]:
-    """Those that every run of the side has at this cell. The geometric mean, as of the throughput
-    that they follow from."""
+    """Return the costs that every run of the side has at this load point.
+
+    Each is the geometric mean, as for the throughput that it follows from.
+    """
     rows = [row for _, row in side.at(cell)]
     values = {
         key: known(row.metrics.get(key) for row in rows)
@@ -277,7 +300,10 @@ def costs(side: Side, cell: str) -> dict[str, float | None]:
 
 
 def found_loads(side: Side) -> list[FoundLoad]:
-    """One entry a workload that is searched, in their order."""
+    """Return the loads that searches found, one entry for each searched workload, in their order.
+
+    An entry has one load for each run; "none" where the search found none.
+    """
     by_workload: dict[str, list[api.SearchResult]] = {}
     for run in side.runs:
         for search in run.status.searches:
@@ -292,14 +318,14 @@ def found_loads(side: Side) -> list[FoundLoad]:
     ]
 
 
-# The same figures as a run's table has, and for the same reason: what ran and what waited is shown
-# by its mean, since a queue that comes and goes is not its peak; of the KV cache the most counts,
-# since it is full once it was. Means are arithmetic: what waits is often 0, and nothing here is
-# compared.
+# The same figures as in a run's table, for the same reasons. Running and waiting requests are shown
+# by their mean, since a peak does not describe a queue that comes and goes. KV cache usage is shown
+# by its maximum, since it matters whether the cache was ever full. Means are arithmetic: the number
+# of waiting requests is often 0, and nothing here is compared.
 
 
 def server_figures(side: Side, cell: str) -> dict[str, float | None]:
-    """Those that every run of the side has at this cell."""
+    """Return the server figures that every run of the side has at this load point."""
     roles = [api.answering(row.roles) for _, row in side.at(cell)]
     values = {
         name: [None if role is None else getattr(role, name) for role in roles]
@@ -320,8 +346,11 @@ _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:
-    """Cut to its share of the status: changes of one word after the other, then who is tied and
-    undecided, then figures, then entries from the ends. The words stay in the outcomes."""
+    """Cut a table to its share of the status.
+
+    Roughly in this order: the changes of one word after the other, ties and undecided variants,
+    figures, and last entries from the ends of the lists. The words stay in the outcomes.
+    """
 
     def size(found: SweepTable) -> int:
         return json_bytes(
@@ -348,7 +377,7 @@ def _without(word: api.Word) -> "_Cut":
 
 
 def _of_rows(field: str, value_of: Callable[[Row], object]) -> "_Cut":
-    """With another value of a field in every row."""
+    """Return a cut that gives a field another value in every row."""
 
     def cut(found: SweepTable) -> SweepTable:
         rows = [row.model_copy(update={field: value_of(row)}) for row in found.results]
@@ -365,7 +394,7 @@ def _without_figures(names: Collection[str]) -> "_Cut":
 
 
 def _undecided(most: int) -> "_Cut":
-    """With so many entries of `undecided` at most; the others are counted."""
+    """Return a cut that keeps at most this many undecided variants, and counts the others."""
 
     def cut(found: SweepTable) -> SweepTable:
         best = [
@@ -383,7 +412,7 @@ def _undecided(most: int) -> "_Cut":
 
 
 def _shorter(found: SweepTable) -> SweepTable:
-    """The longest list loses a tenth of its end."""
+    """Drop a tenth of the longest list, from its end."""
     longest = max(("results", "best", "front"), key=lambda name: len(getattr(found, name)))
     entries = getattr(found, longest)
     return found.model_copy(update={longest: entries[: len(entries) * 9 // 10]})

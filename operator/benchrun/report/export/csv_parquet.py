@@ -1,5 +1,4 @@
-"""The tables of an exported run as CSV and as Parquet: stages, servers, replicas and requests,
-column by column."""
+"""The tables of an exported run as CSV and Parquet: stages, servers, replicas and requests."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -35,13 +34,13 @@ class _StageRow(NamedTuple):
     stage: ExportedStage
     metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
     uncertain: Sequence[str]
-    figures: (
-        api.RoleFigures | None
-    )  # Of the servers that write answers; the table of servers has those of every role.
+    # Figures of the servers that write answers; the table of servers has every role.
+    figures: api.RoleFigures | None
 
 
 def _stage_row(run: ExportedRun, stage: ExportedStage) -> _StageRow:
-    shown, percentiles = formats.pools(stage), run.spec.measurement.percentiles
+    shown = formats.pools(stage)
+    percentiles = run.spec.measurement.percentiles
     queued = stage.workload.load.max_concurrency is not None
     if queued:
         shown = {
@@ -141,8 +140,11 @@ _SPENT_COLUMNS: tuple[Column[_StageRow], ...] = (
 
 
 def stage_table(run: ExportedRun) -> Table:
-    """One row a stage. Latencies are milliseconds under vLLM's own names, throughputs a second;
-    five significant digits."""
+    """Build the table of stages, one row each.
+
+    Latencies are in milliseconds under vLLM's own names, throughputs are per second. Figures have
+    five significant digits.
+    """
     columns = (*_STAGE_COLUMNS, *map(_number, _latency_names(run)), *_SPENT_COLUMNS)
     return table_of(columns, (_stage_row(run, stage) for stage in run.stages))
 
@@ -172,9 +174,8 @@ class _RoleRow(NamedTuple):
     role: str
     figures: api.RoleFigures | None
     held: api.ServerStatus | None
-    started: (
-        api.ServerStatus | None
-    )  # The same; None of an endpoint, whose servers are known only by what they report.
+    # As `held`, but None at an endpoint, whose servers are known only by what they report.
+    started: api.ServerStatus | None
 
 
 _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
@@ -193,7 +194,7 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
     Column(
         "kv_cache_tokens", "integer", lambda row: row.held.kv_cache_tokens if row.held else None
     ),
-    # Columns keep their places: those of the stages stand first.
+    # Columns keep their places: first those that the table of stages has, too.
     *map(
         _of_role,
         dict.fromkeys(
@@ -210,8 +211,10 @@ _SERVER_COLUMNS: tuple[Column[_RoleRow], ...] = (
 
 
 def server_table(run: ExportedRun) -> Table:
-    """One row a stage and role, with the figures of all its servers; `kv_cache_tokens` is what each
-    of them holds."""
+    """Build the table of servers with one row for each stage and role.
+
+    Its figures cover all servers of the role; `kv_cache_tokens` is what each of them holds.
+    """
     held = {server.role: server for server in run.status.servers}
     started = held if run.spec.started is not None else {}
     rows = []
@@ -245,7 +248,7 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
     Column("requests_finished", "integer", lambda row: _whole(row.replica.requests_finished)),
     Column("prompt_tokens", "integer", lambda row: _whole(row.replica.prompt_tokens)),
     Column("generation_tokens", "integer", lambda row: _whole(row.replica.generation_tokens)),
-    # By the server's own counters: other figures than `mean_ttft_ms` and `queue_ms` of the client.
+    # From the server's own counters; `mean_ttft_ms` and `queue_ms` are the client's figures.
     Column(
         "server_mean_ttft_ms",
         "number",
@@ -264,7 +267,10 @@ _REPLICA_COLUMNS: tuple[Column[_ReplicaRow], ...] = (
 
 
 def replica_table(run: ExportedRun) -> Table:
-    """One row a stage and vLLM server; the proxy is in the table of servers alone."""
+    """Build the table of replicas with one row for each stage and vLLM server.
+
+    The proxy is in the table of servers only.
+    """
     rows = (_ReplicaRow(run, stage, replica) for stage in run.stages for replica in stage.replicas)
     return table_of(_REPLICA_COLUMNS, rows)
 
@@ -279,7 +285,7 @@ class _RequestRow(NamedTuple):
 
     @property
     def output_tokens(self) -> int | None:
-        """Tokens of the answer; None of a failed request, or where no server has counted them."""
+        """Return the tokens of the answer; None: the request failed, or no server counted them."""
         tokens = self.requests.output_tokens[self.number]
         is_known = self.ok and (tokens or self.requests.ended[self.number])
         return tokens if is_known else None
@@ -312,8 +318,11 @@ _REQUEST_COLUMNS: tuple[Column[_RequestRow], ...] = (
 
 
 def request_table(run: ExportedRun) -> Table:
-    """One row a request in order of sending, in milliseconds from the first. A failed one has no
-    times and no output."""
+    """Build the table of requests, one row each in the order of sending.
+
+    Times are in milliseconds, starts count from the first request. A failed request has no
+    latencies and no output.
+    """
     stages = ((stage, stage.record.requests) for stage in run.stages)
     rows = (
         _RequestRow(run.uid, stage, sent, number, bool(sent.ok[number]), tpot_us)

@@ -14,7 +14,7 @@ Value = str | Sequence[str] | int | float | bool | datetime | None  # None: not 
 Files = Mapping[str, bytes]  # Contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
-RUN_KEY = b"benchrun.run_uid"  # In the file's own metadata.
+RUN_KEY = b"benchrun.run_uid"  # Key in the file's own metadata.
 
 
 class NotExportable(ValueError):
@@ -39,26 +39,30 @@ class Table:
 
 
 def table_of(columns: Sequence[Column[T]], rows: Iterable[T]) -> Table:
-    """Every column's value of every row."""
+    """Build a table with the value of every column for every row."""
     return Table(columns, [tuple(column.value(row) for column in columns) for row in rows])
 
 
 def as_json(value: Json | Sequence[Json]) -> bytes:
-    """Indented, with a line break at the end. NaN and infinity are not valid JSON and raise
-    ValueError."""
+    """Encode as indented JSON with a line break at the end.
+
+    Raises ValueError for NaN and infinity, which are not valid JSON.
+    """
     return f"{json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)}\n".encode()
 
 
 def as_json_lines(values: Sequence[Json]) -> bytes:
-    """One object a line."""
+    """Encode as JSON lines, one object each. Raises ValueError for NaN and infinity."""
     return "".join(
         f"{json.dumps(value, ensure_ascii=False, allow_nan=False)}\n" for value in values
     ).encode()
 
 
 def without_unknown(value: Json) -> Json:
-    """Without the fields that are None, in nested objects too: for formats in which what is unknown
-    is left out."""
+    """Return the object without fields that are None, in nested objects, too.
+
+    For formats in which what is unknown is left out.
+    """
     return {
         name: without_unknown(each) if isinstance(each, dict) else each
         for name, each in value.items()
@@ -67,7 +71,7 @@ def without_unknown(value: Json) -> Json:
 
 
 def seconds(microseconds: float) -> float:
-    """Without the noise that a division leaves in the last digits."""
+    """Convert microseconds to seconds, without the noise of a division in the last digits."""
     return round(microseconds / 1e6, 9)
 
 
@@ -76,8 +80,10 @@ _NUMBER = re.compile(r"[-+]?[0-9]{1,30}(\.[0-9]{1,30})?([eE][-+]?[0-9]{1,3})?")
 
 
 def as_csv(table: Table) -> bytes:
-    """RFC 4180 in UTF-8, with a head line; unknown values are empty. Instants are RFC 3339; lists
-    are joined with semicolons."""
+    """Encode as RFC 4180 in UTF-8 with a header line.
+
+    Unknown values are empty, instants are RFC 3339, lists are joined with semicolons.
+    """
     text = io.StringIO(newline="")
     writer = csv.writer(text)
     writer.writerow(column.name for column in table.columns)
@@ -95,15 +101,17 @@ def _field(value: Value) -> str | int | float:
     if isinstance(value, int | float):
         return value
     text = value if isinstance(value, str) else ";".join(value)
-    # A spreadsheet runs what begins like a formula, whatever its quotes. A number stays one.
+    # A spreadsheet runs what begins like a formula, quoted or not. Numbers are left unchanged.
     return f"'{text}" if text.startswith(_BEGIN_FORMULAS) and not _NUMBER.fullmatch(text) else text
 
 
 def as_parquet(table: Table, *, run_uid: str) -> bytes:
-    """Every column has its type even where all its values are null. Raises NotExportable without
-    pyarrow."""
+    """Encode as Parquet. Raises NotExportable without pyarrow.
+
+    Every column has its type even where all its values are null.
+    """
     try:
-        # An extra: fifty megabytes to download, for this format alone.
+        # An optional extra: a download of fifty megabytes for this format only.
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:

@@ -30,44 +30,42 @@ class ExportedStage:
     expected: ExpectedLoad
     cell: str  # `chat/rate=4`.
     repeat: int
-    verdict: api.Verdict  # Of its cell, by the run's status; Unknown where that has no row of it.
-    findings: tuple[str, ...]  # Codes found at its cell.
-    servers: tuple[
-        api.RoleFigures, ...
-    ]  # From the servers' metrics endpoints, by role; the proxy's among them.
+    verdict: api.Verdict  # Its load point's in the run's status; Unknown where there is no row.
+    findings: tuple[str, ...]  # Codes found at its load point.
+    # From the servers' metrics endpoints, by role, including the proxy.
+    servers: tuple[api.RoleFigures, ...]
     replicas: tuple[measure.Replica, ...]  # Each server of those roles.
-    gpus: measure.GpuFigures  # Of all roles; unknown where one has no samples.
-    steady: Mapping[
-        str, float | None
-    ]  # Its throughput within the steady state; empty where it has none.
-    began: datetime  # The first request.
-    ended: datetime  # The last answer.
+    gpus: measure.GpuFigures  # Of all roles together; unknown where a role has no samples.
+    # Throughput within the steady state; empty where the stage has none.
+    steady: Mapping[str, float | None]
+    began: datetime  # When the first request was sent.
+    ended: datetime  # When the last answer was received.
 
     @property
     def id(self) -> str:
-        """`chat/rate=4/r2`; of a search, `chat/search-07/r1`."""
+        """Return the name of the stage: `chat/rate=4/r2`, in a search `chat/search-07/r1`."""
         return self.record.stage_id
 
     @property
     def judgement(self) -> str:
-        """`Suspect (Drift, ColdStart)`."""
+        """Return the verdict with the findings: `Suspect (Drift, ColdStart)`."""
         return f"{self.verdict} ({', '.join(self.findings)})" if self.findings else self.verdict
 
     @property
     def request_rate(self) -> float | None:
-        """Requests a second that the load engine was to send; None: all at once."""
+        """Return the requests a second that the load engine was to send; None: all at once."""
         return self.record.scalars.get("request_rate")
 
     @property
     def max_concurrency(self) -> int | None:
-        """Most requests that may be in flight; None: no limit."""
+        """Return the most requests that may be in flight; None: no limit."""
         limit = self.record.scalars.get("max_concurrency")
         return None if limit is None else int(limit)
 
 
 @dataclass(frozen=True, slots=True)
 class ExportedRun:
-    """A run with the stages that are to be exported, in order of measurement."""
+    """A run with the stages that are to be exported, in the order of measurement."""
 
     namespace: str
     name: str
@@ -75,24 +73,35 @@ class ExportedRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     stages: tuple[ExportedStage, ...]
+    labels: tuple[tuple[str, str], ...] = ()  # The user's own, of the run.
 
     @property
     def server(self) -> api.ServerStatus | None:
-        """What is known of the server; all of a role are alike. Of several roles, the one that
-        writes answers."""
+        """Return what is known of the servers, which are equal within a role; None: nothing.
+
+        Where there are several roles, it is the role that writes answers.
+        """
         return api.answering(self.status.servers)
 
     def cells(self) -> Sequence[tuple[str, Sequence[ExportedStage]]]:
-        """Stages by their cell: in order of the cells' first stages, each cell's by repeat."""
+        """Return the stages by load point.
+
+        Load points are in the order of their first stages, the stages of each in the order of
+        repeats.
+        """
         names = dict.fromkeys(stage.cell for stage in self.stages)
         by_repeat = sorted(self.stages, key=lambda stage: stage.repeat)
         return [(name, [stage for stage in by_repeat if stage.cell == name]) for name in names]
 
 
 def exported(run: Reported) -> ExportedRun:
-    """The run with every record that is kept. Records of a stage that the spec does not have are
-    skipped."""
-    of, spec, records = run.declared, run.spec, run.records
+    """Build the exported run with every record that is kept.
+
+    Records of a stage that the spec does not have are skipped.
+    """
+    of = run.declared
+    spec = run.spec
+    records = run.records
     workloads = {workload.name: workload for workload in spec.workloads}
     places = {
         stage: cell
@@ -104,7 +113,8 @@ def exported(run: Reported) -> ExportedRun:
     for record in records:
         if (cell := places.get(record.stage_id)) is None:
             continue
-        row, expected = rows.get(cell.id), expected_load(spec, cell)
+        row = rows.get(cell.id)
+        expected = expected_load(spec, cell)
         where = StageFacts(record, expected).plateau
         sampled = measure.stage_windows(
             record, run.samples, scrape_interval=spec.measurement.scrape_interval_seconds
@@ -127,14 +137,18 @@ def exported(run: Reported) -> ExportedRun:
             ended=_EPOCH + timedelta(microseconds=record.last_receive_unix_us),
         )
         stages.append(stage)
-    return ExportedRun(of.namespace, of.name, of.uid, spec, run.status, tuple(stages))
+    return ExportedRun(
+        of.namespace, of.name, of.uid, spec, run.status, tuple(stages), labels=of.labels
+    )
 
 
 def server_version(
     stage: ExportedStage, server: api.ServerStatus | None, role: str | None = None
 ) -> str | None:
-    """vLLM's version, as the servers of this stage, or those of a role, reported it; else as the
-    status of `server` has it."""
+    """Return vLLM's version as the servers of this stage (of `role`, if given) reported it.
+
+    Where none did, return the version in the status of `server`, or None.
+    """
     edges = (edge for edge in stage.record.servers if role in (None, edge.role))
     reported = next((edge.version for edge in edges if edge.version), None)
     return reported or (server.version if server is not None else None)
@@ -145,8 +159,7 @@ def only(run: ExportedRun, stage_ids: Collection[str]) -> ExportedRun:
 
 
 def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
-    """The run without the stages whose numbers can't be trusted, and why each of their cells was
-    left out."""
+    """Return the run without untrustworthy stages, and why each of their load points is missing."""
     left_out = {
         stage.cell: "not judged" if stage.verdict == "Unknown" else stage.judgement
         for stage in run.stages
@@ -158,16 +171,23 @@ def trusted(run: ExportedRun) -> tuple[ExportedRun, Mapping[str, str]]:
 
 
 def pools(stage: ExportedStage) -> measure.Pools:
-    """Measured latencies in microseconds; without gaps between chunks of several tokens."""
+    """Return the measured latencies in microseconds.
+
+    ITL is left out where chunks hold several tokens: gaps between chunks are not gaps between
+    tokens.
+    """
     hidden = "itl" if api.Code.CHUNKS_ARE_NOT_TOKENS in stage.findings else None
     measured = measure.pools_of([stage.record])
     return {latency: pool for latency, pool in measured.items() if pool.count and latency != hidden}
 
 
 def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
-    """The same latencies of one stage as samples; `queued`: those with the wait in the client's
-    queue, too."""
-    of, shown = stage.expected, pools(stage)
+    """Return the latencies of `pools` as samples.
+
+    With `queued`, also those that include the wait in the client's queue.
+    """
+    of = stage.expected
+    shown = pools(stage)
     parts = None if of.never_steady else [StageFacts(stage.record, of).steady_part]
     found = measure.latency_samples(
         [stage.record],
@@ -185,8 +205,10 @@ def samples(stage: ExportedStage, *, queued: bool = False) -> measure.Samples:
 
 
 def engine_figures(stage: ExportedStage) -> Mapping[str, float | int | None]:
-    """The load engine's own, under its names. Its 0 for a latency that was not measured is None
-    here."""
+    """Return the load engine's own figures under its names.
+
+    The engine's 0 for a latency that was not measured is None here.
+    """
     measured = tuple(f"_{latency}_ms" for latency in pools(stage))
     return {
         name: None if name.endswith(_LATENCIES) and not name.endswith(measured) else value
@@ -199,14 +221,15 @@ _SIZES = {
     "pp": "--pipeline-parallel-size",
     "dp": "--data-parallel-size",
 }
-Flags = Mapping[
-    str, str | None
-]  # Values by flag, dashes throughout; None for a switch. The last of several holds.
+# Values by flag, with dashes; None for a switch. Where a flag is repeated, the last one holds.
+Flags = Mapping[str, str | None]
 
 
 def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
-    """Of the servers of a role, or of those that write answers; none at an endpoint, whose
-    arguments are unknown."""
+    """Return the flags of a role's servers; None: of the servers that write answers.
+
+    There are none at an endpoint, whose arguments are unknown.
+    """
     server = api.answering(each for each in run.status.servers if role in (None, each.role))
     if server is not None and server.args:
         return parsed(server.args)
@@ -219,13 +242,15 @@ def flags_of(run: ExportedRun, role: str | None = None) -> Flags:
 
 
 def parsed(args: Sequence[str]) -> Flags:
-    """As `ServeArgs` reads them, with the dashes in front."""
+    """Parse arguments as `ServeArgs` does, with the dashes in front of the names."""
     return {f"--{name}": value for name, value in ServeArgs.of(args).given.items()}
 
 
 def parallelism_of(flags: Flags) -> dict[str, int]:
-    """Over how many GPUs, by `tp`, `pp`, `dp` and `ep`. A value that is not a number counts as not
-    given: vLLM's default is 1."""
+    """Return over how many GPUs the model is spread, by `tp`, `pp`, `dp` and `ep`.
+
+    A value that is not a number counts as not given: vLLM's default is 1.
+    """
     given = {short: flags.get(name) or "" for short, name in _SIZES.items()}
     sizes = {name: max(1, int(value)) if value.isdecimal() else 1 for name, value in given.items()}
     return {**sizes, "ep": sizes["tp"] * sizes["dp"] if "--enable-expert-parallel" in flags else 1}

@@ -1,8 +1,9 @@
-"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and its dashboards read. Times
-are seconds.
+"""llm-d benchmark report v0.2, one a stage: what llm-d's analysis and dashboards read.
 
-https://github.com/llm-d/llm-d-benchmark, llmdbenchmark/analysis/benchmark_report. The reports of a
-run have one `run.eid`, and `stage` is the place in the order of measurement."""
+Times are in seconds. The schema: https://github.com/llm-d/llm-d-benchmark,
+llmdbenchmark/analysis/benchmark_report. The reports of a run have one `run.eid`, and `stage` is the
+place in the order of measurement.
+"""
 
 import hashlib
 import json
@@ -30,7 +31,7 @@ from benchrun.report.export.formats import (
 
 VERSION = "0.2"
 _COMPONENT_SCHEMA = "0.0.1"
-_UNKNOWN = "unknown"  # Where the schema requires a value.
+_UNKNOWN = "unknown"  # Stands where the schema requires a value.
 _PERCENTILES = {
     "p0p1": 0.1,
     "p1": 1.0,
@@ -58,8 +59,9 @@ _THROUGHPUTS = {
 
 
 def requests(record: StageRecord) -> Json:
-    """How many there were, and the lengths of those that were answered."""
-    columns, ok = record.requests, record.requests.ok
+    """Return the number of requests and failures, and the token lengths of answered requests."""
+    columns = record.requests
+    ok = record.requests.ok
     tokens = {"input_length": columns.input_tokens}
     if request_figures.counts_tokens(record):
         tokens["output_length"] = columns.output_tokens
@@ -74,8 +76,10 @@ def requests(record: StageRecord) -> Json:
 
 
 def latency(pools: Pools, samples: Samples) -> Json:
-    """A percentile that too few requests bound is left out: the format has no mark for
-    it."""
+    """Return the latencies in seconds.
+
+    Percentiles that too few requests bound are left out: the format has no mark for them.
+    """
     found = {}
     for name, pool in pools.items():
         field, units = _LATENCIES[name]
@@ -85,17 +89,18 @@ def latency(pools: Pools, samples: Samples) -> Json:
 
 
 def throughput(record: StageRecord) -> Json:
-    """One value each: there is no distribution of a rate over one stage."""
+    """Return the throughputs, one value each: a rate has no distribution over one stage."""
     measured = totals([record])
     found = {field: _value(measured[name], units) for field, (name, units) in _THROUGHPUTS.items()}
-    tokens, duration = measured["total_input_tokens"], measured["duration"]
+    tokens = measured["total_input_tokens"]
+    duration = measured["duration"]
     if tokens is not None and duration:
         found["input_token_rate"] = _value(rounded(tokens / duration), "tokens/s")
     return without_unknown(found)
 
 
 def resources(figures: RoleFigures) -> Json:
-    """From the servers' metrics endpoints."""
+    """Return a role's figures from the servers' metrics endpoints."""
     return without_unknown(
         {
             "kv_cache_usage": _value(
@@ -133,7 +138,7 @@ def _value(mean: float | None, units: str, *, largest: float | None = None) -> J
 
 
 def scenario(run: ExportedRun, stage: ExportedStage) -> Json:
-    """The measured servers and the load. A component's label is its role."""
+    """Return the measured servers and the load. A component's label is its role."""
     server = run.spec.server
     split = server is not None and server.disaggregated is not None
     roles = (ROLE_PREFILL, ROLE_DECODE) if split else (ROLE_SERVER,)
@@ -157,8 +162,11 @@ def _server(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
 
 
 def _engine(run: ExportedRun, stage: ExportedStage, role: str) -> Json:
-    """An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown
-    there."""
+    """Describe the servers of a role in the format's standard terms.
+
+    An endpoint is `generic`: the kind `inference_engine` requires the hardware, which is unknown
+    there.
+    """
     model = {"name": run.spec.model.name}
     version = server_version(stage, run.server) or (
         run.spec.started.image if run.spec.started is not None else _UNKNOWN
@@ -217,7 +225,8 @@ def _load(run: ExportedRun, stage: ExportedStage) -> Json:
 
 
 def _lengths(tokens: Sequence[int]) -> Json:
-    least, most = min(tokens), max(tokens)
+    least = min(tokens)
+    most = max(tokens)
     if least == most:
         return {"distribution": "fixed", "value": most}
     return {
@@ -229,12 +238,12 @@ def _lengths(tokens: Sequence[int]) -> Json:
 
 
 def _digest(config: Json) -> str:
-    """Equal for equal configurations: what llm-d groups reports by."""
+    """Return a SHA-256 that is equal for equal configurations; llm-d groups reports by it."""
     return hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()
 
 
 def llmd_files(run: ExportedRun) -> Files:
-    """Under the names that llm-d expects."""
+    """Return one report for each stage under the file names that llm-d expects."""
     start = f"benchmark_report_v{VERSION},_"
     return {
         f"{start}{stage.id.replace('/', '-')}.yaml": _as_yaml(report(run, stage))
@@ -243,7 +252,7 @@ def llmd_files(run: ExportedRun) -> Files:
 
 
 def llmd_document(run: ExportedRun) -> bytes:
-    """The report of the only stage. Raises NotExportable for several."""
+    """Return the report of the only stage. Raises NotExportable for several."""
     count = len(run.stages)
     if count != 1:
         raise NotExportable(
@@ -253,7 +262,7 @@ def llmd_document(run: ExportedRun) -> bytes:
 
 
 def report(run: ExportedRun, stage: ExportedStage) -> Json:
-    """One report. What is not known is left out, never 0."""
+    """Build the report of one stage. What is not known is left out, never 0."""
     components = [
         {"component_label": each.role, "aggregate": found}
         for each in stage.servers

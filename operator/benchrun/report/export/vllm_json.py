@@ -1,9 +1,10 @@
-"""The files that `vllm bench serve --save-result --save-detailed` writes, laid out as `vllm bench
-sweep` lays out its own.
+"""The files that `vllm bench serve --save-result --save-detailed` writes.
 
-A folder a cell holds `run=0.json`, `run=1.json` ... (its repeats, with every request) and
-`summary.json`, all without the requests. Fields that begin with `benchrun_` are added;
-`generated_texts` and `itls` are left out, as neither is kept a request."""
+They are laid out as `vllm bench sweep` lays out its own: each load point has a folder with
+`run=0.json`, `run=1.json` ... (its repeats, with every request) and `summary.json` (all repeats,
+without the requests). Fields that begin with `benchrun_` are added. `generated_texts` and `itls`
+are left out: neither is kept for each request.
+"""
 
 from collections.abc import Iterable
 
@@ -16,7 +17,7 @@ _BACKENDS = {"Completions": "openai", "Chat": "openai-chat"}
 
 
 def vllm_files(run: ExportedRun) -> Files:
-    """The folder of an experiment of `vllm bench sweep`."""
+    """Return the files of an experiment of `vllm bench sweep`, by their path."""
     files: dict[str, bytes] = {}
     for cell, stages in run.cells():
         folder = cell.replace("/", "-")
@@ -27,11 +28,14 @@ def vllm_files(run: ExportedRun) -> Files:
 
 
 def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
-    """One stage with its requests. Seconds, as vLLM has them; of a failed request no time is
-    known."""
-    columns, began = stage.record.requests, stage.record.first_send_unix_us
+    """Return one stage with its requests. Times are in seconds, as vLLM has them.
+
+    The times of a failed request are None.
+    """
+    columns = stage.record.requests
+    began = stage.record.first_send_unix_us
     answered = columns.ok
-    # Which of several errors a request met is not kept.
+    # Which of a stage's errors a request had is not kept.
     error = " | ".join(stage.record.errors) or "failed"
     return {
         **summary(run, stage),
@@ -46,7 +50,7 @@ def detailed(run: ExportedRun, stage: ExportedStage) -> Json:
 
 
 def summary(run: ExportedRun, stage: ExportedStage) -> Json:
-    """One stage without its requests."""
+    """Return one stage without its requests."""
     model = run.spec.model
     backend = _BACKENDS[stage.workload.api]
     parallel = {}
@@ -59,6 +63,7 @@ def summary(run: ExportedRun, stage: ExportedStage) -> Json:
         }
         parallel = {names[short]: spread[short] for short in names}
     return {
+        **dict(run.labels),  # As `--metadata KEY=VALUE` puts them there.
         "date": stage.ended.strftime("%Y%m%d-%H%M%S"),
         "endpoint_type": backend,
         "backend": backend,

@@ -1,5 +1,58 @@
-"""The report as one HTML page. Pure: whoever calls `page` passes what draws a chart; the operator
-never loads this folder."""
+"""The report as one HTML page. Pure.
 
-from benchrun.report.html.page_elements import *
-from benchrun.report.html.report_data import *
+The caller of `page` passes the function that draws a chart. The operator never loads this folder.
+"""
+
+from benchrun.report.html.page_elements import (
+    Chart,
+    Charts,
+    ChartSpec,
+    CodeBlock,
+    Element,
+    Facts,
+    FindingCard,
+    Fold,
+    Heading,
+    Prose,
+    Section,
+    Table,
+    Verdict,
+    facts,
+    fold,
+    section,
+)
+from benchrun.report.html.report_data import (
+    AXIS_TITLES,
+    AXIS_UNITS,
+    Curve,
+    Reported,
+    ReportedSweep,
+    curves,
+    restored,
+)
+
+__all__ = [
+    "AXIS_TITLES",
+    "AXIS_UNITS",
+    "Chart",
+    "ChartSpec",
+    "Charts",
+    "CodeBlock",
+    "Curve",
+    "Element",
+    "Facts",
+    "FindingCard",
+    "Fold",
+    "Heading",
+    "Prose",
+    "Reported",
+    "ReportedSweep",
+    "Section",
+    "Table",
+    "Verdict",
+    "curves",
+    "facts",
+    "fold",
+    "restored",
+    "section",
+]

@@ -1,5 +1,4 @@
-"""The HTML pages of a run and of a sweep: without a script, and without anything that would have to
-be fetched."""
+"""The HTML pages of a run and of a sweep. They have no script and fetch nothing."""
 
 from base64 import b64encode
 from collections.abc import Callable, Sequence
@@ -27,7 +26,7 @@ from benchrun.report.html.sections import (
 )
 from benchrun.report.html.svg import inline_svg
 
-Draw = Callable[[ChartSpec], str]  # A chart as SVG.
+Draw = Callable[[ChartSpec], str]  # Draws a chart as SVG.
 _TEMPLATES = files("benchrun.report.html") / "templates"
 SECTIONS: tuple[Callable[[Reported], Section | None], ...] = (
     verdict.verdict_section,
@@ -57,11 +56,11 @@ SWEEP_SECTIONS: tuple[Callable[[ReportedSweep], Section | None], ...] = (
 
 
 def page(run: Reported, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same run always gives the same page; it has no script and fetches
-    nothing."""
+    """Build the whole page of a run. The same run always gives the same page."""
     whole = restored(run)
     sections = [section for make in SECTIONS if (section := make(whole)) is not None]
-    server, gpus = answering(run.status.servers), gpus_of(run.status.servers)
+    server = answering(run.status.servers)
+    gpus = gpus_of(run.status.servers)
     hardware = f"{gpus} x {server.gpu}" if server is not None and gpus and server.gpu else ""
     version = f"vLLM {server.version}" if server is not None and server.version else ""
     subtitle = " · ".join(word for word in (run.spec.model.name, hardware, version) if word)
@@ -78,8 +77,7 @@ def page(run: Reported, draw: Draw, *, made_by: str) -> str:
 
 
 def sweep_page(sweep: ReportedSweep, draw: Draw, *, made_by: str) -> str:
-    """The whole page. The same sweep always gives the same page; it has no script and fetches
-    nothing."""
+    """Build the whole page of a sweep. The same sweep always gives the same page."""
     sections = [section for make in SWEEP_SECTIONS if (section := make(sweep)) is not None]
     variants = len(sweep.status.variants)
     spec = sweep.spec

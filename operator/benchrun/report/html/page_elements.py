@@ -1,4 +1,4 @@
-"""What a section is built of. An element says what is shown; the template of its name says how."""
+"""The elements of a section. An element says what is shown; the template of its name says how."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ class Prose(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """The word a page begins with."""
+    """The word that a page begins with."""
 
     word: str
     message: str
@@ -24,24 +24,26 @@ class Verdict(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows of text. Columns that hold a verdict or an outcome are coloured by their words, which
-    stay legible without."""
+    """Rows of text.
+
+    Columns that hold a verdict or an outcome are coloured by their words, which can be read without
+    colours, too.
+    """
 
     caption: str
     rows: Rows
-    words: frozenset[str] = (
-        frozenset()
-    )  # Headers of columns with a verdict, an outcome or a severity.
-    folded: bool = False  # Collapsed until it is clicked: data behind a chart.
+    # Headers of the columns with a verdict, an outcome or a severity.
+    words: frozenset[str] = frozenset()
+    folded: bool = False  # Collapsed until it is clicked: the data of a chart.
     stacked: bool = False  # Long sentences: on a narrow screen the cells of a row are stacked.
 
     def is_numeric(self, column: int) -> bool:
-        """Whether it holds figures, which are aligned to the right."""
+        """Return whether a column holds figures, which are aligned on the right."""
         cells = [row[column] for row in self.rows.rows if row[column] != ABSENT]
         return bool(cells) and all(_FIGURE.fullmatch(cell) for cell in cells)
 
     def is_short(self, column: int) -> bool:
-        """Whether its cells fit on one line each."""
+        """Return whether each cell of a column fits on one line."""
         return all(len(row[column]) <= _SHORT for row in self.rows.rows)
 
 
@@ -85,7 +87,7 @@ class Facts(NamedTuple):
 
 
 def facts(title: str, *pairs: tuple[str, str | None]) -> Facts:
-    """Those that have a value."""
+    """Build a list of the facts that have a value."""
     return Facts(title, tuple((name, value) for name, value in pairs if value))
 
 
@@ -112,14 +114,14 @@ class Section(NamedTuple):
 
 
 def section(anchor: str, title: str, *elements: Element) -> Section:
-    """Without elements that hold nothing: a table without rows, an empty paragraph."""
+    """Build a section without elements that hold nothing: a table without rows, an empty text."""
     return Section(
         anchor, title, tuple(element for element in elements if _holds_something(element))
     )
 
 
 def fold(summary: str, *elements: Element) -> Fold:
-    """Without elements that hold nothing; a fold without elements is not shown."""
+    """Build a fold, without elements that hold nothing; a fold without elements is not shown."""
     return Fold(summary, tuple(element for element in elements if _holds_something(element)))
 
 

@@ -52,17 +52,19 @@ class Reported:
     declared: Run
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
-    records: Sequence[StageRecord] = ()  # Those that are left, in order of measurement.
-    samples: Sequence[Sample] = ()  # Of the servers, oldest first.
+    records: Sequence[StageRecord] = ()  # The kept records, in the order of measurement.
+    samples: Sequence[Sample] = ()  # The servers' samples, oldest first.
     notes: Sequence[str] = ()  # What could not be read.
 
     def records_of(self, cell: str) -> list[StageRecord]:
-        """The repeats of a cell that are left."""
+        """Return the records of a load point that are kept, one for each repeat."""
         return [record for record in self.records if self.cell_of(record) == cell]
 
     def cell_of(self, record: StageRecord) -> str:
-        """`chat/rate=4` of the stage `chat/rate=4/r2`. The name of a search's stage has its number
-        and not its load."""
+        """Return the load point of a record: `chat/rate=4` for the stage `chat/rate=4/r2`.
+
+        The name of a search's stage has its number and not its load, which is taken from the probe.
+        """
         place = open_stage(record.stage_id)
         if (
             record.probe is not None
@@ -74,8 +76,10 @@ class Reported:
 
 
 class Curve(NamedTuple):
-    """The load points of one workload along one axis, lowest load first; one without a bound comes
-    last."""
+    """The load points of one workload along one axis, the lowest load first.
+
+    A load point without a bound comes last.
+    """
 
     workload: str
     axis: Axis
@@ -83,7 +87,7 @@ class Curve(NamedTuple):
 
 
 def curves(status: BenchmarkRunStatus) -> list[Curve]:
-    """All results, in the order of the workloads."""
+    """Return the results as curves, in the order of the workloads."""
     found: dict[tuple[str, Axis], list[Result]] = {
         (row.workload, row.axis): [] for row in status.results
     }
@@ -93,8 +97,10 @@ def curves(status: BenchmarkRunStatus) -> list[Curve]:
 
 
 def restored(run: Reported) -> Reported:
-    """The run with the figures that were cut from its status, recomputed for load points whose
-    records are all kept."""
+    """Return the run with the figures that were cut from its status.
+
+    They are recomputed for the load points whose records are all kept.
+    """
     if FIELDS.isdisjoint(cut.field for cut in run.status.truncated):
         return run
     rows = [_restored(run, row) for row in run.status.results]
@@ -110,10 +116,8 @@ def _restored(run: Reported, row: Result) -> Result:
     if not records or len(records) != row.repeats:
         return row
     confirms = any(record.probe is not None and record.probe.confirms for record in records)
-    cell, limits = (
-        Cell(row.cell, row.workload, row.axis, row.value, (), confirms),
-        thresholds_of(run.spec),
-    )
+    cell = Cell(row.cell, row.workload, row.axis, row.value, (), confirms)
+    limits = thresholds_of(run.spec)
     context = cell_context(
         cell, records, run.samples, limits, spec=run.spec, servers=run.status.servers
     )
@@ -143,13 +147,16 @@ class ReportedSweep:
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:
-        """None: it is of another version, or not valid; the status is shown all the same."""
+        """Return the parsed spec; None: it is of another version, or not valid.
+
+        The status is shown nevertheless.
+        """
         with suppress(ValidationError):
             return BenchmarkSweepSpec.model_validate(self.declared.spec)
         return None
 
     def throughput(self, row: Row) -> float | None:
-        """Output tokens a second, in the unit in which variants are compared."""
+        """Return a row's output tokens a second, in the unit in which variants are compared."""
         output = row.metrics.get(KEYS["OutputThroughput"])
         if output is None or not is_per_gpu(self.status):
             return output

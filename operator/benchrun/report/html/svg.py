@@ -1,10 +1,10 @@
-"""SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
+"""The SVG of a chart as markup for a page: only the elements and attributes that a chart needs."""
 
 import re
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-# Anybody may have written a chart's strings, and the library that draws might not escape one.
+# A chart's strings are not trusted: the library that draws might not escape one of them.
 TAGS = frozenset(
     {"svg", "g", "path", "rect", "line", "text", "tspan", "circle", "defs", "clipPath", "title"}
 )
@@ -60,8 +60,10 @@ class UnsafeSvg(ValueError):
 
 
 def inline_svg(drawn: str, *, prefix: str, label: str) -> str:
-    """Markup for a page, announced as one picture by `label`; `prefix` goes before every
-    identifier. Raises UnsafeSvg."""
+    """Return a drawing as markup for a page. Raises UnsafeSvg.
+
+    It is announced as one picture by `label`; `prefix` goes before every identifier.
+    """
     if "<!" in drawn:
         raise UnsafeSvg("a drawing has no declarations")
     try:
@@ -86,7 +88,8 @@ def _cleaned(element: Element, prefix: str) -> Element:
         if name in ATTRIBUTES
     }
     clean = Element(tag, kept)
-    clean.text, clean.tail = element.text, element.tail
+    clean.text = element.text
+    clean.tail = element.tail
     label = element.get("aria-label")
     if label and tag == "path":
         title = Element("title")

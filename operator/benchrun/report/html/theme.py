@@ -1,4 +1,4 @@
-"""How all charts look: colours, axes, and how many points they show."""
+"""The look of all charts: colours, axes, and how many points they show."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,20 +12,22 @@ from benchrun.report.html import ChartSpec
 
 Rows = Sequence[Mapping[str, object]]
 
-SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Names the grammar. Nothing is fetched.
-CARD_WIDTH, CARD_HEIGHT = 340, 225
+SCHEMA = "https://vega.github.io/schema/vega-lite/v6.json"  # Names the grammar; never fetched.
+CARD_WIDTH = 340
+CARD_HEIGHT = 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
-CHARACTER_WIDTH = 7.2  # Pixels, of the widest font that a browser may fall back to.
+CHARACTER_WIDTH = 7.2  # In pixels, for the widest font that a browser may fall back to.
 RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
-INK, SOFT_INK, GRID, CARD = "var(--ink)", "var(--soft)", "var(--grid)", "var(--card)"
-BLUE, AMBER, GREEN, RED, GREY = (
-    "var(--blue)",
-    "var(--amber)",
-    "var(--green)",
-    "var(--red)",
-    "var(--grey)",
-)
+INK = "var(--ink)"
+SOFT_INK = "var(--soft)"
+GRID = "var(--grid)"
+CARD = "var(--card)"
+BLUE = "var(--blue)"
+AMBER = "var(--amber)"
+GREEN = "var(--green)"
+RED = "var(--red)"
+GREY = "var(--grey)"
 OF_WORDS: Mapping[str, str] = {
     "Valid": GREEN,
     "Suspect": AMBER,
@@ -38,7 +40,7 @@ OF_WORDS: Mapping[str, str] = {
     "NotComparable": GREY,
 }
 
-STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Of a legend of lines.
+STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # For a legend of lines.
 DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
 """Of a row whose figure has an interval with both ends (a Vega expression)."""
@@ -71,8 +73,10 @@ _CONFIG: ChartSpec = {
 def card(
     layers: Sequence[ChartSpec], rows: Rows | None = None, *, height: int = CARD_HEIGHT
 ) -> ChartSpec:
-    """Layers in a chart of the width of a phone, all its margins included; `rows`: data of the
-    layers that have no own."""
+    """Build a chart as wide as a phone, all its margins included.
+
+    `rows` are the data of the layers that have none of their own.
+    """
     fit = {"type": "fit", "contains": "padding"}
     return chart(
         {"width": CARD_WIDTH, "height": height, "autosize": fit, **_data(rows), "layer": layers}
@@ -80,12 +84,12 @@ def card(
 
 
 def chart(spec: ChartSpec) -> ChartSpec:
-    """In the common look; the size is in the spec."""
+    """Return a chart in the common look; the size is in the spec."""
     return {"$schema": SCHEMA, "padding": 6, "config": _CONFIG, **spec}
 
 
 def ramp(count: int) -> list[str]:
-    """Colours for so many loads, at most as many as there are."""
+    """Return the colours of `count` loads, from least to most load."""
     if count <= 1:
         return [RAMP[len(RAMP) // 2]]
     return [RAMP[round(step * (len(RAMP) - 1) / (count - 1))] for step in range(count)]
@@ -94,8 +98,10 @@ def ramp(count: int) -> list[str]:
 def layer(
     mark: ChartSpec, encoding: ChartSpec, rows: Rows | None = None, *, where: str | None = None
 ) -> ChartSpec:
-    """Marks of one kind. `rows`: its own data. `where`: the rows that have a mark (a Vega
-    expression)."""
+    """Build marks of one kind.
+
+    `rows` are the layer's own data; `where` selects the rows that have a mark (a Vega expression).
+    """
     kept = {"transform": [{"filter": where}]} if where is not None else {}
     return {"mark": mark, **_data(rows), **kept, "encoding": encoding}
 
@@ -109,14 +115,13 @@ def quantitative(name: str, **channel: object) -> ChartSpec:
 
 
 def nominal(name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None) -> ChartSpec:
-    """A channel of colours or shapes by the field's value."""
+    """Build a channel of colours or shapes by the field's value."""
     scale = {"domain": list(looks), "range": list(looks.values())}
     return {"field": name, "type": "nominal", "scale": scale, "legend": legend}
 
 
-LOG_FROM_RATIO = (
-    12.0  # Greatest to least value from which a logarithmic axis shows more than a linear one.
-)
+# Ratio of greatest to least value from which a logarithmic axis shows more than a linear one.
+LOG_FROM_RATIO = 12.0
 LEAST_MS = 0.001  # Stands in for 0 on a logarithmic axis: the clock's own step.
 MILLISECONDS = (
     "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + "
@@ -124,31 +129,39 @@ MILLISECONDS = (
 )
 """How a tick of milliseconds reads (a Vega expression)."""
 MAX_TICKS = 6
-MARGIN = 1.15  # Of a logarithmic axis, around the values.
+MARGIN = 1.15  # Factor of room around the values on a logarithmic axis.
 
 
 def latency_axis(
     values: Sequence[float], *, from_zero: bool, title: str | None = None, least_span: float = 0.0
 ) -> ChartSpec:
-    """Scale and axis for milliseconds; `from_zero` where the axis is linear. `least_span`: how wide
-    it is at least, as a share of the middle value."""
+    """Build scale and axis for milliseconds; the axis is logarithmic where values differ widely.
+
+    `from_zero` lets a linear axis begin at 0. `least_span` is its least width, as a share of the
+    middle value.
+    """
     low, high = _range(values)
     missing = least_span * (low + high) / 2 - (high - low)
     if missing > 0 and not from_zero:
-        low, high = max(low - missing / 2, 0.0), high + missing / 2
+        low = max(low - missing / 2, 0.0)
+        high = high + missing / 2
         scale = {"domain": [low, high], "zero": False, "nice": True}
         axis = {"labelExpr": MILLISECONDS, "title": title, "tickCount": 5}
         return {"scale": scale, "axis": axis}
     axis = {"labelExpr": MILLISECONDS, "title": title}
     if high / low < LOG_FROM_RATIO:
         return {"scale": {"zero": from_zero, "nice": True}, "axis": {**axis, "tickCount": 5}}
-    low, high = low / MARGIN, high * MARGIN
+    low = low / MARGIN
+    high = high * MARGIN
     scale = {"type": "log", "domain": [low, high], "clamp": True, "nice": False}
     return {"scale": scale, "axis": {**axis, "values": log_ticks(low, high)}}
 
 
 def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
-    """Scale and axis for loads, with a tick at each where they are few."""
+    """Build scale and axis for loads; the axis is logarithmic where loads differ widely.
+
+    A logarithmic axis has a tick at each load.
+    """
     low, high = _range(loads)
     axis = {"title": title, "format": "~r", "grid": False}
     scale = {"padding": 14, "nice": False}
@@ -161,7 +174,7 @@ def load_axis(loads: Sequence[float], title: str) -> ChartSpec:
 
 
 def log_ticks(low: float, high: float) -> list[float]:
-    """1, 2 and 5 of every decade in between; only the decades where those were too many."""
+    """Return 1, 2 and 5 of every decade between the ends; only decades where these are too many."""
     decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
     fine = [step * 10.0**decade for decade in decades for step in (1, 2, 5)]
     inside = [tick for tick in fine if low <= tick <= high]
@@ -175,27 +188,29 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 CDF_POINTS = 200
-_EVEN, _TAIL = 120, 80
-SPANS = 600  # Of a timeline as wide as the page.
-FINE_SPANS = 2400  # Of one that scrolls.
-MIN_SAMPLES_A_SPAN = (
-    2  # Spans are at least as long as so many samples are apart: an empty one is a gap, not jitter.
-)
+_EVEN = 120
+_TAIL = 80
+SPANS = 600  # Most spans of a timeline as wide as the page.
+FINE_SPANS = 2400  # Most spans of a timeline that scrolls.
+# Spans are at least this many sampling intervals long: an empty one is then a gap, not jitter.
+MIN_SAMPLES_A_SPAN = 2
 
 
 def cdf_points(distribution: Distribution) -> list[tuple[float, float]]:
-    """Values, and the share of all that is at most as large (0 to 1). Ascending, from the least to
-    the greatest."""
+    """Return values and the share of all that is at most as large (0 to 1), in ascending order.
+
+    The least and the greatest value are among them.
+    """
     count = distribution.count
     if count <= CDF_POINTS:
         ranks: Iterable[int] = distribution.through
     else:
-        # The tail: what is left above shrinks from 1/120 of all to a single value.
+        # In the tail, the share of values above shrinks from 1/120 of all to a single value.
         factor = (_EVEN / count) ** (1 / (_TAIL - 1))
         even = [round(count * step / _EVEN) for step in range(_EVEN)]
         tail = [round(count - count / _EVEN * factor**step) for step in range(_TAIL)]
         ranks = sorted({max(1, rank) for rank in (*even, *tail)} | {count})
-    # Of equal values the last: it has the share of all of them.
+    # Of equal values, the last has the share of all of them.
     return list({distribution.at_rank(rank): rank / count for rank in ranks}.items())
 
 
@@ -216,12 +231,15 @@ class Band(NamedTuple):
 
 
 def spans(samples: Sequence[Sample], *, origin: float, at_most: int) -> list[Span]:
-    """Equal spans over all samples. Running and waiting are sums over servers, and KV usage is
-    their mean; the least and the greatest are sums (means) of each server's own. A server without
-    samples in a span does not count there."""
+    """Divide the time of all samples into equal spans.
+
+    Running and waiting are sums over servers, KV cache usage is their mean. Least and greatest are
+    sums (means) of each server's own. A server without samples in a span does not count there.
+    """
     if not samples:
         return []
-    first, last = samples[0].at, samples[-1].at
+    first = samples[0].at
+    last = samples[-1].at
     times = [sample.at for sample in samples if sample.pod == samples[0].pod]
     gaps = sorted(b - a for a, b in pairwise(times))
     interval = gaps[len(gaps) // 2] if gaps else last - first
@@ -243,7 +261,8 @@ def _span(samples: Sequence[Sample], start: float, length: float) -> Span:
         for _, group in groupby(sorted(samples, key=attrgetter("pod")), key=attrgetter("pod"))
     ]
     usage = _bands(servers, "kv_cache")
-    running, waiting = _total(_bands(servers, "running")), _total(_bands(servers, "waiting"))
+    running = _total(_bands(servers, "running"))
+    waiting = _total(_bands(servers, "waiting"))
     kv_cache_percent = _total(usage, scale=100 / len(usage)) if usage else None
     return Span(start, start + length, running, waiting, kv_cache_percent)
 

@@ -12,19 +12,19 @@ from unit.client.words import WordCounter
 
 
 def written(folder: Path, name: str, content: str | bytes) -> DataFile:
-    """A file with this content."""
+    """Write a file with this content."""
     file = folder / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     return DataFile(path=str(file))
 
 
 def json_lines(folder: Path, rows: Iterable[Any], name: str = "rows.jsonl") -> DataFile:
-    """A file with a JSON value a line."""
+    """Write a file with a JSON value on each line."""
     return written(folder, name, "".join(f"{json.dumps(row)}\n" for row in rows))
 
 
 def portion(data: Data, **changes: Any) -> Portion:
-    """Four requests of a dataset."""
+    """Build a portion of four requests of a dataset."""
     return Portion(
         **{
             "workload": "chat",
@@ -39,6 +39,6 @@ def portion(data: Data, **changes: Any) -> Portion:
 
 
 def drawn(*portions: Portion, context_tokens: int | None = None) -> list[tuple[Sample, ...]]:
-    """What a run that consists of these portions sends."""
+    """Return what a run that consists of these portions sends."""
     supply = RunDatasets(portions, counter=WordCounter(special=1), context_tokens=context_tokens)
     return [supply.draw(each) for each in portions]

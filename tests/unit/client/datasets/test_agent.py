@@ -16,7 +16,8 @@ from benchrun_client.failures import RunFailure
 from unit.client.datasets.files import drawn, portion, written
 
 HEADER = re.compile(r"(\d\d:\d\d:\d\d) (\d{4}-\d\d-\d\d)\n")
-STATIC, DYNAMIC = AgentData(variants=1), AgentData()
+STATIC = AgentData(variants=1)
+DYNAMIC = AgentData()
 EXAMPLES = Path(__file__).parents[4] / "examples"
 
 

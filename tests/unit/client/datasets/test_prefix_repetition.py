@@ -50,7 +50,8 @@ def test_fewer_requests_than_prefixes_share_nothing() -> None:
 
 def test_stages_share_nothing() -> None:
     one_run = writer()
-    first, second = write(one_run, seed=1), write(one_run, seed=2)
+    first = write(one_run, seed=1)
+    second = write(one_run, seed=2)
     assert not set(beginnings(first, 8)) & set(beginnings(second, 8))
     assert write(writer(), seed=1) == first
 

@@ -2,6 +2,7 @@
 refused by entry."""
 
 import json
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -90,7 +91,8 @@ def test_rows_are_usable_as_in_vllm_but_for_forced_lengths(
         entry("a", prompt_tokens=prompt_tokens, answer_tokens=answer_tokens),
         output_tokens=forced,
     )
-    supply, one = plain(data, context_tokens=4096), portion(data, requests=1)
+    supply = plain(data, context_tokens=4096)
+    one = portion(data, requests=1)
     if usable:
         assert names(supply.draw(one)) == ["a"]
     else:
@@ -247,6 +249,95 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
     with pytest.raises(RunFailure, match=f"cannot read {path}") as failure:
         plain(ShareGPTData(file=DataFile(path=path)))
     assert failure.value.reason == "DatasetNotFound"
+
+
+# As vLLM's sampler: `tests/client/test_sharegpt_order.py` asks it itself.
+
+MIXED = [
+    entry(
+        f"row{n}",
+        prompt_tokens=2 + n * 7 % 1100,
+        answer_tokens=1 + n * 11 % 1200,
+    )
+    for n in range(300)
+]
+"""Of which some are too short and some too long."""
+
+
+def test_with_a_seed_rows_come_in_the_order_of_vllms_sampler(tmp_path: Path) -> None:
+    alone = {"id": "alone", "conversations": [{"from": "human", "value": "alone"}]}
+    data = talks(tmp_path, alone, *MIXED, alone, seed=42)
+    stage = portion(data, requests=100)
+    supply = plain(data, context_tokens=12_000)
+    samples = supply.draw(stage)
+    assert names(samples)[:8] == [
+        "row106",
+        "row239",
+        "row37",
+        "row89",
+        "row32",
+        "row250",
+        "row192",
+        "row120",
+    ]
+    assert sum(s.input_tokens for s in samples) == 53_974
+    assert sum(s.output_tokens for s in samples) == 56_602
+    assert supply.draw(portion(data, requests=40, seed=9)) == samples[:40]
+    assert supply.facts([stage])[0].rows_used == 100
+
+
+def test_a_warm_up_takes_no_row_from_the_sampler_and_sends_none(tmp_path: Path) -> None:
+    data = talks(tmp_path, *(entry(f"row{n} of") for n in range(20)), seed=0)
+    stage, warm_up = portion(data, requests=20), portion(data, warms_up=True)
+    measured, unmeasured = drawn(stage, warm_up)
+    assert len(unmeasured) == 4
+    assert not {s.prompt for s in measured} & {s.prompt for s in unmeasured}
+    assert {s.input_tokens for s in unmeasured} == {s.input_tokens for s in measured}
+
+
+# An agent's first turn a hundred times, with a date in front: one file has the same in each, the
+# other goes a day further back.
+
+
+def agent_file(folder: Path, *, is_dynamic: bool) -> ShareGPTData:
+    """A hundred rows of 53 words, date and time among them, and answers of 244."""
+    first = datetime(2025, 5, 14, 12, 30)
+    rows = []
+    for n in range(1, 101):
+        date = first - timedelta(days=n if is_dynamic else 0)
+        row = entry("question", prompt_tokens=51, answer_tokens=244)
+        row["conversations"][0]["value"] = f"{date} {row['conversations'][0]['value']}"
+        row["conversations"] += entry("more")["conversations"]
+        rows.append({**row, "id": f"copy_{n}"})
+    return ShareGPTData(file=written(folder, "agent.json", json.dumps(rows, indent=2)))
+
+
+@pytest.mark.parametrize("seed", [None, 42])
+@pytest.mark.parametrize("is_dynamic", [False, True])
+def test_a_hundred_copies_are_sent_as_they_are_under_share(
+    tmp_path: Path, is_dynamic: bool, seed: int | None
+) -> None:
+    data = agent_file(tmp_path, is_dynamic=is_dynamic).model_copy(update={"seed": seed})
+    stage, warm_up = portion(data, requests=100), portion(data, requests=16, warms_up=True)
+    supply = RunDatasets(
+        [stage, warm_up], counter=WordCounter(), context_tokens=12_000, shared=True
+    )
+    samples = supply.draw(stage)
+    assert len(supply.draw(warm_up)) == 16
+    assert sum(s.input_tokens for s in samples) == 5300
+    assert sum(s.output_tokens for s in samples) == 24_400
+    assert len({s.prompt for s in samples}) == (100 if is_dynamic else 1)
+    # Each copy but the first is found again on purpose; of other dates nothing is.
+    assert sum(s.repeated_tokens for s in samples) == (0 if is_dynamic else 99 * 53)
+    (facts,) = supply.facts([stage])
+    assert (facts.rows_read, facts.rows_used, facts.rows_dropped) == (100, 100, {})
+
+
+def test_without_share_equal_rows_are_dropped_and_the_policy_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RunFailure, match="cachePolicy Share") as failure:
+        drawn(portion(agent_file(tmp_path, is_dynamic=False), requests=100))
+    assert failure.value.reason == "DatasetTooSmall"
+    assert "99 RepeatsEarlierRow" in failure.value.message
 
 
 SPELLINGS = [("from", "value"), ("role", "content")]

@@ -89,7 +89,8 @@ def test_a_request_without_blocks_is_like_no_other(tmp_path: Path) -> None:
 def test_stages_that_replay_the_same_trace_share_nothing(tmp_path: Path) -> None:
     data = trace(tmp_path, {"hash_ids": [1, 2]}, {"hash_ids": [1, 3]})
     writer = WordWriter(words=WORDS, counter=COUNTER)
-    first, second = sent(data, seed=1, writer=writer), sent(data, seed=2, writer=writer)
+    first = sent(data, seed=1, writer=writer)
+    second = sent(data, seed=2, writer=writer)
     assert start(first[0], 8) != start(second[0], 8)
     assert sent(data, seed=1) == first
 

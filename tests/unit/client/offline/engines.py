@@ -9,8 +9,10 @@ WALL = 1_000_000.0
 
 
 def output(*, arrival: float, ttft: float, decode: float, tokens: int) -> SimpleNamespace:
-    """One request's; times in seconds, the arrival after the call. The engine's own clock begins
-    anywhere."""
+    """Build one request's output; times in seconds, the arrival after the call.
+
+    The engine's own clock begins anywhere.
+    """
     stats = SimpleNamespace(
         arrival_time=WALL + arrival,
         first_token_latency=ttft,
@@ -21,8 +23,7 @@ def output(*, arrival: float, ttft: float, decode: float, tokens: int) -> Simple
 
 
 class RecordedEngine:
-    """An engine that answers each prompt with as many tokens as asked for, and keeps what it was
-    called with."""
+    """An engine that answers each prompt with the tokens asked for, and records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[str, Any]] = []

@@ -1,5 +1,4 @@
-"""A proxy between servers of a test's own making: each notes what it was asked and answers as it is
-told."""
+"""A proxy between two test servers that record their requests and give scripted answers."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +19,7 @@ ASKED = {"model": "m", "prompt": "hello", "max_tokens": 5}
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One completion that a server was asked for."""
+    """One completion request that a server got."""
 
     path: str
     headers: CIMultiDictProxy[str]
@@ -62,7 +61,7 @@ class Server:
 
     @asynccontextmanager
     async def serving(self, *, address: str = "127.0.0.1", port: int = 0) -> AsyncIterator[str]:
-        """Answer, at the URL that is given."""
+        """Serve, and yield the URL."""
         app = web.Application(client_max_size=1 << 26)
         app.add_routes(
             [
@@ -101,7 +100,7 @@ async def tokens(request: web.Request) -> web.Response:
 
 
 def saying(text: str, *, status: int = 200, content_type: str = "application/json") -> Handler:
-    """A handler that always says the same."""
+    """Build a handler that always gives the same answer."""
 
     async def answer(_: web.Request) -> web.Response:
         return web.Response(status=status, text=text, content_type=content_type)
@@ -115,7 +114,7 @@ def prefilling(text: str = '{"id": "p", "kv_transfer_params": null}') -> Server:
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A proxy and those on both sides of it."""
+    """A proxy and the servers and client on both sides of it."""
 
     url: str
     port: int
@@ -133,8 +132,10 @@ class Between:
             return response.status, await response.read()
 
     async def bare(self, body: bytes, *headers: str) -> bytes:
-        """Ask as somebody does who says no more than needs be; all bytes until the connection
-        ends."""
+        """Send a completion request with no more headers than needed.
+
+        Return all bytes until the connection ends.
+        """
         lines = [
             f"POST {COMPLETIONS} HTTP/1.1",
             "Host: x",
@@ -158,8 +159,7 @@ class Between:
         }
 
     async def outcomes(self) -> dict[str, int]:
-        """The requests that have ended, by what became of them; those that did not occur left
-        out."""
+        """Return the number of ended requests by outcome, without those that did not occur."""
         found = await self.metrics()
         prefix = 'benchrun_proxy_requests_total{outcome="'
         return {
@@ -171,7 +171,7 @@ class Between:
 
 @asynccontextmanager
 async def between(prefill: Server, decode: Server, *flags: str) -> AsyncIterator[Between]:
-    """A proxy between two servers that knows their addresses and is not watched."""
+    """Yield a proxy between two servers that knows their addresses and is not watched."""
     async with (
         prefill.serving() as first,
         decode.serving() as second,

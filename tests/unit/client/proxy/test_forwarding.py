@@ -64,7 +64,8 @@ async def test_prefill_is_requested_one_token_and_decode_what_the_client_request
     async with between(prefilling(), streaming(*EVENTS)) as proxy:
         async with proxy.http.post(f"{proxy.url}{COMPLETIONS}?x=1", data=raw) as response:
             assert await response.read() == b"".join(EVENTS)
-        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
+        (first,) = proxy.prefill.requests
+        (second,) = proxy.decode.requests
     assert first.json == {
         "model": "m",
         "prompt": "hello",
@@ -83,7 +84,8 @@ async def test_a_chat_is_limited_in_the_words_that_it_used(limit: str) -> None:
     body: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "hi"}], limit: 9}
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body, path="/v1/chat/completions"))[0] == 200
-        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
+        (first,) = proxy.prefill.requests
+        (second,) = proxy.decode.requests
     assert {name: value for name, value in first.json.items() if name.startswith("max_")} == {
         limit: 1
     }
@@ -95,7 +97,8 @@ async def test_what_prefill_says_about_its_blocks_goes_to_decode() -> None:
     body = ASKED | {"prompt": "\ud800 \u00e4", "kv_transfer_params": {"own": 1}, "big": 2**80}
     async with between(prefilling(answer), Server(saying("{}"))) as proxy:
         assert (await proxy.ask(body))[0] == 200
-        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
+        (first,) = proxy.prefill.requests
+        (second,) = proxy.decode.requests
     assert first.json["kv_transfer_params"] == TO_PREFILL
     assert second.json == body | {"kv_transfer_params": HANDED_OVER}
 
@@ -146,7 +149,8 @@ async def test_a_packed_request_is_passed_on_unpacked() -> None:
     async with between(prefilling(), Server(saying("{}"))) as proxy:
         packed = gzip.compress(json.dumps(ASKED).encode())
         await proxy.bare(packed, "Connection: close", "Content-Encoding: gzip")
-        (first,), (second,) = proxy.prefill.requests, proxy.decode.requests
+        (first,) = proxy.prefill.requests
+        (second,) = proxy.decode.requests
     assert first.json["max_tokens"] == 1
     assert second.json == ASKED
 
@@ -416,7 +420,8 @@ async def test_a_client_that_goes_away_in_the_middle_of_a_stream_ends_it() -> No
 
 
 async def test_a_slow_reader_slows_its_server_down_and_gets_everything() -> None:
-    piece, pieces = b"x" * 65536, 1024
+    piece = b"x" * 65536
+    pieces = 1024
     written = 0
     stands = asyncio.Event()
 

@@ -65,7 +65,8 @@ class HeldUpLoop:
     """A loop with a clock of its own, which runs what is due only when it is let go on."""
 
     def __init__(self) -> None:
-        self.now, self.due = 0.0, list[Callable[[], None]]()
+        self.now = 0.0
+        self.due = list[Callable[[], None]]()
 
     def time(self) -> float:
         return self.now
@@ -75,7 +76,8 @@ class HeldUpLoop:
 
 
 def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
-    metrics, loop = ProxyMetrics(), HeldUpLoop()
+    metrics = ProxyMetrics()
+    loop = HeldUpLoop()
     LoopWatch(cast(Any, loop), note=metrics.lag.observe)
     loop.now = 0.51
     loop.due[0]()
@@ -88,7 +90,8 @@ def test_a_loop_that_is_held_up_is_late_for_every_tick() -> None:
 async def test_start_and_cpu_time_are_those_of_the_process() -> None:
     before = time.time()
     async with between(prefilling(), Server(saying("{}"))) as proxy:
-        first, second = await proxy.metrics(), await proxy.metrics()
+        first = await proxy.metrics()
+        second = await proxy.metrics()
     assert (
         before
         <= first["process_start_time_seconds"]

@@ -14,7 +14,9 @@ class Holder:
     """Someone who wants a place, and keeps it until told otherwise."""
 
     def __init__(self, places: Places, order: list[int], number: int) -> None:
-        self._places, self._order, self._number = places, order, number
+        self._places = places
+        self._order = order
+        self._number = number
         self.leave = asyncio.Event()
         self.task = asyncio.create_task(self._hold())
 
@@ -31,7 +33,8 @@ async def settle() -> None:
 
 
 async def test_waiting_requests_start_in_order_of_arrival() -> None:
-    places, order = Places(most=2, most_queued=10), list[int]()
+    places = Places(most=2, most_queued=10)
+    order = list[int]()
     holders = [Holder(places, order, number) for number in range(6)]
     await settle()
     assert (order, places.in_flight, places.queued) == ([0, 1], 2, 4)
@@ -43,7 +46,8 @@ async def test_waiting_requests_start_in_order_of_arrival() -> None:
 
 
 async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
-    places, order = Places(most=1, most_queued=1), list[int]()
+    places = Places(most=1, most_queued=1)
+    order = list[int]()
     holders = [Holder(places, order, number) for number in range(2)]
     await settle()
     with pytest.raises(asyncio.QueueFull):
@@ -57,7 +61,8 @@ async def test_a_full_queue_takes_nobody_and_forgets_nobody() -> None:
 
 
 async def test_who_gives_up_waiting_leaves_no_hole() -> None:
-    places, order = Places(most=1, most_queued=3), list[int]()
+    places = Places(most=1, most_queued=3)
+    order = list[int]()
     holders = [Holder(places, order, number) for number in range(4)]
     await settle()
     holders[1].task.cancel()
@@ -71,7 +76,8 @@ async def test_who_gives_up_waiting_leaves_no_hole() -> None:
 
 
 async def test_who_gives_up_in_the_moment_of_its_turn_passes_it_on() -> None:
-    places, order = Places(most=1, most_queued=3), list[int]()
+    places = Places(most=1, most_queued=3)
+    order = list[int]()
     holders = [Holder(places, order, number) for number in range(3)]
     await settle()
     holders[0].leave.set()
@@ -83,7 +89,9 @@ async def test_who_gives_up_in_the_moment_of_its_turn_passes_it_on() -> None:
 
 
 async def test_no_more_requests_are_under_way_than_may_be() -> None:
-    release, most, now = asyncio.Event(), 0, 0
+    release = asyncio.Event()
+    most = 0
+    now = 0
 
     async def hold(_: web.Request) -> web.StreamResponse:
         nonlocal most, now

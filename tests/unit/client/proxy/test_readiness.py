@@ -17,7 +17,8 @@ class Watched:
     """A proxy whose readiness is looked after, as a probe sees it."""
 
     def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self.http, self.url = http, url
+        self.http = http
+        self.url = url
 
     async def health(self) -> tuple[int, str]:
         async with self.http.get(f"{self.url}/health") as response:
@@ -67,13 +68,12 @@ def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
-    prefill, decode = (
-        prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}'),
-        Server(saying("{}")),
-    )
+    prefill = prefilling('{"kv_transfer_params": {"remote_engine_id": "e"}}')
+    decode = Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
-        (before,), (after,) = prefill.requests, decode.requests
+        (before,) = prefill.requests
+        (after,) = decode.requests
         assert before.json["max_tokens"] == 1
         assert after.json["kv_transfer_params"] == {"remote_engine_id": "e"}
         assert before.json["prompt"] == after.json["prompt"]
@@ -84,7 +84,8 @@ async def test_it_is_ready_once_a_request_has_gone_through_both() -> None:
 
 
 async def test_each_proof_has_a_prompt_of_its_own() -> None:
-    prefill, decode = prefilling(), Server(saying("no", status=500))
+    prefill = prefilling()
+    decode = Server(saying("no", status=500))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: a first request got HTTP 500: no")
         async with asyncio.timeout(20):
@@ -146,7 +147,9 @@ async def test_a_server_that_dies_takes_readiness_away(role: str) -> None:
 async def test_every_server_takes_part_and_requests_take_turns(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    first, second, third = prefilling(), prefilling(), prefilling()
+    first = prefilling()
+    second = prefilling()
+    third = prefilling()
     decode = Server(saying("{}"))
     async with AsyncExitStack() as stack:
         url = await stack.enter_async_context(first.serving())
@@ -212,7 +215,8 @@ async def test_a_decode_server_without_a_model_is_not_ready(
         return web.Response(text=body)
 
     monkeypatch.setattr("unit.client.proxy.between.models", models)
-    prefill, decode = prefilling(), Server(saying("{}"))
+    prefill = prefilling()
+    decode = Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(503, words="decode: /v1/models names no model: HTTP 200")
         assert prefill.requests == []
@@ -223,7 +227,8 @@ async def test_a_proof_fits_a_small_model(monkeypatch: pytest.MonkeyPatch) -> No
         return web.json_response({"data": [{"id": "m", "max_model_len": 120}]})
 
     monkeypatch.setattr("unit.client.proxy.between.models", models)
-    prefill, decode = prefilling(), Server(saying("{}"))
+    prefill = prefilling()
+    decode = Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
     # Three words of 32 characters are 98 tokens where each character is one.
@@ -234,7 +239,8 @@ async def test_the_proof_has_the_key_of_the_pod_and_no_request_of_a_client_gets_
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "hidden")
-    prefill, decode = prefilling(), Server(saying("{}"))
+    prefill = prefilling()
+    decode = Server(saying("{}"))
     async with watched_between(prefill, decode) as proxy:
         await proxy.comes_to(200)
         async with proxy.http.post(proxy.url + COMPLETIONS, json=ASKED) as response:

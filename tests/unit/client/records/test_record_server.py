@@ -39,7 +39,9 @@ class Client:
     def __init__(
         self, state: WatchedState, server: RecordServer, session: aiohttp.ClientSession
     ) -> None:
-        self.state, self.server, self._session = state, server, session
+        self.state = state
+        self.server = server
+        self._session = session
         self.headers = {"Authorization": f"Bearer {TOKEN}"}
 
     async def status(self, path: str) -> int:

@@ -139,7 +139,10 @@ class StateMachine(RuleBasedStateMachine):
         self.woken = 0
         self.book.listen(self._hear)
         self.book.begin(run_uid="run-1", token_digest=TOKEN_DIGEST)
-        self.made, self.stored, self.failed, self.done = 0, 0, False, False
+        self.made = 0
+        self.stored = 0
+        self.failed = False
+        self.done = False
         self.version = self.book.progress().version
 
     def _hear(self) -> None:

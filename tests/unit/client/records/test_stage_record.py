@@ -196,7 +196,8 @@ def test_a_record_says_how_tokens_were_chosen() -> None:
 
 def test_a_record_says_which_chat_template_was_given() -> None:
     digest = "a" * 64
-    given, none = record_of(raw_stage(chat_template=digest)), record_of(raw_stage())
+    given = record_of(raw_stage(chat_template=digest))
+    none = record_of(raw_stage())
     assert (given.chat_template, none.chat_template) == (digest, None)
     older = none.model_dump(mode="json", by_alias=True)
     del older["chat_template"]

@@ -2,14 +2,16 @@
 
 from typing import Any
 
-from benchrun_client.contract import CONFIRMATIONS, Limit, RandomData, Search
+from benchrun_client.contract import Limit, RandomData, Search, most_search_stages
 
 TTFT_LIMIT = Limit(metric="TTFT", percentile="90", max_milliseconds=100)
 
 
 def search(**changes: Any) -> Search:
-    """From 1 to 64 requests a second, to 5 %, in at most twelve probes of up to three stages
-    each."""
+    """Build a search from 1 to 64 requests a second, to 5 %.
+
+    It has at most twelve probes, and confirmations of up to three stages each.
+    """
     fields: dict[str, Any] = {
         "workload": "chat",
         "axis": "rate",
@@ -25,7 +27,6 @@ def search(**changes: Any) -> Search:
     } | changes
     if "duration_seconds" in changes and "requests" not in changes:
         fields["requests"] = None
-    fields.setdefault(
-        "seeds", tuple(range((fields["max_probes"] + CONFIRMATIONS) * fields["max_repeats"]))
-    )
+    stages = most_search_stages(fields["max_probes"], fields["max_repeats"])
+    fields.setdefault("seeds", tuple(range(stages)))
     return Search(**fields)

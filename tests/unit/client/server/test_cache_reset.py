@@ -16,7 +16,8 @@ from unit.client.servers import Handler, answering, serving, serving_at
 
 NESTED = "[" * 5000 + "]" * 5000
 PATH = "/reset_prefix_cache"
-DONE, HELD = (200, '{"success": true}'), (200, '{"success": false}')
+DONE = (200, '{"success": true}')
+HELD = (200, '{"success": false}')
 Asked = list[tuple[str, str]]
 
 

@@ -286,7 +286,8 @@ def test_a_key_is_requested_where_one_lacks(status: int, reason: str) -> None:
 
 def test_the_first_of_many_models_are_listed() -> None:
     gone = answer(404, '{"message": "model m does not exist."}')
-    many, none = refused(gone, served=[f"m{n}" for n in range(30)]), refused(gone)
+    many = refused(gone, served=[f"m{n}" for n in range(30)])
+    none = refused(gone)
     assert "m19." in many.message
     assert "m20" not in many.message
     assert "It serves: no model that /v1/models lists." in none.message

@@ -145,7 +145,8 @@ async def test_the_last_problem_is_reported_at_the_deadline(
 
 def certificate(folder: Path) -> tuple[Path, ssl.SSLContext]:
     """A certificate for localhost that signs itself, and a server's context with it."""
-    file, key = folder / "tls.crt", folder / "tls.key"
+    file = folder / "tls.crt"
+    key = folder / "tls.key"
     subject = ("-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost")
     made = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *subject)
     subprocess.run([*made, "-keyout", key, "-out", file], check=True, capture_output=True)

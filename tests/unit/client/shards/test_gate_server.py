@@ -111,7 +111,8 @@ async def test_later_listeners_get_the_found_servers() -> None:
 async def test_words_and_parts_of_a_stage_are_waited_for() -> None:
     async with meeting(3) as here:
         members = [await here.member(shard) for shard in (1, 2)]
-        answer, parts = here.begin(here.gate.all_ended(0)), here.begin(here.gate.parts(0))
+        answer = here.begin(here.gate.all_ended(0))
+        parts = here.begin(here.gate.parts(0))
         _, packed = seal(record_of(raw_stage()))
         await members[0].send(ended(1))
         await members[0].send(messages.Part(sequence=0, packed=packed))

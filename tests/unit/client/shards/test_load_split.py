@@ -99,7 +99,8 @@ def module() -> Any:
 
 
 async def test_instants_are_the_generators_and_nobody_waits_for_them() -> None:
-    serve, began = module(), time.monotonic()
+    serve = module()
+    began = time.monotonic()
     instants, rates = await arrivals_of(serve, serve.get_request, 0.01, 2.0, requests=4)
     assert instants == pytest.approx([200.0, 400.0, 600.0, 800.0])
     assert rates == [0.01] * 4

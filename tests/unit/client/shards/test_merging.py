@@ -138,10 +138,12 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
             st.integers(0, 3), min_size=len(raw.instants.sent), max_size=len(raw.instants.sent)
         )
     )
-    one, parts = record_of(raw), split(raw, shards)
+    one = record_of(raw)
+    parts = split(raw, shards)
     several = merged(parts, TOGETHER)
     for name in type(one.requests).model_fields:
-        mine, theirs = getattr(several.requests, name), getattr(one.requests, name)
+        mine = getattr(several.requests, name)
+        theirs = getattr(one.requests, name)
         # Another clock's instants are other floats: the last microsecond may round the other way.
         assert mine == (
             pytest.approx(theirs, abs=2) if name in ("start_us", "queue_us") else theirs
@@ -160,7 +162,8 @@ def test_a_stage_split_any_way_is_the_same_put_together(data: st.DataObject) -> 
 @given(stages())
 def test_figures_are_those_of_their_definitions(raw: RawStage) -> None:
     record = record_of(raw)
-    columns, ok = record.requests, [i for i, good in enumerate(record.requests.ok) if good]
+    columns = record.requests
+    ok = [i for i, good in enumerate(record.requests.ok) if good]
     figures = figures_of(
         columns, record.gaps, duration_seconds=2.0, max_concurrency=None, wanted=NAMES
     )
@@ -328,7 +331,8 @@ def test_parts_of_other_traffic_are_rejected(name: str) -> None:
 
 def test_a_record_of_one_process_is_as_it_was() -> None:
     """Digests of records are what tells an operator that it has stored them."""
-    alone, several = record_of(raw_stage()), merged(parts(), TOGETHER)
+    alone = record_of(raw_stage())
+    several = merged(parts(), TOGETHER)
     assert b'"shards"' not in plain(alone)
     assert open_record(seal(several)[1]).shards == several.shards
 

@@ -85,7 +85,8 @@ async def begin_agreed(
 
 def test_users_of_several_shards_begin_as_those_of_one() -> None:
     """They are counted over all shards, from an instant that all know."""
-    gap, first = USER_GAP_SECONDS, 10.0 + 7 * HANDING_OUT_SECONDS
+    gap = USER_GAP_SECONDS
+    first = 10.0 + 7 * HANDING_OUT_SECONDS
     even, odd = (run_fast(begin_agreed(5, range(shard, 5, 2), 7)) for shard in (0, 1))
     assert [due for due, _ in even] == [first, first + 2 * gap, first + 4 * gap, None]
     assert [due for due, _ in odd] == [first + gap, first + 3 * gap, None]
@@ -125,7 +126,8 @@ async def closed(
 ) -> tuple[list[float], float]:
     """When each request was sent, and when all had returned: a semaphore around requests, as vLLM
     has it."""
-    places, thinking = asyncio.Semaphore(users), Thinking(thinks)
+    places = asyncio.Semaphore(users)
+    thinking = Thinking(thinks)
     sent: list[float] = []
 
     async def request(number: int) -> None:

@@ -47,7 +47,9 @@ class Sender:
     name = Engine(name="none", version="1", trust_env=False)
 
     def __init__(self, *, seconds: float = 0.0, ends: bool = True) -> None:
-        self.instants, self._seconds, self._ends = Instants(), seconds, ends
+        self.instants = Instants()
+        self._seconds = seconds
+        self._ends = ends
         self.urls: tuple[str, ...] = ()
         self.cancelled = False
 
@@ -111,7 +113,8 @@ async def profile_of(
 
 
 async def test_the_first_server_is_profiled_under_load_and_its_trace_read() -> None:
-    sender, seen = Sender(seconds=0.05), Seen()
+    sender = Sender(seconds=0.05)
+    seen = Seen()
     record = await profiled(sender, {"/": (200, SUMMARY)}, seen)
     assert seen == ["POST /start_profile", "POST /stop_profile", "GET /"]
     assert len(sender.urls) == 1
@@ -124,7 +127,8 @@ async def test_the_first_server_is_profiled_under_load_and_its_trace_read() -> N
 
 
 async def test_a_load_that_goes_on_is_cut_when_the_seconds_are_over() -> None:
-    sender, begun = Sender(ends=False), time.monotonic()
+    sender = Sender(ends=False)
+    begun = time.monotonic()
     found = await profile_of(sender, {"/": (200, SUMMARY)}, [])
     assert (found.problem, sender.cancelled) == (None, True)
     assert 1.0 <= time.monotonic() - begun < 5.0
@@ -183,7 +187,8 @@ async def test_whatever_hangs_the_server_is_held_no_longer_than_the_deadline(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(profiling, "STOP_SECONDS", 0.1)
-    begun, sender = time.monotonic(), Sender()
+    begun = time.monotonic()
+    sender = Sender()
     found = await profile_of(sender, {"/": (200, SUMMARY)}, [], hangs=path, max_seconds=2)
     assert time.monotonic() - begun < 6.0
     assert "not done within 2 s" in (found.problem or "")
@@ -216,10 +221,8 @@ async def test_a_server_that_is_gone_is_no_error() -> None:
 
 
 def test_what_is_measured_sends_the_same_with_a_profile_and_without() -> None:
-    counter, stages = (
-        TokenCounter(HubTokenizer()),
-        (stage(), stage(id="chat/concurrency=4/r1", seed=3)),
-    )
+    counter = TokenCounter(HubTokenizer())
+    stages = (stage(), stage(id="chat/concurrency=4/r1", seed=3))
     wanted = ProfilePlan(load=warmup(requests=5, seed=77), seconds=1, max_seconds=20)
     without, with_profile = (
         plan(*stages, warmups=(warmup(),), profile=each) for each in (None, wanted)

@@ -68,7 +68,8 @@ def hangs_up_in_the_second(writer: asyncio.StreamWriter, number: int) -> None:
 async def sent(url: str, requests: int) -> list[StreamNotes]:
     """What is noted of so many requests of one session, one after the other. Raises what aiohttp
     does."""
-    sessions, found = Sessions(aiohttp, tls=None, trust_env=False), []
+    sessions = Sessions(aiohttp, tls=None, trust_env=False)
+    found = []
     session = sessions.ClientSession()
     try:
         for _ in range(requests):

@@ -103,7 +103,8 @@ def test_kernels_of_a_gpu_run_beside_each_other(tmp_path: Path) -> None:
 
 
 def test_an_operator_is_left_without_what_it_calls(tmp_path: Path) -> None:
-    outer, inner = span("cpu_op", "linear", 0, 100), span("cpu_op", "mm", 10, 60)
+    outer = span("cpu_op", "linear", 0, 100)
+    inner = span("cpu_op", "mm", 10, 60)
     found = trace(
         tmp_path, inner, span("cpu_op", "sum", 100, 5), outer, span("cpu_op", "mm", 20, 30, tid=2)
     )

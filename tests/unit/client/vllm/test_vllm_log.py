@@ -196,7 +196,8 @@ def test_causes_have_reasons_of_the_operator() -> None:
 
 def cost(unit: str) -> float:
     """CPU seconds for a log of long lines of this alone, the least of three."""
-    log, seconds = ((unit * 200)[:2000] + "\n") * 32, []
+    log = ((unit * 200)[:2000] + "\n") * 32
+    seconds = []
     for _ in range(3):
         began = time.thread_time()
         ENGINE.startup_phases(log)

@@ -67,7 +67,8 @@ async def test_sessions_look_up_proxies_only_where_configured_whatever_vllm_requ
 
 async def test_sessions_left_open_are_closed() -> None:
     sessions = Sessions(aiohttp, tls=None, trust_env=False)
-    left, closed = sessions.ClientSession(), sessions.ClientSession()
+    left = sessions.ClientSession()
+    closed = sessions.ClientSession()
     await closed.close()
     await sessions.close()
     assert left.closed

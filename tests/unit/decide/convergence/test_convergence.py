@@ -28,7 +28,8 @@ class Outcome:
 
 
 def outcome(cluster: SimulatedCluster) -> Outcome:
-    status, stored = cluster.status, [c for c in cluster.objects.values() if c.role == "stage"]
+    status = cluster.status
+    stored = [c for c in cluster.objects.values() if c.role == "stage"]
     return Outcome(
         phase=status["phase"],
         verdict=status["verdict"],

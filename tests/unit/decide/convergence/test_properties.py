@@ -76,7 +76,8 @@ def test_whatever_the_client_does_a_deadline_ends_the_run(story: Story) -> None:
     limits = {"pendingDeadlineSeconds": 60, "startupDeadlineSeconds": 60, "runDeadlineSeconds": 60}
     scene = story.scene.with_spec(**limits).client(silent=True).settled()
     late = scene.at(scene.seconds + 100_000)
-    decision, state = late.decide(), readable(late)
+    decision = late.decide()
+    state = readable(late)
     waits_for_nothing = decision.status.phase == "Suspended" or "acceptedTime" not in scene.status
     if state is None or waits_for_nothing or decision.forget:
         return
@@ -85,7 +86,8 @@ def test_whatever_the_client_does_a_deadline_ends_the_run(story: Story) -> None:
 
 def readable(scene: Scene) -> RunState | None:
     """Where the run stands; None: its spec is another version's, so that it is left alone."""
-    facts, status = scene.facts(), scene.decide().status
+    facts = scene.facts()
+    status = scene.decide().status
     try:
         return RunState(
             facts=facts, spec=accept(facts.run, begun=bool(status.accepted_time)), status=status
@@ -178,7 +180,9 @@ def every_condition_is_set_and_none_contradicts_another(decision: Decision) -> N
 
 
 def a_running_deadline_is_never_slept_through(scene: Scene, decision: Decision) -> None:
-    facts, wait, state = scene.facts(), decision.requeue_after_seconds, readable(scene)
+    facts = scene.facts()
+    wait = decision.requeue_after_seconds
+    state = readable(scene)
     if (
         has_ended(decision.status.conditions)
         or decision.status.phase == "Suspended"

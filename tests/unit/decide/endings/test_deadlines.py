@@ -55,7 +55,8 @@ CASES = [
 @pytest.mark.parametrize(("reason", "ends_at", "scene"), CASES)
 def test_deadline(reason: str, ends_at: int, scene: Scene) -> None:
     limited = scene.with_spec(**LIMITS).log_read()
-    before, at = limited.at(ends_at - 1).decide().status, limited.at(ends_at).ended().status
+    before = limited.at(ends_at - 1).decide().status
+    at = limited.at(ends_at).ended().status
     assert before.phase not in ("Failed", "Cancelled")
     failed = next(c for c in at.conditions if c.type == "Failed")
     assert (failed.status, failed.reason) == ("True", reason)

@@ -13,7 +13,8 @@ NO_ROOM = "0/3 nodes are available: 3 Insufficient nvidia.com/gpu."
 NOT_EVEN_EMPTY = (
     f"{NO_ROOM} preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling."
 )
-GRACE, SEEN = 100, 5000
+GRACE = 100
+SEEN = 5000
 
 
 def short(scene: Scene) -> Scene:

@@ -125,7 +125,8 @@ NO_CLASS = 'pods "x" is forbidden: no PriorityClass with name gold was found'
 TOO_MUCH = QUOTA.replace("requested: 8", "requested: gpu=16").replace(
     "limited: 8", "limited: gpu=8"
 )
-READY, WAITING = Scene().client_ready().settled(), Scene().having(PLAN, SERVICE).settled()
+READY = Scene().client_ready().settled()
+WAITING = Scene().having(PLAN, SERVICE).settled()
 UNMADE = READY.having(DEPLOYMENT)
 
 
@@ -272,7 +273,8 @@ def test_records_are_tried_every_15_seconds_for_ten_minutes_then_judged_from_mem
     deadline: int,
 ) -> None:
     scene = LAST_REFUSED.with_spec(runDeadlineSeconds=deadline).without("Deployment", "server")
-    posts, seconds = [], 300
+    posts = []
+    seconds = 300
     while seconds < 2000 and scene.at(seconds).decide().status.blocked is not None:
         decision = scene.at(seconds).answered_but_judged()
         if decision.apply:

@@ -30,7 +30,8 @@ def three(scene: Scene) -> Scene:
     return scene.another_server("server-2").another_server("server-3")
 
 
-LOADING, MEASURING = three(RUN.server_loading()), three(RUN.measuring()).settled()
+LOADING = three(RUN.server_loading())
+MEASURING = three(RUN.measuring()).settled()
 
 
 def restarted(scene: Scene, name: str) -> Scene:

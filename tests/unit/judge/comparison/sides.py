@@ -43,7 +43,7 @@ def row(
     traffic: str | None = "t",
     **figures: float | None,
 ) -> Result:
-    """A row of results; `cv` percent is the scatter of every figure over the repeats."""
+    """Build a row of results; `cv` percent is the scatter of every figure over the repeats."""
     workload, _, point = cell.partition("/")
     axis, _, value = point.partition("=")
     shown: dict[str, float | None] = {**dict[str, float](TYPICAL.items()), **figures}
@@ -73,8 +73,10 @@ def run(
     status: Mapping[str, Any] | None = None,
     **fields: Any,
 ) -> MeasuredRun:
-    """A run that was measured to its end; `fields` go into its only row, the others into its
-    status."""
+    """Build a run that was measured to its end.
+
+    `fields` go into its only row, `status` into its status.
+    """
     run_spec = run_spec or spec()
     facts = {"role": "server", "gpus": 1, "gpu": "H100", "node": "n1", **(server or {})}
     found = BenchmarkRunStatus(
@@ -87,13 +89,13 @@ def run(
 
 
 def failed(name: str) -> MeasuredRun:
-    """A run that ended before its time; what it had measured looks all right."""
+    """Build a run that failed before its end, although what it had measured looks right."""
     condition = Condition(type="Failed", status="True", reason="ServerRestarted")
     return run(name, status={"conditions": (condition,), "phase": "Failed"})
 
 
 def repeated(name: str, *, repeats: int = 5, cv: float = 1.0, **figures: Any) -> MeasuredRun:
-    """One server, measured so many times."""
+    """Build one server's run, measured so many times."""
     return run(name, repeats=repeats, cv=cv, **figures)
 
 
@@ -106,7 +108,7 @@ def servers(
     effect: float = 1.0,
     cells: Sequence[str] = (CELL,),
 ) -> list[MeasuredRun]:
-    """Fresh servers of one configuration; `effect` above 1 makes everything so much worse."""
+    """Build fresh servers of one configuration; `effect` above 1 makes everything so much worse."""
     return [_one_server(f"{prefix}{n}", random, cv, effect, cells) for n in range(count)]
 
 
@@ -131,7 +133,7 @@ def compared(
     limit: float | None = None,
     one_is_enough: bool = False,
 ) -> Compared:
-    """The comparison, over throughput and TTFT where nothing else is asked for."""
+    """Compare two sides, over throughput and TTFT unless other metrics are given."""
     first, second = ([side] if isinstance(side, MeasuredRun) else side for side in (before, after))
     return compare(
         first,

@@ -96,11 +96,9 @@ def templated(name: str, text: str, digest: str | None) -> MeasuredRun:
 
 
 def test_chats_must_be_rendered_by_the_same_template() -> None:
-    given, other, unknown = (
-        templated("a", "x", "a" * 64),
-        templated("b", "y", "b" * 64),
-        templated("b", "y", None),
-    )
+    given = templated("a", "x", "a" * 64)
+    other = templated("b", "y", "b" * 64)
+    unknown = templated("b", "y", None)
     reason = f"chat template: SHA-256 {'a' * 12} in a, SHA-256 {'b' * 12} in b"
     assert compared(given, other, limit=5) == not_comparable(reason, gated=True)
     assert "chat template: the model's own in a, SHA-256" in str(compared(run("a"), other, limit=5))
@@ -145,10 +143,8 @@ def choosing(name: str, run_spec: Any = None, **chosen: str) -> MeasuredRun:
 
 
 def test_servers_started_alike_must_have_chosen_alike() -> None:
-    flash, other = (
-        choosing("a", attention_backend="FLASH_ATTN"),
-        choosing("b", attention_backend="TRITON_ATTN"),
-    )
+    flash = choosing("a", attention_backend="FLASH_ATTN")
+    other = choosing("b", attention_backend="TRITON_ATTN")
     reason = "attention backend: FLASH_ATTN in a, TRITON_ATTN in b, though both were started alike"
     assert compared(flash, other, limit=5) == not_comparable(reason, gated=True)
     assert (
@@ -212,7 +208,8 @@ def test_sides_whose_requests_fail_unlike_are_told(failed: tuple[int, int], told
         metrics = given.metrics | {"failed": count, "completed": 1000 - count}
         return run(name, [given.model_copy(update={"metrics": metrics})])
 
-    before, after = failing("a", failed[0]), failing("b", failed[1])
+    before = failing("a", failed[0])
+    after = failing("b", failed[1])
     counts = f"{failed[0]} of 1000 in a, {failed[1]} of 1000 in b"
     assert any(counts in each for each in caveats([before], [after])) is told
 

@@ -22,7 +22,8 @@ def question(
 ) -> Question:
     """A change of so much, with that standard error on each side, of five values each."""
     noise = (error_percent / 100) ** 2 / 2
-    before, after = Contrast(0.0, noise, 4), Contrast(math.log1p(percent / 100), noise, 4)
+    before = Contrast(0.0, noise, 4)
+    after = Contrast(math.log1p(percent / 100), noise, 4)
     return Question(metric, Figure(1.0, before), Figure(math.exp(after.estimate), after))
 
 
@@ -115,14 +116,16 @@ def simulated(
 @pytest.mark.parametrize("questions", [5, 20, 30])
 def test_a_change_that_equals_the_limit_is_rarely_called_regressed(questions: int) -> None:
     """With intervals at Hochberg's levels against 0 it was in 8, 35 and 47 % of comparisons."""
-    random, rounds = Random(99), 600
+    random = Random(99)
+    rounds = 600
     words = [gated(simulated(random, questions, change_percent=LIMIT))[0] for _ in range(rounds)]
     assert words.count("Regressed") <= 0.05 * rounds
     assert words.count("NotRegressed") <= 0.05 * rounds
 
 
 def test_one_figure_beyond_the_limit_is_found_among_many() -> None:
-    random, rounds = Random(5), 100
+    random = Random(5)
+    rounds = 100
     found = [
         gated([*simulated(random, 9, change_percent=0), *simulated(random, 1, change_percent=12)])
         for _ in range(rounds)
@@ -131,7 +134,8 @@ def test_one_figure_beyond_the_limit_is_found_among_many() -> None:
 
 
 def test_a_gate_that_can_see_nothing_does_not_let_everything_through() -> None:
-    random, rounds = Random(7), 100
+    random = Random(7)
+    rounds = 100
     assert detectable_percent(2, 20) > 100
     words = [gated(simulated(random, 20, change_percent=4, servers=2))[0] for _ in range(rounds)]
     assert words.count("Underpowered") >= 0.9 * rounds
@@ -194,9 +198,7 @@ def test_one_repeat_cannot_pass_a_gate() -> None:
 
 
 def test_a_load_point_that_the_baseline_never_had_is_not_gated_and_one_that_is_gone_is() -> None:
-    one, two = (
-        [row(repeats=5, cv=0.5)],
-        [row(repeats=5, cv=0.5), row("chat/rate=8", repeats=5, cv=0.5)],
-    )
+    one = [row(repeats=5, cv=0.5)]
+    two = [row(repeats=5, cv=0.5), row("chat/rate=8", repeats=5, cv=0.5)]
     assert compared(run("a", one), run("b", two), limit=5).gate == "NotRegressedHere"
     assert compared(run("a", two), run("b", one), limit=5).gate == "Inconclusive"

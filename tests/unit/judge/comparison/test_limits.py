@@ -72,6 +72,33 @@ def test_the_interval_of_a_flat_throughput_is_told(
     assert told in found[CELL].sentence
 
 
+@pytest.mark.parametrize(
+    ("baseline", "candidate", "ends", "found"),
+    [
+        pytest.param(33, 90, (-39.61, 57.8), False, id="noise hides a growth of 35 %"),
+        pytest.param(33, 90, (-12.0, 14.0), True, id="it does not"),
+        pytest.param(90, 33, (-36.6, 65.6), False, id="the same, seen from the other side"),
+        pytest.param(90, 33, (-12.0, 65.6), True, id="a fall of what ran less is no growth"),
+    ],
+)
+def test_a_throughput_is_flat_where_noise_hides_no_growth(
+    baseline: float, candidate: float, ends: tuple[float, float], found: bool
+) -> None:
+    """From 33 to 90 running, throughput that grows has 1.35 times as much."""
+    change = Change(
+        metric="OutputThroughput",
+        low_percent=ends[0],
+        high_percent=ends[1],
+        word="NoDetectableDifference",
+    )
+    shown = limits(
+        [at("a", baseline, 100)],
+        [at("b", candidate, 101)],
+        [ComparedCell(cell=CELL, changes=[change])],
+    )
+    assert (CELL in shown) is found
+
+
 def test_what_is_not_comparable_shows_no_limit() -> None:
     assert (
         limits(
@@ -101,7 +128,8 @@ def test_throughput_that_grows_until_the_cache_is_full() -> None:
 
 
 def test_runs_of_one_side_are_one_configuration() -> None:
-    before, after = [at("a", 30, 100), at("b", 36, 104)], [at("c", 260, 103), at("d", 274, 101, 80)]
+    before = [at("a", 30, 100), at("b", 36, 104)]
+    after = [at("c", 260, 103), at("d", 274, 101, 80)]
     sentence = limits(before, after, [ComparedCell(cell=CELL)])[CELL].sentence
     assert (
         "(102 and 102 tok/s) while running goes from 33 to 267 and KV cache usage from 50 % to 80 %"

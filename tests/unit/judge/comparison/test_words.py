@@ -65,10 +65,8 @@ def test_more_throughput_is_better_and_more_latency_is_worse(
 def test_the_interval_of_one_server_a_side_by_hand() -> None:
     """CV 2 % over 4 repeats on both sides: a standard error of 0.01414 in logarithms, and t is
     2.447 at 6 degrees."""
-    before, after = (
-        repeated("a", repeats=4, cv=2, MeanTTFT=100),
-        repeated("b", repeats=4, cv=2, MeanTTFT=110),
-    )
+    before = repeated("a", repeats=4, cv=2, MeanTTFT=100)
+    after = repeated("b", repeats=4, cv=2, MeanTTFT=110)
     change = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
     assert (change.baseline, change.value) == (100.0, 110.0)
     assert ends(change) == pytest.approx(
@@ -138,7 +136,8 @@ def test_values_equal_to_their_last_digit_are_not_exact() -> None:
 
 
 def test_more_figures_widen_every_interval() -> None:
-    before, after = repeated("a"), repeated("b", MeanTTFT=43.9)
+    before = repeated("a")
+    after = repeated("b", MeanTTFT=43.9)
     alone = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
     among = changes(compared(before, after, "MeanTTFT", "MeanTPOT", "MeanITL", "MeanE2EL"))[
         "MeanTTFT"
@@ -201,7 +200,9 @@ def test_correlated_figures_are_found_beyond_their_intervals() -> None:
 def test_all_intervals_hold_at_once_in_95_percent() -> None:
     """Half of the figures did not change, half by 5 %; 20 in all. As 20 intervals of 95 % each, all
     would hold in 36 %."""
-    random, rounds, held = Random(41), 150, 0
+    random = Random(41)
+    rounds = 150
+    held = 0
     cells = [f"chat/rate={n}" for n in range(1, 5)]
     for _ in range(rounds):
         before = servers("a", random, cells=cells)
@@ -247,7 +248,8 @@ def test_all_intervals_hold_at_once_in_95_percent() -> None:
 def test_equivalent_is_shown_to_be_less_than_matters(
     word: str, factor: float, cv: float, least: float
 ) -> None:
-    before, after = repeated("a", cv=cv), repeated("b", cv=cv, MeanTTFT=43.0 * factor)
+    before = repeated("a", cv=cv)
+    after = repeated("b", cv=cv, MeanTTFT=43.0 * factor)
     found = compare([before], [after], metrics=["MeanTTFT"], equivalence_percent=least)
     assert (words(found), found.outcome) == ({"MeanTTFT": word}, word)
     low, _, high = ends(changes(found)["MeanTTFT"])
@@ -255,7 +257,8 @@ def test_equivalent_is_shown_to_be_less_than_matters(
 
 
 def test_a_change_at_the_limit_of_what_matters_is_rarely_equivalent() -> None:
-    random, rounds = Random(43), 300
+    random = Random(43)
+    rounds = 300
     sides = [
         (servers("a", random, cv=0.002), servers("b", random, cv=0.002, effect=1.01))
         for _ in range(rounds)
@@ -301,8 +304,10 @@ def blocked(
 
 
 def test_blocks_are_compared_block_by_block() -> None:
-    random, luck = Random(53), [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
-    before, after = blocked("a", random, luck), blocked("b", random, luck, effect=1.03)
+    random = Random(53)
+    luck = [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
+    before = blocked("a", random, luck)
+    after = blocked("b", random, luck, effect=1.03)
     assert words(compared(before, after, "MeanTTFT")) == {"MeanTTFT": "Worse"}
     change = changes(compared(before, after, "MeanTTFT"))["MeanTTFT"]
     logs = [
@@ -312,7 +317,8 @@ def test_blocks_are_compared_block_by_block() -> None:
         )
         for a, b in zip(before, after, strict=True)
     ]
-    mean, noise = fmean(logs), stdev(logs) / math.sqrt(6)
+    mean = fmean(logs)
+    noise = stdev(logs) / math.sqrt(6)
     assert ends(change) == pytest.approx(
         [100 * math.expm1(mean + t * noise) for t in (-2.5706, 0, 2.5706)], abs=0.01
     )
@@ -320,14 +326,17 @@ def test_blocks_are_compared_block_by_block() -> None:
 
 @pytest.mark.parametrize("left", [slice(0, 4), slice(1, 6)], ids=["too few", "not the same blocks"])
 def test_without_the_same_blocks_on_both_sides_welch(left: slice) -> None:
-    random, luck = Random(59), [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
-    before, after = blocked("a", random, luck), blocked("b", random, luck, effect=1.03)
+    random = Random(59)
+    luck = [0.9, 0.95, 1.0, 1.05, 1.1, 1.15]
+    before = blocked("a", random, luck)
+    after = blocked("b", random, luck, effect=1.03)
     other = before[left] if left.stop == 4 else before[:5]
     assert words(compared(other, after[left], "MeanTTFT")) == {"MeanTTFT": "NoDetectableDifference"}
 
 
 def test_blocks_of_equals_are_called_different_in_at_most_5_percent() -> None:
-    random, rounds = Random(61), 400
+    random = Random(61)
+    rounds = 400
     luck = [[random.gauss(1, 0.05) for _ in range(5)] for _ in range(rounds)]
     outcomes = [
         compared(blocked("a", random, each), blocked("b", random, each), "MeanTTFT").outcome
@@ -339,9 +348,11 @@ def test_blocks_of_equals_are_called_different_in_at_most_5_percent() -> None:
 @given(seed=st.integers(0, 10_000))
 def test_the_other_way_round_better_is_worse(seed: int) -> None:
     random = Random(seed)
-    before, after = servers("a", random), servers("b", random, effect=1.03)
+    before = servers("a", random)
+    after = servers("b", random, effect=1.03)
     turned = {"Better": "Worse", "Worse": "Better"}
-    there, back = words(compared(before, after)), words(compared(after, before))
+    there = words(compared(before, after))
+    back = words(compared(after, before))
     assert back == {metric: turned.get(word, word) for metric, word in there.items()}
 
 

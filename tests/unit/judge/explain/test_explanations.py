@@ -2,6 +2,7 @@
 compilation, why answers are short, whether max-model-len holds requests back."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from benchrun.api import Explanation, Result, ServerStatus, Startup
@@ -12,7 +13,8 @@ from unit.judge.specs import spec, workload
 from unit.judge.stages import with_compilations
 from unit.measure.records import cell, edge, record, requests
 
-HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
+HITS = "prefix_cache_hits_total"
+QUERIES = "prefix_cache_queries_total"
 MODELS = "id=Qwen/Qwen3-4B root=Qwen/Qwen3-4B max_model_len=4096"
 STARTED = [
     ServerStatus(role="server", kv_cache_tokens=50_000, startup=Startup(compile_seconds=22.5))
@@ -51,13 +53,21 @@ def rows(
     *records: StageRecord,
     compilations: tuple[float, ...] | None = (),
     servers: Sequence[ServerStatus] = STARTED,
+    seed: int | None = None,
 ) -> list[Result]:
+    """`seed`: of prompts that begin alike in all workloads."""
     names = dict.fromkeys(each.stage_id.partition("/")[0] for each in records)
     cells = [
         cell(name, repeats=sum(r.stage_id.startswith(f"{name}/") for r in records))
         for name in names
     ]
-    whole = spec(workloads=[workload(name) for name in names])
+    changes: dict[str, Any] = {}
+    random = {} if seed is None else {"generator": "VLLM", "seed": seed}
+    if seed is not None:
+        shared = {"cachePolicy": "Share", "order": "AsListed"}
+        changes["measurement"] = {"percentiles": ["50", "99"], **shared}
+    made = [workload(name, dataset={"random": random}) for name in names]
+    whole = spec(workloads=made, **changes)
     return results(
         cells, records, [], spec=whole, servers=with_compilations(servers, compilations)
     ).results
@@ -149,29 +159,37 @@ def test_hits_that_are_not_known_are_not_guessed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lengths", "hits", "earlier"),
+    ("lengths", "hits"),
     [
-        pytest.param(
-            (7000, 7000), 1.0, ("first", 7000.0), id="7000/3000 after 7000/1000: the same prompts"
-        ),
-        pytest.param(
-            (7000, 10_000), 0.7, ("first", 7000.0), id="10000 after 7000: their beginning"
-        ),
-        pytest.param((10_000, 7000), 1.0, (None, None), id="nothing shorter was sent in this run"),
+        pytest.param((7000, 7000), 1.0, id="7000/3000 after 7000/1000: the same prompts"),
+        pytest.param((7000, 10_000), 0.7, id="10000 after 7000: their beginning"),
+        pytest.param((10_000, 7000), 1.0, id="7000 after 10000: a beginning of theirs"),
     ],
 )
 def test_a_load_point_whose_prompts_were_sent_before_names_who_sent_them(
-    lengths: tuple[int, int], hits: float, earlier: tuple[str | None, float | None]
+    lengths: tuple[int, int], hits: float
 ) -> None:
     before, own = lengths
-    _, row = rows(
+    sent = (
         stage(1, name="first", prompt=before),
         stage(1, name="second", sequence=1, prompt=own, queries=60.0 * own, hits=60 * own * hits),
     )
+    _, row = rows(*sent, seed=0)
     found = true_run(row)
-    assert (found.answer, found.evidence.get("earlierTokens")) == ("PrefixCache", earlier[1])
-    assert str(found.evidence.get("earlierCell")).startswith(str(earlier[0]))
+    assert found.answer == "PrefixCache"
+    assert found.evidence["earlierTokens"] == before
+    assert str(found.evidence["earlierCell"]).startswith("first")
     assert (found.evidence["trueRepeats"], found.evidence["otherRepeats"]) == ("none", "1")
+
+
+def test_hits_on_prompts_that_begin_like_no_others_are_laid_at_nobody_s_door() -> None:
+    """Premise of the name: the generator makes them begin alike. Equal lengths do not."""
+    _, row = rows(
+        stage(1, name="first", prompt=7000),
+        stage(1, name="second", sequence=1, prompt=7000, queries=420_000.0, hits=420_000),
+    )
+    assert true_run(row).answer == "PrefixCache"
+    assert "earlierCell" not in true_run(row).evidence
 
 
 def test_ten_requests_of_3000_tokens_got_941_in_all_and_ended_at_a_stop_token() -> None:
@@ -244,5 +262,30 @@ def test_max_model_len_limits_one_request_and_not_the_sum() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("args", "told"),
+    [
+        pytest.param([], [], id="nobody has set it"),
+        pytest.param(["--max-num-batched-tokens=999"], [], id="a prompt is longer"),
+        pytest.param(["--max-num-batched-tokens=1000"], [(1000, 1000)], id="as long as a step"),
+        pytest.param(["--max-num-batched-tokens", "8192"], [(1000, 8192)], id="shorter"),
+    ],
+)
+def test_a_prompt_no_longer_than_a_step_was_not_split(
+    args: list[str], told: list[tuple[int, int]]
+) -> None:
+    point = LoadPoint([(2.0, 0.0, 0.03)] * 10, columns=answered(8, prompt=1000, output=50))
+    (row,) = judged(point, args=args)
+    found = [each for each in row.explanations if each.question == "StepTokens"]
+    assert [each.answer for each in found] == ["NoneSplit"] * len(told)
+    assert [(e.evidence["longestPrompt"], e.evidence["stepTokens"]) for e in found] == told
+
+
 def test_nobody_asks_for_the_limit_where_nothing_waited() -> None:
     assert "MaxModelLen" not in {each.question for each in crowd(0.0).explanations}
+
+
+def test_a_first_run_that_compiled_and_was_not_slower_is_no_worse_than_the_others() -> None:
+    """Premise of "use the warm ones": compiling made it slower."""
+    (row,) = rows(stage(1, ttft_ms=265), stage(2, sequence=1, ttft_ms=266), compilations=(1001.0,))
+    assert true_run(row).answer == "Noise"

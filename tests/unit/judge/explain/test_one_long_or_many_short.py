@@ -6,7 +6,10 @@ itself."""
 import pytest
 from unit.judge.explained import LoadPoint, answered, judged
 
-REQUESTS, PROMPT, OUTPUT, EVERY_SECONDS = 1000, 1251, 4, 5.0
+REQUESTS = 1000
+PROMPT = 1251
+OUTPUT = 4
+EVERY_SECONDS = 5.0
 CONFIGURATIONS = [
     pytest.param("TokenBudget", 10_000, 33, (925, 56), 0.094, 25_400.0, 20.3, id="10000"),
     pytest.param("TokenBudget", 80_000, 267, (871, 0), 0.78, 25_800.0, 20.6, id="80000"),

@@ -163,7 +163,8 @@ def judged(run_spec: BenchmarkRunSpec, *records: StageRecord) -> Judgement:
 
 def test_every_figure_is_the_same_with_the_profile_as_without() -> None:
     measured = record()
-    without, found = judged(spec(), measured), judged(spec(profile={}), measured, profile_record())
+    without = judged(spec(), measured)
+    found = judged(spec(profile={}), measured, profile_record())
     assert (found.profile is None, without.profile) == (False, None)
     assert found.model_copy(update={"profile": None}) == without
 
@@ -199,7 +200,8 @@ def rows(limit: str = "Compute") -> list[Result]:
 def test_the_sentence_on_compute_is_backed_at_the_load_that_was_profiled(
     profile: dict[str, Any], word: str
 ) -> None:
-    found, before = backed(rows(), status(**profile)), rows()
+    found = backed(rows(), status(**profile))
+    before = rows()
     assert [after == was for after, was in zip(found, before, strict=True)] == [
         True,
         False,
@@ -229,7 +231,8 @@ def test_the_page_states_the_thresholds() -> None:
     text = " ".join(
         (Path(__file__).parents[4] / "docs/profile.md").read_text(encoding="utf-8").split()
     )
-    (memory, compute), of_cpu = PROFILE_STEP_TOKENS["GPU"], PROFILE_STEP_TOKENS["CPU"]
+    (memory, compute) = PROFILE_STEP_TOKENS["GPU"]
+    of_cpu = PROFILE_STEP_TOKENS["CPU"]
     assert f"at least {PROFILE_HOST_PERCENT:.0f} % of the time" in text
     assert (
         f"from {compute} on `Compute`, up to {memory} `Memory` (on a CPU {of_cpu[1]} and "

@@ -379,5 +379,6 @@ def test_more_failures_never_make_a_verdict_better(sent: int, data: st.DataObjec
         )
         return judge([record(stage, requests=columns) for stage in STAGES]).verdict
 
-    one, other = data.draw(st.integers(0, sent)), data.draw(st.integers(0, sent))
+    one = data.draw(st.integers(0, sent))
+    other = data.draw(st.integers(0, sent))
     assert RANK[verdict(max(one, other))] >= RANK[verdict(min(one, other))]

@@ -331,7 +331,8 @@ def test_behind_the_proxy_of_a_disaggregated_server_the_proxy_is_the_front_end()
 
 # A client beyond its capacity, told by four figures; and one that the kernel held back.
 
-SUM, COUNT = "time_to_first_token_seconds_sum", "time_to_first_token_seconds_count"
+SUM = "time_to_first_token_seconds_sum"
+COUNT = "time_to_first_token_seconds_count"
 
 
 def servers(mean_ms: float, count: int = 100) -> tuple[ServerEdge, ...]:

@@ -107,7 +107,8 @@ def test_ttft_is_held_against_the_proxys_and_not_against_the_ways_behind_it(
 
 @pytest.mark.parametrize(("lag_ms", "found"), [(2.0, True), (6.0, False)])
 def test_what_waits_for_the_proxys_loop_is_not_the_clients(lag_ms: float, found: bool) -> None:
-    seconds, answers = sum(GOOD.requests.ttft_us) / 1e6, len(GOOD.requests.ok)
+    seconds = sum(GOOD.requests.ttft_us) / 1e6
+    answers = len(GOOD.requests.ok)
     late = proxy(
         time_to_first_token_seconds_sum=seconds - answers * 0.010,
         time_to_first_token_seconds_count=answers,
@@ -202,7 +203,10 @@ def test_an_uneven_load_is_looked_for_within_a_role() -> None:
     ("rises", "sign"),
     [
         ({"added_seconds_sum": 0.011, "added_seconds_count": 2}, "addedMeanMs"),
-        ({"queue_seconds_sum": 0.011, "added_seconds_count": 2}, "queuedMeanMs"),
+        (
+            {"queue_seconds_sum": 0.011, "queue_seconds_count": 2, "added_seconds_count": 2},
+            "queuedMeanMs",
+        ),
         ({"cpu": 8.1, "added_seconds_sum": 0.001, "added_seconds_count": 2}, "cores"),
     ],
 )
@@ -243,10 +247,8 @@ def role_samples(role: str, *, running: float, waiting: float, count: int = 10) 
     ]
 
 
-QUEUED, IDLE = (
-    role_samples("prefill", running=1.0, waiting=8.0),
-    role_samples("decode", running=0.0, waiting=0.0),
-)
+QUEUED = role_samples("prefill", running=1.0, waiting=8.0)
+IDLE = role_samples("decode", running=0.0, waiting=0.0)
 
 
 def test_one_role_idles_while_the_other_queues() -> None:

@@ -201,10 +201,8 @@ def test_a_fall_that_noise_does_not_explain_is_found_in_it() -> None:
 
 def test_samples_from_before_the_stage_do_not_count() -> None:
     """The exporter answers with its old figures until it renews them."""
-    idle, busy = (
-        [gpu_sample(0, clock=300.0)] * 3,
-        [gpu_sample(n, clock=1980.0) for n in range(1, 9)],
-    )
+    idle = [gpu_sample(0, clock=300.0)] * 3
+    busy = [gpu_sample(n, clock=1980.0) for n in range(1, 9)]
     stale = [replace(s, at=1000.0 + n / 10) for n, s in enumerate(idle)]
     assert findings(gpu_slowed(stage([*stale, *busy]))) == []
     (missed,) = unchecked(gpu_slowed(stage(stale)))
@@ -253,7 +251,8 @@ def test_one_repeat_has_nothing_to_differ_from() -> None:
 def run_of(*of_stages: Sequence[dict[str, float]]) -> RunContext:
     """A run of stages in order of time, each of some samples; every stage is a cell of its own, in
     an order of its own."""
-    found, numbers = {}, count()
+    found = {}
+    numbers = count()
     for place, figures in enumerate(of_stages):
         planned = cell(value=str(place + 1))
         samples = [sample(1000.0 + next(numbers), pod=POD, **each) for each in figures]
@@ -294,6 +293,16 @@ def test_new_memory_errors_are_invalid(more: float) -> None:
         [{"gpu_memory_errors": 1.0 + more}],
     )
     assert found[:2] == ("chat/rate=1", "Invalid")
+
+
+def test_memory_errors_are_counted_anew_after_a_reset() -> None:
+    (found,) = errors(
+        [{"gpu_memory_errors": 5.0}],
+        [{"gpu_memory_errors": 0.0}],
+        [{"gpu_memory_errors": 0.0}, {"gpu_memory_errors": 2.0}],
+    )
+    assert found[:2] == ("chat/rate=3", "Invalid")
+    assert (found[2]["before"], found[2]["after"]) == (0.0, 2.0)
 
 
 def test_a_gpu_whose_driver_was_loaded_anew_has_no_new_errors() -> None:

@@ -9,8 +9,10 @@ from benchrun_client.contract import CacheReset, ServerEdge, StageRecord
 from unit.judge.stages import context, findings, one_finding, open_loop_load, unchecked
 from unit.measure.records import edge, record, requests
 
-HITS, QUERIES = "prefix_cache_hits_total", "prefix_cache_queries_total"
-EXTERNAL_HITS, EXTERNAL_QUERIES = f"external_{HITS}", f"external_{QUERIES}"
+HITS = "prefix_cache_hits_total"
+QUERIES = "prefix_cache_queries_total"
+EXTERNAL_HITS = f"external_{HITS}"
+EXTERNAL_QUERIES = f"external_{QUERIES}"
 CONTEXT = context()
 
 

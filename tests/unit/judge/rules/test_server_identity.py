@@ -47,8 +47,10 @@ def codes_of(found: Found) -> list[tuple[Code, str]]:
     return [(each.code, each.severity if isinstance(each, StageFinding) else "?") for each in found]
 
 
-WRONG_SERVER, UNKNOWN_SERVER = [(Code.WRONG_SERVER, "Invalid")], [(Code.WRONG_SERVER, "?")]
-WRONG_MODEL, UNKNOWN_MODEL = [(Code.WRONG_MODEL, "Invalid")], [(Code.WRONG_MODEL, "?")]
+WRONG_SERVER = [(Code.WRONG_SERVER, "Invalid")]
+UNKNOWN_SERVER = [(Code.WRONG_SERVER, "?")]
+WRONG_MODEL = [(Code.WRONG_MODEL, "Invalid")]
+UNKNOWN_MODEL = [(Code.WRONG_MODEL, "?")]
 
 
 @pytest.mark.parametrize(
@@ -424,7 +426,8 @@ def test_evidence_of_a_restart_has_both_start_times(server: str, found: Found) -
     }
 
 
-FINISHED, PROMPTED = "request_success_total", "prompt_tokens_total"
+FINISHED = "request_success_total"
+PROMPTED = "prompt_tokens_total"
 
 
 def sent(

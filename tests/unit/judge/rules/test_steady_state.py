@@ -145,9 +145,14 @@ def test_tokens_that_take_longer_and_longer(
 def slowing(percent_per_second: float, *, seed: int) -> StageFacts:
     """15 requests a second of 24 tokens for 12 s. A token takes 10 ms and 0.2 for each request that
     is decoded, and more each second."""
-    chance, rate, tokens, tick = random.Random(seed), 15.0, 24, 0.002
+    chance = random.Random(seed)
+    rate = 15.0
+    tokens = 24
+    tick = 0.002
     sends = list(accumulate(chance.expovariate(rate) for _ in range(180)))
-    now, running, rows = 0.0, dict[float, float](), []
+    now = 0.0
+    running = dict[float, float]()
+    rows = []
     waiting = deque(sends)
     while waiting or running:
         now += tick
@@ -187,7 +192,8 @@ def test_waves_of_the_load_do_not_hide_a_server_that_slows(
 def creeping(percent: float, *, noise: int = 0) -> StageRecord:
     """Two users whose answers, of one token, take longer by so much from the begin to the end, in a
     straight line."""
-    starts, e2el = [], []
+    starts = []
+    e2el = []
     for i in range(400):
         starts.append(i * SECOND)
         e2el.append(
@@ -393,7 +399,8 @@ def stood_still(seconds: float, *, times: int = 1, usual_us: int = 10_000) -> St
         output_tokens=[24] * 180,
     )
     pauses = 4 * times
-    us, count = (usual_us, usual_us + round(seconds * SECOND)), (180 * 23 - pauses, pauses)
+    us = (usual_us, usual_us + round(seconds * SECOND))
+    count = (180 * 23 - pauses, pauses)
     gaps = GapCounts(us=us, count=count) if seconds else GapCounts(us=us[:1], count=(180 * 23,))
     return context(load=open_loop_load(rate=15))(
         record(requests=columns, gaps=gaps, scalars={"duration": 12.3})

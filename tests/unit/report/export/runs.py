@@ -1,8 +1,8 @@
-"""A finished run whose stages vLLM's own client has measured: its figures and the requests behind
-them are both there.
+"""A finished run whose stages vLLM's own client has measured.
 
-`measured.json` is what `vllm bench serve` 0.32 gave against a server of known timing, in the
-columns of a record."""
+Its figures and the requests behind them are both there. `measured.json` is what `vllm bench serve`
+0.32 gave against a server of known timing, in the columns of a record.
+"""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,8 +21,11 @@ from unit.measure.records import edge, record, sample, served
 from unit.plan.specs import Json, concurrencies, spec_body, workload
 from unit.report.statuses import result
 
-NAMESPACE, NAME, UID = "lab", "nightly", "7c9e6679-7425-40de-944b-e07fc1f90ae7"
-CHAT, CHAT_AGAIN = "chat/concurrency=4/r1", "chat/concurrency=4/r2"
+NAMESPACE = "lab"
+NAME = "nightly"
+UID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+CHAT = "chat/concurrency=4/r1"
+CHAT_AGAIN = "chat/concurrency=4/r2"
 CAPPED = "capped/rate=40/r1"
 """An open loop under a cap that holds it back."""
 FIRST = "first/concurrency=2/r1"
@@ -39,7 +42,7 @@ _MEASURED: dict[str, Any] = json.loads(
 
 
 def measured(stage_id: str, **changes: Any) -> StageRecord:
-    """The record of one stage."""
+    """Build the record of one stage."""
     found = _MEASURED[stage_id]
     sequence = STAGES.index(stage_id)
     began = BEGAN_US + 60_000_000 * sequence
@@ -59,7 +62,7 @@ def measured(stage_id: str, **changes: Any) -> StageRecord:
 
 
 def failing(stage_id: str, *, failed: int, errors: Mapping[str, int] | None = None) -> StageRecord:
-    """The same with its last requests failed."""
+    """Build the record of one stage whose last requests failed."""
     whole = measured(stage_id)
     count = len(whole.requests.ok)
     ok = tuple(int(place < count - failed) for place in range(count))
@@ -103,7 +106,7 @@ def spec(**changes: Any) -> BenchmarkRunSpec:
 
 
 def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunStatus:
-    """All cells Valid unless told otherwise; two GPUs of a known kind."""
+    """Build a status; all rows are Valid unless given, and the server has two known GPUs."""
     seen = ServerStatus(
         role="server",
         image="vllm/vllm-openai:v0.32.0",
@@ -117,7 +120,7 @@ def status(rows: Sequence[Result] | None = None, **server: Any) -> BenchmarkRunS
 
 
 def row(cell: str, verdict: Verdict = "Valid", findings: Sequence[str] = ()) -> Result:
-    """How a cell was judged."""
+    """Build the judged row of a load point."""
     axis = cell.partition("/")[2].partition("=")[0]
     return result(cell, axis=axis, verdict=verdict, findings=list(findings), repeats=1)
 
@@ -128,7 +131,7 @@ def run(
     of_status: BenchmarkRunStatus | None = None,
     samples: Sequence[Sample] = (),
 ) -> ExportedRun:
-    """The run with these records, or with all."""
+    """Build the run with these records, or with all."""
     kept = records or [measured(stage_id) for stage_id in STAGES]
     return exported(
         Reported(
@@ -142,7 +145,7 @@ def stage(stage_id: str) -> ExportedStage:
 
 
 def server_sample(stage_id: str, **figures: Any) -> Sample:
-    """What a server said a second after the stage began, by the tokens that it had generated."""
+    """Build a server's sample from a second after the stage began, with its token counter."""
     tokens = 1000.0 * STAGES.index(stage_id) + 5
     return sample(
         measured(stage_id).first_send_unix_us / 1e6 + 1, generation_tokens=tokens, **figures
@@ -150,8 +153,10 @@ def server_sample(stage_id: str, **figures: Any) -> Sample:
 
 
 def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> list[Sample]:
-    """Three samples of `read`, a second after each other, in which the GPUs' energy counter was
-    renewed and 5 tokens were written."""
+    """Return three samples of `read`, a second apart, with rising energy and token counters.
+
+    From sample to sample the GPUs' energy counter was renewed and 5 tokens were written.
+    """
     first = read(**figures)
     tokens = first.generation_tokens or 0.0
     return [
@@ -161,7 +166,7 @@ def renewed(read: Callable[..., Sample], *, watts: float, **figures: Any) -> lis
 
 
 def endpoint_spec() -> BenchmarkRunSpec:
-    """The same traffic at a server that was there before."""
+    """Build the spec with the same traffic at an endpoint that existed before."""
     body = spec().model_dump(mode="json", by_alias=True, exclude_none=True)
     del body["server"]
     return BenchmarkRunSpec.model_validate({**body, "endpoint": {"url": "https://vllm.example"}})

@@ -55,7 +55,7 @@ def split_spec(**disaggregated: Any) -> BenchmarkRunSpec:
 
 
 def split_status(*, args: bool = True, **gpus: int) -> BenchmarkRunStatus:
-    """Two GPUs for each role, or so many."""
+    """Build a status with two GPUs for each role, or as many as given."""
     held = {"prefill": 2, "decode": 2, "proxy": 0} | gpus
     servers = [
         ServerStatus(
@@ -74,12 +74,12 @@ def split_status(*, args: bool = True, **gpus: int) -> BenchmarkRunStatus:
 
 
 def split_record(**changes: Any) -> StageRecord:
-    """A stage that went through all of them."""
+    """Build the record of a stage that went through all of them."""
     return measured(CHAT, **({"servers": (PREFILL, SECOND_PREFILL, DECODE, PROXY)} | changes))
 
 
 def split_sample(role: str, **figures: Any) -> Sample:
-    """What a server of the role said meanwhile."""
+    """Build a sample of a server of the role."""
     return server_sample(CHAT, role=role, pod=role, start_time=_STARTED[role], **figures)
 
 
@@ -89,7 +89,7 @@ def split_run(
     of_status: BenchmarkRunStatus | None = None,
     samples: Sequence[Sample] = (),
 ) -> ExportedRun:
-    """The run with this stage alone."""
+    """Build the run with this stage alone."""
     return run(
         split_record(),
         of_spec=of_spec or split_spec(),

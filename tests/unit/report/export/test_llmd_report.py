@@ -121,7 +121,8 @@ def test_the_schema_would_notice(spoil: Any) -> None:
     ],
 )
 def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: str) -> None:
-    found, vllms = aggregate(stage_report(CHAT))["latency"][field], measured(CHAT).scalars
+    found = aggregate(stage_report(CHAT))["latency"][field]
+    vllms = measured(CHAT).scalars
     assert found["units"] == units
     for name, key in (("mean", "mean"), ("stddev", "std")):
         assert found[name] == pytest.approx((vllms[f"{key}_{latency}_ms"] or 0) / 1000, abs=1e-6), (
@@ -131,14 +132,16 @@ def test_latencies_are_seconds_and_vllms_own(field: str, latency: str, units: st
 
 
 def test_throughputs_are_vllms_own() -> None:
-    found, vllms = aggregate(stage_report(CHAT))["throughput"], measured(CHAT).scalars
+    found = aggregate(stage_report(CHAT))["throughput"]
+    vllms = measured(CHAT).scalars
     for field, key in (
         ("output_token_rate", "output_throughput"),
         ("total_token_rate", "total_token_throughput"),
         ("request_rate", "request_throughput"),
     ):
         assert found[field]["mean"] == pytest.approx(vllms[key], rel=6e-5)
-    tokens, seconds = vllms["total_input_tokens"], vllms["duration"]
+    tokens = vllms["total_input_tokens"]
+    seconds = vllms["duration"]
     assert tokens is not None
     assert seconds is not None
     assert found["input_token_rate"] == {
@@ -175,10 +178,8 @@ def test_an_unmeasured_value_is_absent() -> None:
 
 
 def test_server_and_load_in_standard_words_and_in_their_own() -> None:
-    (server,), load = (
-        stage_report(CAPPED)["scenario"]["stack"],
-        stage_report(CAPPED)["scenario"]["load"],
-    )
+    (server,) = stage_report(CAPPED)["scenario"]["stack"]
+    load = stage_report(CAPPED)["scenario"]["load"]
     assert server["standardized"] == {
         "kind": "inference_engine",
         "tool": "vllm",

@@ -19,7 +19,8 @@ from unit.report.export.runs import (
 )
 from unit.report.export.split_runs import split_run, split_sample
 
-A, B = "10.0.0.1:8000", "10.0.0.2:8000"
+A = "10.0.0.1:8000"
+B = "10.0.0.2:8000"
 COUNTED_BY_A = {
     "request_success_total": 16.0,
     "prompt_tokens_total": 1600.0,

@@ -51,7 +51,8 @@ def read(content: bytes) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("stage_id", [CHAT, CAPPED])
 def test_every_figure_of_a_stage_is_vllms(stage_id: str) -> None:
-    ours, vllms = stages()[stage_id], measured(stage_id).scalars
+    ours = stages()[stage_id]
+    vllms = measured(stage_id).scalars
     names = [
         *(
             f"{f}_{latency}_ms"
@@ -68,7 +69,8 @@ def test_every_figure_of_a_stage_is_vllms(stage_id: str) -> None:
 
 
 def test_under_a_cap_the_wait_in_the_client_has_columns_of_its_own() -> None:
-    ours, columns = stages()[CAPPED], measured(CAPPED).requests
+    ours = stages()[CAPPED]
+    columns = measured(CAPPED).requests
     for latency, column in (("ttft", columns.ttft_us), ("e2el", columns.e2el_us)):
         since_due = mean(map(add, column, columns.queue_us)) / 1000
         assert ours[f"mean_{latency}_including_client_queue_ms"] == pytest.approx(
@@ -153,10 +155,8 @@ def test_a_million_tokens_cost_what_the_servers_cost_meanwhile() -> None:
         stage = found[stage_id]
         assert (stage["currency"], stage["cost_per_hour"]) == ("EUR", 3600.0)
         for tokens, rate in (("output", "output"), ("total", "total_token")):
-            cost, a_second = (
-                stage[f"cost_per_million_{tokens}_tokens"],
-                stage[throughput.format(rate)],
-            )
+            cost = stage[f"cost_per_million_{tokens}_tokens"]
+            a_second = stage[throughput.format(rate)]
             assert cost == pytest.approx(1e6 / float(str(a_second)), rel=1e-4)
 
 
@@ -188,7 +188,8 @@ def test_a_row_a_request_gives_the_figures_of_its_stage() -> None:
         8,
         24,
     ]
-    chat, vllms = [each for each in table if each["stage"] == CHAT], measured(CHAT).scalars
+    chat = [each for each in table if each["stage"] == CHAT]
+    vllms = measured(CHAT).scalars
     for latency in ("ttft", "tpot", "e2el"):
         values = [each[f"{latency}_ms"] for each in chat]
         assert mean(values) == pytest.approx(vllms[f"mean_{latency}_ms"], abs=0.001)  # type: ignore[type-var]
@@ -219,7 +220,8 @@ def test_csv_is_read_back_value_for_value() -> None:
     back = read(as_csv(table))
     for line, known in zip(back, rows(table), strict=True):
         for column in table.columns:
-            value, text = known[column.name], line[column.name]
+            value = known[column.name]
+            text = line[column.name]
             if value is None:
                 assert text == ""
             elif column.kind in ("integer", "number"):

@@ -2,6 +2,7 @@
 the judge."""
 
 import json
+from dataclasses import replace
 from statistics import mean, median
 from typing import Any
 
@@ -146,3 +147,10 @@ def test_verdict_and_findings_travel_along() -> None:
 def test_gpus_of_an_endpoint_are_not_known() -> None:
     assert summary(run(), stage(CHAT))["tensor_parallel_size"] == 2
     assert "tensor_parallel_size" not in summary(run(of_spec=endpoint_spec()), stage(CHAT))
+
+
+def test_the_users_labels_stand_where_metadata_would_and_hide_nothing() -> None:
+    labelled = replace(run(), labels=(("build", "7"), ("model_id", "mine")))
+    found = summary(labelled, stage(FIRST))
+    assert found["build"] == "7"
+    assert found["model_id"] == summary(run(), stage(FIRST))["model_id"]

@@ -1,4 +1,4 @@
-"""Simulated runs as a page takes them, and a hand that draws nothing."""
+"""Simulated runs in the form that a page takes, and a drawer that draws nothing."""
 
 from dataclasses import replace
 from functools import cache
@@ -26,7 +26,7 @@ RATES = ("2", "8", "12", "16", "20", "inf")
 
 @cache
 def measured() -> SimulatedRun:
-    """Six load points from a tenth of the capacity to more than there is, twice each."""
+    """Build a run of six load points, from a tenth of the capacity to beyond it, twice each."""
     return simulated_run(
         "measured",
         rates=RATES,
@@ -38,26 +38,26 @@ def measured() -> SimulatedRun:
 
 @cache
 def compared() -> SimulatedRun:
-    """The same held against a slower server."""
+    """Build the same run compared with a slower server."""
     return held_against(
         measured(), simulated_run("slower", rates=RATES, repeats=2, requests=200, slowness=1.2)
     )
 
 
 def reported(run: SimulatedRun | None = None, **changes: Any) -> Reported:
-    """As the command hands it over; `changes` replace fields."""
+    """Return a run in the form the command hands over; `changes` replace fields."""
     run = run or measured()
     declared = Run("lab", run.name, run.uid, 1, run.body)
     return replace(Reported(declared, run.spec, run.status, run.records, run.samples), **changes)
 
 
 def with_status(report: Reported, **changes: Any) -> Reported:
-    """With other fields in its status."""
+    """Return the report with other fields in its status."""
     return replace(report, status=report.status.model_copy(update=changes))
 
 
 def hostile() -> Reported:
-    """Everything that anybody may write says the same nasty thing."""
+    """Build a report in which every field that users can write holds the same hostile text."""
     run = reported(compared())
     spec = BenchmarkRunSpec.model_validate({**measured().body, "model": {"name": HOSTILE}})
     finding = Finding(
@@ -101,17 +101,17 @@ def plain(spec: ChartSpec) -> str:
 
 
 def page_of(report: Reported) -> str:
-    """The page, without its drawings."""
+    """Return the page, without its drawings."""
     return page(report, plain, made_by="0.1.0")
 
 
 def charts_of(section: Section) -> list[Chart]:
-    """All of a section, in order."""
+    """Return all charts of a section, in order."""
     return [chart for block in _flat(section.elements) for chart in _charts(block)]
 
 
 def tables_of(section: Section) -> list[Table]:
-    """All of a section, folded ones too."""
+    """Return all tables of a section, folded ones included."""
     return [block for block in _flat(section.elements) if isinstance(block, Table)]
 
 
@@ -120,7 +120,7 @@ def prose_of(section: Section) -> str:
 
 
 def data_of(spec: ChartSpec) -> list[dict[str, Any]]:
-    """All rows within a chart, of all layers and panels."""
+    """Return all rows within a chart, of all layers and panels."""
     found: list[dict[str, Any]] = []
     stack: list[Any] = [spec]
     while stack:

@@ -1,4 +1,4 @@
-"""Sweeps as a page takes them."""
+"""Sweeps in the form that a page takes."""
 
 from dataclasses import replace
 from functools import cache
@@ -23,8 +23,10 @@ def _measured(
     verdict: str = "Valid",
     objective: str = "Met",
 ) -> Measured:
-    """A variant so many times as fast as another; at 64 users it gives twice the throughput for
-    more latency."""
+    """Build the figures of a variant that is `speed` times as fast as the baseline.
+
+    At 64 users it gives twice the throughput for more latency.
+    """
     few = {
         "RequestThroughput": 9.4 * speed,
         "OutputThroughput": 1200 * speed,
@@ -50,8 +52,10 @@ def _measured(
 
 @cache
 def several() -> ReportedSweep:
-    """Six variants at two load points on three servers each: faster, slower, alike, doubtful and
-    undecided, and one that failed."""
+    """Build a sweep of six variants at two load points on three servers each.
+
+    They are faster, slower, alike, doubtful and undecided, and one that failed.
+    """
     measured: dict[str, Measured | None] = {
         "baseline": _measured(1.0, running=12, kv_cache=21),
         "prefix-caching": _measured(1.22, running=15, kv_cache=35, hits=46.9),
@@ -73,7 +77,7 @@ def several() -> ReportedSweep:
 
 
 def hostile() -> ReportedSweep:
-    """Everything that anybody may write says the same nasty thing."""
+    """Build a sweep in which every field that users can write holds the same hostile text."""
     sweep = several()
     status = sweep.status.model_copy(
         update={
@@ -108,5 +112,5 @@ def hostile() -> ReportedSweep:
 
 
 def page_of(sweep: ReportedSweep, draw: Draw = plain) -> str:
-    """The page; without its drawings unless they are asked for."""
+    """Return the page, without its drawings unless `draw` makes them."""
     return sweep_page(sweep, draw, made_by="0.1.0")

@@ -1,5 +1,7 @@
-"""A run whose load was searched, as a page takes it; of what its server did meanwhile nothing was
-read."""
+"""A run whose load was searched, in the form that a page takes.
+
+Nothing was read of what its server did meanwhile.
+"""
 
 from dataclasses import replace
 from functools import cache
@@ -19,7 +21,7 @@ OBJECTIVES = [{"metric": "TTFT", "percentile": "95", "maxMilliseconds": 200}]
 
 @cache
 def searched() -> Reported:
-    """Rates from 4 on, with records that are called by the number of their load."""
+    """Build a search over rates from 4 on, with records named by the number of their load."""
     run = simulated_run("searched", rates=TRIED, repeats=1, requests=400, objectives=OBJECTIVES)
     workload = {
         **run.body["workloads"][0],
@@ -49,11 +51,12 @@ def searched() -> Reported:
 
 
 def _as_probes(run: SimulatedRun) -> tuple[StageRecord, ...]:
-    """One after the other as they were tried."""
+    """Put a run's records one after the other, in the order in which they were tried."""
     by_rate = {
         record.stage_id.partition("=")[2].partition("/")[0]: record for record in run.records
     }
-    begin, found = min(record.first_send_unix_us for record in run.records), []
+    begin = min(record.first_send_unix_us for record in run.records)
+    found = []
     for number, rate in enumerate(TRIED, start=1):
         record = by_rate[rate]
         end = begin + record.last_receive_unix_us - record.first_send_unix_us

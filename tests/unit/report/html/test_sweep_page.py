@@ -230,7 +230,8 @@ def scales_of(spec: Any, field: str) -> list[Any]:
 @pytest.mark.parametrize(("ends", "share"), [((-20.0, 20.0), 0.4), ((-90.0, 900.0), 1.0)])
 def test_the_noise_of_tpot_is_that_of_its_changes(ends: tuple[float, float], share: float) -> None:
     measured = {"base": Measured(), "wide": Measured({"OutputThroughput": 2000.0})}
-    sweep, by = finished_sweep(measured).reported, {"low_percent": ends[0], "high_percent": ends[1]}
+    sweep = finished_sweep(measured).reported
+    by = {"low_percent": ends[0], "high_percent": ends[1]}
     rows = [
         row.model_copy(
             update={

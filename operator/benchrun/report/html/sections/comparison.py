@@ -20,8 +20,8 @@ from benchrun.report.sweep_rows import (
 from benchrun.report.tables import ABSENT, Rows, figure
 
 MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
-MAX_BARS = 40  # Of one chart; the table has all.
-MAX_DRAWN_CELLS = 8  # Load points of a sweep with charts of their own; the table has all.
+MAX_BARS = 40  # Most bars of one chart; the table has all.
+MAX_DRAWN_CELLS = 8  # Most load points of a sweep that have charts; the table has all.
 EXPLAINED = (
     "Bars are the change, the thin line its interval; green is better, red worse, grey within the "
     "noise or unknown. An interval "
@@ -30,7 +30,7 @@ EXPLAINED = (
 
 
 def comparison_section(run: html.Reported) -> html.Section | None:
-    """Where the spec names a baseline."""
+    """Build the comparison with the baseline; None: the run was not compared with one."""
     if (found := run.status.comparison) is None:
         return None
     limit = (
@@ -58,7 +58,7 @@ def comparison_section(run: html.Reported) -> html.Section | None:
 
 
 def changes_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Every variant beside the baseline, where something could be compared."""
+    """Build the comparison of every variant with the baseline; None: nothing could be compared."""
     status = sweep.status
     rows = change_rows(status)
     if status.scope is None or not rows.rows:
@@ -105,7 +105,10 @@ def _table(rows: Rows) -> html.Table:
 def _change_charts(
     changes: Sequence[tuple[str, Change]], *, by: str, cell: str = "", limit: float | None = None
 ) -> tuple[html.Chart, ...]:
-    """One a metric with known changes; `limit`: the most percent that a figure may get worse."""
+    """Build one chart for each metric with known changes.
+
+    `limit` is the most percent that a figure may get worse; None: no limit is drawn.
+    """
     bars: dict[str, list[Bar]] = {change.metric: [] for _, change in changes}
     for label, change in changes:
         if change.change_percent is not None:
@@ -142,10 +145,9 @@ def _change_charts(
 
 ROW_HEIGHT = 24
 MAX_LABEL_WIDTH = 150  # Pixels.
-PERCENT = (
-    "datum.value === 0 ? '0' : format(datum.value, '+~r')"  # How a tick reads (a Vega expression).
-)
-LEAST_REACH = 2.0  # Percent: less is not told apart on the axis.
+# The text of a tick (a Vega expression).
+PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"
+LEAST_REACH = 2.0  # Percent that the axis reaches from 0 at least.
 MARGINS = 58
 _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
@@ -162,8 +164,11 @@ class Bar(NamedTuple):
 
 
 def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSpec:
-    """In the order given; `limit_percent`: the change from which on a figure has regressed, with
-    its sign."""
+    """Build the chart of these bars, in the order given.
+
+    `limit_percent` is the change from which on a figure has regressed, with its sign; None: no
+    limit.
+    """
     order = [bar.label for bar in bars]
     room = min(MAX_LABEL_WIDTH, round(theme.CHARACTER_WIDTH * max(map(len, order))))
     names = {
@@ -189,7 +194,7 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
             {"x": theme.quantitative("low"), "x2": {"field": "high"}, "y": y},
             where=theme.HAS_INTERVAL,
         ),
-        # Where an interval ends within the chart.
+        # Ticks at the ends of intervals that lie within the chart.
         *(
             theme.layer(
                 {"type": "tick", "thickness": 1.6, "size": 9, "color": theme.INK},
@@ -211,8 +216,11 @@ def change_chart(bars: Sequence[Bar], *, limit_percent: float | None) -> ChartSp
 
 
 def reach(bars: Sequence[Bar], limit_percent: float | None) -> tuple[float, float]:
-    """Ends of the axis: all changes, and of their intervals so much that one wide one does not
-    flatten all others."""
+    """Return both ends of the axis in percent.
+
+    All changes fit between them. Intervals fit only as far as one wide interval does not flatten
+    all others.
+    """
     farthest = max(
         LEAST_REACH, 1.5 * max(abs(bar.change) for bar in bars), 2 * abs(limit_percent or 0.0)
     )
@@ -238,7 +246,7 @@ FRONT = (
 
 
 def front_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """The Pareto front of throughput against TPOT, where a TPOT was measured."""
+    """Build the Pareto front of throughput against TPOT; None: no TPOT was measured."""
     rows = front_rows(sweep.status)
     if not rows.rows:
         return None
@@ -256,7 +264,10 @@ def front_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
-    """None of a single point. A row whose figures were cut has those of the front."""
+    """Build the chart of a workload's front; None: there is a single point only.
+
+    A row whose figures were cut has the figures of the front.
+    """
     front = {
         (p.variant, p.cell): (p.mean_tpot_ms, shown)
         for p in sweep.status.front
@@ -269,7 +280,8 @@ def _front_chart(sweep: html.ReportedSweep, workload: str) -> html.Chart | None:
         if (tpot := row.metrics.get(KEYS["MeanTPOT"])) is not None
         and (shown := sweep.throughput(row)) is not None
     } | front
-    points, unit = [], throughput_unit(sweep.status).replace("tok/s", "tokens/s")
+    points = []
+    unit = throughput_unit(sweep.status).replace("tok/s", "tokens/s")
     for (variant, cell), (tpot, shown) in places.items():
         text = f"{variant} at {cell}: {figure(shown)} {unit}, TPOT {figure(tpot)} ms"
         points.append(Point(variant, tpot, shown, (variant, cell) in front, text))
@@ -297,9 +309,8 @@ def _tpot_noise(status: BenchmarkSweepStatus, workload: str) -> float:
     return min(max(widths, default=0.0) / 100, 1.0)
 
 
-MAX_COLOURS = len(
-    theme.RAMP
-)  # Variants that can be told apart; of more only the front is coloured.
+# Most variants that colours can tell apart; where there are more, only the front is coloured.
+MAX_COLOURS = len(theme.RAMP)
 SHAPES = (
     "circle",
     "square",
@@ -311,9 +322,11 @@ SHAPES = (
     "triangle-left",
 )
 """So that variants can be told apart without colours."""
-LEGEND_COLUMNS, LEGEND_ROW_HEIGHT, LABEL_WIDTH = 2, 18, 130  # Pixels.
+LEGEND_COLUMNS = 2
+LEGEND_ROW_HEIGHT = 18
+LABEL_WIDTH = 130  # Pixels.
 MARGIN = 1.1
-# How a tick of tokens reads (a Vega expression).
+# The text of a tick of tokens (a Vega expression).
 FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"
 
 
@@ -322,17 +335,20 @@ class Point(NamedTuple):
 
     variant: str
     tpot_ms: float
-    throughput: float  # Output tokens a second; per GPU where variants are compared so.
+    throughput: float  # Output tokens a second; per GPU where variants are compared per GPU.
     on_front: bool
     text: str
 
 
-LEAST_TPOT_SPAN = 0.1  # Of the axis, as a share of the middle value.
+LEAST_TPOT_SPAN = 0.1  # Least width of the axis, as a share of the middle value.
 
 
 def front_chart(points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0) -> ChartSpec:
-    """Better is up and to the left. The line goes through the front: at a TPOT on it, no more
-    throughput was measured. The axis of TPOT is at least as wide as its noise, a share."""
+    """Build the chart of throughput against TPOT: better is up and to the left.
+
+    The line goes through the front: at a TPOT on it, no more throughput was measured. The axis of
+    TPOT is at least as wide as its noise (`tpot_noise`, a share).
+    """
     variants = list(dict.fromkeys(point.variant for point in points))
     tpots = theme.latency_axis(
         [point.tpot_ms for point in points],
@@ -365,7 +381,7 @@ def front_chart(points: Sequence[Point], *, unit: str, tpot_noise: float = 0.0) 
 
 
 def _look(variants: Sequence[str]) -> ChartSpec:
-    """A colour and a shape a variant; of too many, only the front has a colour."""
+    """Return a colour and a shape for each variant; of too many, only the front has a colour."""
     if len(variants) > MAX_COLOURS:
         return {"color": theme.nominal("on_front", {True: theme.BLUE, False: theme.GREY})}
     legend = {

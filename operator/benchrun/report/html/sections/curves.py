@@ -19,7 +19,7 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_o
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
-LEAST_PROBES = 2  # With one there is no course.
+LEAST_PROBES = 2  # A single probe has no course.
 FORMULA = (
     "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, "
     "1979): up to it one percent more "
@@ -30,7 +30,10 @@ FORMULA = (
 
 
 def load_curves_section(run: Reported) -> html.Section | None:
-    """One group of charts a workload that was measured at two finite loads at least."""
+    """Build the charts of each workload that was measured at two finite loads or more.
+
+    Returns None where there is no such workload.
+    """
     groups = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     if not groups:
         return None
@@ -65,8 +68,10 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 
 
 def _point(run: Reported, row: Result) -> CurvePoint | None:
-    """Of a load point whose numbers are not Invalid. Under a rate with a cap, a response begins
-    when the request was due."""
+    """Return the point of a load point on the curve; None: its numbers are Invalid or missing.
+
+    Under a rate with a cap, the response time begins when the request was due.
+    """
     queued = f"mean_{QUEUED_E2EL}_ms" in row.metrics
     mean_ms = row.figure(f"mean_{QUEUED_E2EL}_ms" if queued else "mean_e2el_ms")
     throughput = row.figure("request_throughput")
@@ -87,7 +92,8 @@ def _of_stage(
     if row.has_plateau and any(workload.name == row.workload for workload in run.spec.workloads):
         load = expected_load(run.spec, Cell(row.cell, row.workload, row.axis, row.value, ()))
         found = throughputs([StageFacts(record, load)])
-    mean_us, throughput = pool.mean(), found["request_throughput"]
+    mean_us = pool.mean()
+    throughput = found["request_throughput"]
     return None if mean_us is None or throughput is None else (throughput, mean_us / 1e6)
 
 
@@ -96,7 +102,8 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
     if len({point.load for point in points}) < 2:
         return None
     lines = " and ".join(dict.fromkeys(point.line for point in points))
-    name, axis = LATENCIES[latency], AXIS_TITLES[curve.axis]
+    name = LATENCIES[latency]
+    axis = AXIS_TITLES[curve.axis]
     what = f"{name}, {lines}, against {axis}. {found.sentence}"
     chart = load_chart(points, milliseconds=True, axis_title=axis, knee=found)
     return html.Chart(
@@ -105,8 +112,10 @@ def _latency(curve: Curve, rows: Sequence[Result], latency: str, found: Knee) ->
 
 
 def _levels(row: Result, latency: str) -> "list[LoadValue]":
-    """The median and the highest percentile; of a capped rate with the wait in the client's queue,
-    as it counts."""
+    """Return the median and the highest percentile of a latency.
+
+    For a capped rate they include the wait in the client's queue, as it counts.
+    """
     name = latency if f"median_{latency}{_QUEUED}_ms" not in row.metrics else f"{latency}{_QUEUED}"
     suffix = f"_{name}_ms"
     words = [
@@ -174,7 +183,7 @@ class LoadValue(NamedTuple):
 def load_chart(
     points: Sequence[LoadValue], *, milliseconds: bool, axis_title: str, knee: Knee
 ) -> ChartSpec:
-    """Milliseconds, or a rate from 0, against load."""
+    """Build the chart of milliseconds, or of a rate from 0, against load."""
     ends = [end for p in points for end in (p.value, p.low, p.high) if end is not None]
     rates = {
         "scale": {"zero": True, "nice": True},
@@ -190,7 +199,7 @@ def load_chart(
     colour = theme.nominal(
         "line", looks, {"title": None, **theme.STROKES} if len(names) > 1 else None
     )
-    # Points whose numbers can't be relied on have the colour of their verdict.
+    # Points with untrustworthy numbers have the colour of their verdict.
     colours_of = {word: theme.OF_WORDS[word] for word in ("Invalid", "Suspect")}
     doubtful = [
         {"test": f"datum.verdict === '{word}'", "value": value}
@@ -216,7 +225,7 @@ def load_chart(
 def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
     if knee.load is None:
         return []
-    # To the left of the line, where a latency is still low; unless that is the edge.
+    # The word stands left of the line, where a latency is still low, unless that is the edge.
     side = (
         {"align": "right", "dx": -4}
         if knee.load > sorted(loads)[len(loads) // 3]
@@ -242,7 +251,7 @@ def _knee_layers(knee: Knee, loads: Sequence[float]) -> list[ChartSpec]:
 
 
 def searches_section(run: Reported) -> html.Section | None:
-    """Where a load was searched."""
+    """Build the course of each search; None: no load was searched."""
     elements = [element for search in run.status.searches for element in _of_search(run, search)]
     return html.section("search", "The course of the search", *elements) if elements else None
 
@@ -285,7 +294,7 @@ def _of_search(run: Reported, search: SearchResult) -> list[html.Element]:
 
 
 def _numbers(run: Reported, workload: str) -> dict[str, int]:
-    """When each cell was first tried, from 1."""
+    """Return when each load point was first tried, from 1."""
     found: dict[str, int] = {}
     for record in run.records:
         place = open_stage(record.stage_id)
@@ -311,7 +320,7 @@ def _rows(rows: Sequence[Result], numbers: Mapping[str, int]) -> Rows:
 
 
 def _measured(objective: str) -> Column[Result]:
-    """The measured latency of an objective such as `TTFT p95`."""
+    """Build the column of the measured latency of an objective such as `TTFT p95`."""
 
     def cell(row: Result) -> str:
         found = {
@@ -335,16 +344,17 @@ MARGIN = 1.1
 class Probe(NamedTuple):
     """One load that was tried; `text` is shown under the pointer."""
 
-    number: int  # From 1, as tried.
+    number: int  # Place in the order of trying, from 1.
     load: float
     outcome: str
     text: str
 
 
 def course_chart(probes: Sequence[Probe], *, axis_title: str, lower: float | None) -> ChartSpec:
-    """Loads upwards, probes in order; a dashed line at the answer."""
+    """Build the chart of a search: loads upwards, probes in order, a dashed line at the answer."""
     loads = [probe.load for probe in probes]
-    low, high = min(loads) / MARGIN, max(loads) * MARGIN
+    low = min(loads) / MARGIN
+    high = max(loads) * MARGIN
     wide = high / low >= theme.LOG_FROM_RATIO
     ticks: Mapping[str, object] = (
         {"values": theme.log_ticks(low, high)} if wide else {"tickCount": 5}

@@ -1,4 +1,4 @@
-"""How latencies are distributed: cumulative, a line a load point."""
+"""The distributions of latencies: cumulative, one line for each load point."""
 
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
@@ -9,7 +9,7 @@ from benchrun.report import html
 from benchrun.report.html import AXIS_UNITS, ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
 
-MAX_LINES = len(theme.RAMP)  # More are not distinguishable.
+MAX_LINES = len(theme.RAMP)  # More lines could not be told apart.
 T = TypeVar("T")
 TITLES: dict[Latency, str] = {
     "ttft": "TTFT: to the first token",
@@ -22,14 +22,16 @@ PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 
 def distributions_section(run: Reported) -> html.Section | None:
-    """How latencies are distributed, one chart a workload and latency; a load point whose records
-    were not kept has no line."""
+    """Build the charts of latency distributions, one for each workload and latency.
+
+    A load point whose records were not kept has no line. Returns None where nothing was measured.
+    """
     if not run.status.results:
         return None
     drawn = [element for curve in html.curves(run.status) for element in _of_curve(run, curve)]
     lead = (
         "Each line is a load point, its repeats pooled: the share of answered requests that took "
-        "at most so long. "
+        "at most so long, of whole stages and not of their steady part. "
         f"A line has at most {theme.CDF_POINTS} of the values, denser towards the largest. "
         "Dashed: the median and the "
         "99th percentile."
@@ -51,7 +53,7 @@ def distributions_section(run: Reported) -> html.Section | None:
 
 
 def evenly(items: Sequence[T], at_most: int) -> list[T]:
-    """The first, the last, and what lies evenly between."""
+    """Return at most `at_most` items: the first, the last, and what lies evenly between."""
     if len(items) <= at_most:
         return list(items)
     return [items[round(step * (len(items) - 1) / (at_most - 1))] for step in range(at_most)]
@@ -74,8 +76,11 @@ def _of_curve(run: Reported, curve: Curve) -> list[html.Element]:
 
 
 def _pools(run: Reported, curve: Curve, latency: Latency) -> dict[str, Distribution]:
-    """By load, lowest first. Gaps between chunks that hold several tokens are not gaps between
-    tokens."""
+    """Return the latencies by load, lowest first.
+
+    ITL is left out where chunks hold several tokens: gaps between chunks are not gaps between
+    tokens.
+    """
     found = {
         row.value if row.value != "inf" else "all at once": latencies(
             run.records_of(row.cell), latency
@@ -113,8 +118,11 @@ def _table(curve: Curve, latency: Latency, pools: Mapping[str, Distribution]) ->
 
 
 def cdf_chart(lines: Mapping[str, Sequence[tuple[float, float]]], *, legend: str) -> ChartSpec:
-    """Points by load, lowest load first: milliseconds, and the share of all that is at most as
-    long. `legend`: of the loads."""
+    """Build the chart of cumulative distributions.
+
+    `lines` has the points of each load, lowest load first: milliseconds, and the share of all
+    values that are at most as long. `legend` is the title of the loads.
+    """
     axis = theme.latency_axis(
         [ms for points in lines.values() for ms, _ in points], from_zero=False
     )

@@ -17,11 +17,11 @@ from benchrun.report.run_summary import sampling_text, startup_text
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
 REPEAT_SUFFIX = "-again"
-_OF_THAT_OBJECT = ("suspend", "cancel")  # Switches of a single object.
+_OF_THAT_OBJECT = ("suspend", "cancel")  # Switches that concern a single object only.
 
 
 def provenance_section(run: Reported) -> html.Section:
-    """The run, its servers, the client, the judge, and the digests of traffic and records."""
+    """Build the facts of the run, its servers, client and judge, and the digests of its traffic."""
     status = run.status
     settings = html.Table(
         "Settings of the server and of the client", settings_rows(run.declared.spec, status)
@@ -44,7 +44,13 @@ def provenance_section(run: Reported) -> html.Section:
 
 
 def _identity(of: Run | Sweep) -> tuple[tuple[str, str], ...]:
-    return ("Name", of.name), ("Namespace", of.namespace), ("UID", of.uid)
+    labels = ", ".join(f"{name}={value}" for name, value in of.labels)
+    return (
+        ("Name", of.name),
+        ("Namespace", of.namespace),
+        ("UID", of.uid),
+        *([("Labels", labels)] if labels else []),
+    )
 
 
 def _run(run: Reported) -> html.Facts:
@@ -105,7 +111,8 @@ def _client(client: ClientStatus, sampling: str) -> html.Facts:
 
 
 def _judge(judge: Judge) -> html.Facts:
-    rules, overrides = ("Rules", f"version {judge.version}"), ", ".join(judge.overrides)
+    rules = ("Rules", f"version {judge.version}")
+    overrides = ", ".join(judge.overrides)
     return html.facts(
         "Judge", rules, ("Thresholds", judge.thresholds_digest), ("Severities changed", overrides)
     )
@@ -127,12 +134,15 @@ _DATASET_COLUMNS: tuple[Column[DatasetStatus], ...] = (
 
 
 def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
-    """What was varied. Image digests, nodes and settings that servers report are on the page of
-    each run."""
-    declared, spec = sweep.declared, sweep.spec
+    """Build what was varied.
+
+    Image digests, nodes and the settings that servers report are on the page of each run.
+    """
+    declared = sweep.declared
+    spec = sweep.spec
     template = spec.template if spec is not None else None
     made: tuple[Variant, ...] = ()
-    # None where the matrix does not fit its template: the sweep was refused for it.
+    # No variants where the matrix does not fit its template: the sweep was refused for it.
     with suppress(ValueError):
         made = planned_variants(spec) if spec is not None else ()
     rows = tuple(
@@ -151,7 +161,9 @@ def sweep_provenance_section(sweep: ReportedSweep) -> html.Section:
 
 
 def _sweep(sweep: ReportedSweep) -> html.Facts:
-    status, spec, template = sweep.status, sweep.spec, run_list.template(sweep.declared)
+    status = sweep.status
+    spec = sweep.spec
+    template = run_list.template(sweep.declared)
     return html.facts(
         "Sweep",
         *_identity(sweep.declared),
@@ -168,7 +180,7 @@ def _sweep(sweep: ReportedSweep) -> html.Facts:
 
 
 def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
-    """What its spec has that the template has not."""
+    """Return what a variant's spec has that the template has not."""
     before, after = (each.started if each is not None else None for each in (template, spec))
     if after is None or before is None or template is None:
         return ABSENT
@@ -199,9 +211,12 @@ _RUN_FIELDS, _SWEEP_FIELDS = (
 
 
 def repeat_section(of: Reported | ReportedSweep) -> html.Section:
-    kind, give, ran = "run", "give it to kubectl apply -f", "what ran is under Provenance"
+    kind = "run"
+    give = "give it to kubectl apply -f"
+    ran = "what ran is under Provenance"
     if isinstance(of, ReportedSweep):
-        kind, give = "sweep", "give it to benchrun run -f or kubectl apply -f"
+        kind = "sweep"
+        give = "give it to benchrun run -f or kubectl apply -f"
         ran = "what ran is in the reports of its runs"
     lead = (
         f"Save it and {give}. It is the spec of this {kind} under another name, since a finished "
@@ -213,7 +228,7 @@ def repeat_section(of: Reported | ReportedSweep) -> html.Section:
 
 
 def manifest(of: Run | Sweep) -> str:
-    """YAML of the same spec under another name."""
+    """Return the YAML of the same spec under another name."""
     fields, longest = (
         (_RUN_FIELDS, MAX_RUN_NAME) if isinstance(of, Run) else (_SWEEP_FIELDS, sweep_api.MAX_NAME)
     )
@@ -233,8 +248,10 @@ def manifest(of: Run | Sweep) -> str:
 
 
 def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, object]:
-    """In the order of the reference, since the API server sorts by name; without what concerns only
-    that object."""
+    """Return a spec in the order of the reference, since the API server sorts by name.
+
+    Switches that concern only the one object are left out.
+    """
     kept = (name for name in spec if name not in _OF_THAT_OBJECT)
     return {
         n: spec[n]
@@ -245,7 +262,7 @@ def _ordered(spec: Mapping[str, object], fields: Sequence[str]) -> dict[str, obj
 
 
 class _Plain(yaml.SafeDumper):
-    """Without anchors, which are hard to read."""
+    """A YAML writer without anchors, which are hard to read."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True

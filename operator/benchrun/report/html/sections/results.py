@@ -1,6 +1,6 @@
 """The figures of every load point, and what limits them."""
 
-from benchrun.report import html, tables
+from benchrun.report import html, serving_result, tables
 from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
@@ -10,7 +10,7 @@ VERDICT = frozenset({"verdict"})
 
 
 def results_section(run: html.Reported) -> html.Section:
-    """The table of the terminal, and behind a click how sure each percentile is."""
+    """Build the results table of the terminal and, behind a click, each percentile's interval."""
     status = run.status
     if not status.results:
         return html.section("results", "Results", html.Prose("No load point was measured."))
@@ -25,20 +25,37 @@ def results_section(run: html.Reported) -> html.Section:
         "Results",
         html.Table("Load points, their repeats pooled", rows, words=VERDICT),
         html.Prose(
-            "Latencies in milliseconds, as the client measured them. Running, waiting, KV max and "
-            "hits are what the servers report; "
-            "running and waiting are means over the stages, of all servers. A dash is what was "
-            "not measured."
+            f"{tables.LEGEND[0].upper()}{tables.LEGEND[1:]}. Latencies are the client's; running, "
+            "waiting, KV max and hits are what the servers report. A dash is what was not measured."
         ),
         html.Table("Texts in all, by packing", tables.packing_rows(status, texts)),
         html.Prose(f"{tables.UNCERTAIN_NOTE}." if tables.has_uncertain(rows) else ""),
         html.fold("How sure each percentile is", intervals),
+        html.fold(f"{serving_result.TITLE}, as vllm bench serve prints it", *_blocks(run)),
         html.Prose(f"The status is limited in size and holds only {parts}." if parts else ""),
     )
 
 
+def _blocks(run: html.Reported) -> list[html.CodeBlock]:
+    """Return one block a stage whose record is left; of a load point without any, its own."""
+    rows = {row.cell: row for row in run.status.results}
+    percentiles = run.spec.measurement.percentiles
+    cells = [run.cell_of(record) for record in run.records]
+    found = [
+        serving_result.block_of_stage(record, rows.get(cell), percentiles)
+        for cell, record in zip(cells, run.records, strict=True)
+    ]
+    lost = run.status.model_copy(
+        update={"results": [row for row in run.status.results if row.cell not in cells]}
+    )
+    return [html.CodeBlock(each.name, each.text) for each in (*found, *serving_result.blocks(lost))]
+
+
 def limits_section(run: html.Reported) -> html.Section | None:
-    """Why requests waited and what limits; load points where neither applies in one line."""
+    """Build why requests waited and what limits, for each load point; None: nothing was measured.
+
+    Load points where neither applies are named on one line.
+    """
     if not (results := run.status.results):
         return None
     explained: dict[str, dict[str, str]] = {}
@@ -57,7 +74,9 @@ def limits_section(run: html.Reported) -> html.Section | None:
     where = ", ".join(quiet) if len(quiet) <= MAX_NAMED else f"the other {len(quiet)} load points"
     where = where if explained else "any load point; the servers kept up"
     found = Rows(("load point", "question", "answer"), tuple(answers))
-    stages = html.Table("Latencies are means, in ms", tables.repeat_rows(run.status))
+    stages = html.Table(
+        "Latencies are means of whole stages, in ms", tables.repeat_rows(run.status)
+    )
     return html.section(
         "limits",
         "Bottlenecks",
@@ -82,8 +101,11 @@ def profile_section(run: html.Reported) -> html.Section | None:
 
 
 def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Bottlenecks by a variant and the baseline together, and what could not be compared or differs
-    besides."""
+    """Build the bottlenecks by variant and load point, and what else differs or is not compared.
+
+    A bottleneck is that of a variant and the baseline together. Returns None where there is
+    nothing.
+    """
     results = sweep.status.results
     limited = tuple(
         (row.variant, row.cell, row.limit.sentence) for row in results if row.limit is not None
@@ -111,8 +133,7 @@ def sweep_limits_section(sweep: html.ReportedSweep) -> html.Section | None:
 
 
 def sweep_results_section(sweep: html.ReportedSweep) -> html.Section:
-    """The figures of every variant at every load point: the table of the terminal, as wide as it
-    goes."""
+    """Build the results table of the terminal at its widest, with every variant and load point."""
     rows = variant_rows(
         sweep.status, texts_per_prompt=tables.texts_per_prompt(template(sweep.declared)), wide=True
     )

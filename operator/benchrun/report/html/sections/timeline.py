@@ -1,5 +1,7 @@
-"""A run or the variants of a sweep over time: stages, what the servers ran, what waited, and how
-full their KV cache was."""
+"""A run or the variants of a sweep over time.
+
+Shows stages, the requests that the servers were running and that waited, and their KV cache usage.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
@@ -12,9 +14,10 @@ from benchrun.report import html
 from benchrun.report.html import ChartSpec, Reported, theme
 from benchrun.report.tables import Rows, figure
 
-AXIS_WIDTH = 46  # Of the labels on the left: equal in all panels, so that they share one time axis.
+AXIS_WIDTH = 46  # Width of the labels: equal in all panels, so that they share one time axis.
 MARGINS = AXIS_WIDTH + 28
-STAGE_HEIGHT, PANEL_HEIGHT = 22, 92
+STAGE_HEIGHT = 22
+PANEL_HEIGHT = 92
 PIXELS_A_TICK = 90
 LINES = (
     theme.BLUE,
@@ -22,16 +25,20 @@ LINES = (
     theme.GREEN,
     theme.RED,
     theme.GREY,
-)  # As many runs as one figure can hold.
+)  # One for each run: a chart can't show more.
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
 """Name, seconds, and up to which span it is used."""
-MANY_STAGES = 40  # From here on a second drawing scrolls, with room for each stage.
-PIXELS_A_STAGE, MAX_WIDTH = 26, 5200
+MANY_STAGES = 40  # Above it, a second chart that scrolls has room for each stage.
+PIXELS_A_STAGE = 26
+MAX_WIDTH = 5200
 
 
 def timeline_section(run: Reported) -> html.Section | None:
-    """The run over time: stages by the client's clock, samples by the operator's; they may differ
-    by some milliseconds."""
+    """Build the run over time; None: no records and no samples were kept.
+
+    Stages are by the client's clock, samples by the operator's; they may differ by some
+    milliseconds.
+    """
     if not run.records and not run.samples:
         return None
     origin = run.records[0].first_send_unix_us / 1e6 if run.records else run.samples[0].at
@@ -40,7 +47,8 @@ def timeline_section(run: Reported) -> html.Section | None:
     stages = [
         _bar(record, origin, known.get(run.cell_of(record)), named=named) for record in run.records
     ]
-    kept, measured = len(run.records), sum(row.repeats for row in run.status.results)
+    kept = len(run.records)
+    measured = sum(row.repeats for row in run.status.results)
     some = (
         f"Records of {kept} of {measured} stages were kept; the others have no mark."
         if kept < measured
@@ -69,8 +77,10 @@ def timeline_section(run: Reported) -> html.Section | None:
 
 
 def side_by_side_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Running, waiting and KV cache usage of the first run of each variant over time, in one
-    figure."""
+    """Build running, waiting and KV cache usage over time, one line for each variant's first run.
+
+    Returns None where no samples were kept.
+    """
     series = {
         name: theme.spans(samples, origin=samples[0].at, at_most=theme.SPANS)
         for name, samples in list(sweep.series.items())[: len(LINES)]
@@ -121,17 +131,18 @@ def _timeline(
     at_most: int,
     width: int,
 ) -> html.Chart:
-    """Panels of one time axis."""
+    """Build a chart whose panels share one time axis."""
     spans = theme.spans(run.samples, origin=origin, at_most=at_most)
     whole: list[StageBar | theme.Span] = [*stages, *spans]
-    first, last = min(each.start for each in whole), max(each.end for each in whole)
+    first = min(each.start for each in whole)
+    last = max(each.end for each in whole)
     unit, seconds = time_unit(last - first)
     frame = _Frame(unit, seconds, first / seconds, last / seconds, width - MARGINS)
     panels: list[tuple[int, Sequence[_Layer]]] = (
         [(STAGE_HEIGHT, _stage_layers(stages, frame))] if stages else []
     )
     if spans:
-        # Every stage, faintly, behind the curves: what lies between was not measured.
+        # Every stage is shaded behind the curves: what lies between was not measured.
         shades = [{"at": frame.at(stage.start), "to": frame.at(stage.end)} for stage in stages]
         mark = {"type": "rect", "fill": theme.SOFT_INK, "opacity": 0.07}
         shade = _Layer(mark, "at", {"x2": {"field": "to"}}, shades)
@@ -166,11 +177,9 @@ def _lead(run: Reported) -> str:
 
 
 def _bar(record: StageRecord, origin: float, row: Result | None, *, named: bool) -> "StageBar":
-    """Labelled by its load, and by its workload where there are several."""
-    start, end = (
-        record.first_send_unix_us / 1e6 - origin,
-        record.last_receive_unix_us / 1e6 - origin,
-    )
+    """Build the bar of a stage, labelled by its load, and its workload where there are several."""
+    start = record.first_send_unix_us / 1e6 - origin
+    end = record.last_receive_unix_us / 1e6 - origin
     label = "" if row is None else f"{row.workload} {row.value}" if named else row.value
     verdict = row.verdict if row is not None else "Unknown"
     text = f"{record.stage_id}: {start:.1f} s to {end:.1f} s; {verdict}"
@@ -205,7 +214,7 @@ class _Frame(NamedTuple):
     unit: str
     unit_seconds: float
     first: float
-    last: float  # Ends of the time axis, in the unit.
+    last: float  # `first` and `last` are the ends of the time axis, in the unit.
     width: int
 
     def at(self, seconds: float) -> float:
@@ -215,12 +224,12 @@ class _Frame(NamedTuple):
 class _Layer(NamedTuple):
     mark: ChartSpec
     x: str
-    encoding: ChartSpec  # But for x.
+    encoding: ChartSpec  # Without x.
     rows: theme.Rows
 
 
 def time_unit(seconds: float) -> tuple[str, float]:
-    """Name and seconds, chosen for small numbers on the axis."""
+    """Return the name and the seconds of the unit that gives small numbers on the axis."""
     return next((name, length) for name, length, until in _UNITS if seconds <= until)
 
 
@@ -257,7 +266,7 @@ def _stage_layers(stages: Sequence[StageBar], frame: _Frame) -> list[_Layer]:
 
 
 def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> Iterable[_Layer]:
-    """Means as lines, and a band from the least to the greatest sample."""
+    """Yield the means as lines, and a band from the least to the greatest sample."""
     legend = {
         "title": None,
         "symbolType": "stroke",
@@ -269,7 +278,7 @@ def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> 
     ticks = {
         "tickCount": 4,
         "format": "~r" if title.endswith("%") else "~s",
-    }  # no thousandths of a percent
+    }  # No thousandths of a percent.
     axis = {"title": title, "minExtent": AXIS_WIDTH, "maxExtent": AXIS_WIDTH, **ticks}
     y = {"scale": {"zero": True, "nice": True}, "axis": axis}
     band = {"y": theme.quantitative("low", **y), "y2": {"field": "high"}, "color": shown}
@@ -281,7 +290,7 @@ def _sample_layers(rows: theme.Rows, colours: Mapping[str, str], title: str) -> 
 def _panel(
     height: int, layers: Iterable[_Layer], frame: _Frame, time_title: str | None
 ) -> ChartSpec:
-    """Only the last panel has a title: its axis is that of all."""
+    """Build one panel. Only the last panel has a title, since its axis is that of all."""
     ticks = frame.width // PIXELS_A_TICK
     axis = (
         {"title": time_title, "titleAnchor": "start", "tickCount": ticks, "grid": False}

@@ -1,5 +1,8 @@
-"""The first sections: whether the numbers of a run or sweep can be trusted, findings, and which
-variant is best."""
+"""The first sections of the pages.
+
+They say whether the numbers of a run or sweep can be trusted, what was found, and which variant is
+best.
+"""
 
 from collections import Counter
 
@@ -15,7 +18,10 @@ from benchrun.report.sweep_rows import best_rows, compared_text, failure, is_per
 from benchrun.report.tables import ABSENT, Column, Rows, figure, objective_rows, table_of
 
 MEANINGS = {
-    "Valid": "The rules looked for the mistakes they know and found none.",
+    "Valid": (
+        "The rules found nothing that makes a number doubtful. What they could not check, and Notes, "
+        "are among the findings."
+    ),
     "Suspect": "Some numbers may be off. Read the findings before you quote them.",
     "Invalid": (
         "Some numbers are wrong, or answer another question. The other load points are not "
@@ -39,7 +45,7 @@ _SWEEP_RUNS = {
 
 
 def verdict_section(run: html.Reported) -> html.Section:
-    """The word, why, the headline, and the objectives."""
+    """Build the verdict with its reason, the headline, and the objectives."""
     status = run.status
     word = outcome_word(status)
     meaning = MEANINGS.get(word, "") + (ANOTHER_START if word == "Valid" else "")
@@ -76,8 +82,10 @@ def _facts(status: BenchmarkRunStatus) -> html.Facts:
 
 
 def findings_section(run: html.Reported) -> html.Section:
-    """What was found wrong with the measurement, the worst first: its sentence and what to do; the
-    evidence can be opened."""
+    """Build the findings, the worst first: the sentence and the remedy of each.
+
+    The evidence can be opened.
+    """
     ordered = sorted(run.status.findings, key=lambda each: -SEVERITIES.index(each.severity))
     none = (
         "No rule found anything."
@@ -101,15 +109,16 @@ def _card(found: Finding) -> html.FindingCard:
 
 
 def evidence_text(value: float | str | None) -> str:
-    """Counts whole, measures to three digits."""
+    """Format a value of evidence: counts as whole numbers, measures with three digits."""
     if not isinstance(value, int | float):
         return str(value)
     return f"{value:.0f}" if value == int(value) else figure(value)
 
 
 def sweep_verdict_section(sweep: html.ReportedSweep) -> html.Section:
-    """The word, why, the best of each workload, and how each variant fared."""
-    status, word = sweep.status, outcome_word(sweep.status)
+    """Build the verdict with its reason, the best of each workload, and each variant's state."""
+    status = sweep.status
+    word = outcome_word(sweep.status)
     complete = find_condition(status.conditions, "Complete")
     holes = HOLES if complete is not None and complete.reason == SweepReason.RUNS_FAILED else ""
     return html.section(
@@ -130,10 +139,8 @@ def _sweep_facts(status: BenchmarkSweepStatus) -> html.Facts:
         for best in status.best
         if best.objective == THROUGHPUT and best.variant is not None
     ]
-    several, best = (
-        len(best) > 1,
-        best if len(best) <= 4 else [],
-    )  # of more workloads they stand in the table below
+    several = len(best) > 1
+    best = best if len(best) <= 4 else []  # For more workloads, see the table below.
     most = f"Most throughput{' per GPU' if is_per_gpu(status) else ''}"
     counts = status.runs.model_dump(include=set(_SWEEP_RUNS)) if status.runs is not None else {}
     return html.facts(
@@ -180,7 +187,7 @@ def _variants(status: BenchmarkSweepStatus) -> Rows:
 
 
 def best_section(sweep: html.ReportedSweep) -> html.Section | None:
-    """Where a variant can win."""
+    """Build the best variants; None: no variant can win."""
     if not (best := best_rows(sweep.status)).rows:
         return None
     unit = "a second and GPU" if is_per_gpu(sweep.status) else "a second"

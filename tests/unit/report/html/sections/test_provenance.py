@@ -24,6 +24,14 @@ def test_provenance_names_what_really_ran() -> None:
     assert ("Load engine", "vllm 0.32.0") in pairs
 
 
+def test_the_users_labels_stand_beside_the_name() -> None:
+    """What other tools call metadata: whose run it is, and of which build."""
+    run = reported()
+    labelled = replace(run, declared=replace(run.declared, labels=(("build", "7"), ("team", "x"))))
+    first = next(e for e in provenance_section(labelled).elements if isinstance(e, Facts))
+    assert ("Labels", "build=7, team=x") in first.pairs
+
+
 def test_data_that_was_read_is_named_with_what_was_left_out() -> None:
     data = DatasetStatus(
         name="chat",

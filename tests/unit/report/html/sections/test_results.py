@@ -1,7 +1,9 @@
 """The figures, and what was cut of them."""
 
 from benchrun.api import Truncated
+from benchrun.report.html import CodeBlock, Fold
 from benchrun.report.html.sections.results import limits_section, results_section
+from benchrun.report.serving_result import TITLE
 from unit.report.html.reported_runs import (
     RATES,
     measured,
@@ -39,3 +41,26 @@ def test_limits_are_the_operator_s_own_sentences() -> None:
     assert "chat/rate=2" in prose_of(section)
     assert {row[1] for row in answers.rows.rows} == {"true run"}
     assert len(stages.rows.rows) == sum(row.repeats for row in measured().status.results)
+
+
+def test_every_stage_has_the_block_of_vllm_behind_a_click() -> None:
+    run = reported()
+    (folded,) = [
+        each
+        for each in results_section(run).elements
+        if isinstance(each, Fold) and each.summary.startswith(TITLE)
+    ]
+    labels = [each.label for each in folded.elements if isinstance(each, CodeBlock)]
+    assert labels == [record.stage_id for record in run.records]
+
+
+def test_a_load_point_whose_records_are_lost_has_a_block_of_its_own() -> None:
+    run = reported(records=[r for r in measured().records if "rate=inf" not in r.stage_id])
+    (folded,) = [
+        each
+        for each in results_section(run).elements
+        if isinstance(each, Fold) and each.summary.startswith(TITLE)
+    ]
+    last = folded.elements[-1]
+    assert isinstance(last, CodeBlock)
+    assert last.label == "chat/rate=inf, 2 repeats pooled"

@@ -74,11 +74,9 @@ def test_without_records_the_order_is_not_made_up() -> None:
 
 def test_distributions_curves_and_timeline_find_the_stages_of_a_search() -> None:
     run = searched()
-    distributions, curves, timeline = (
-        distributions_section(run),
-        load_curves_section(run),
-        timeline_section(run),
-    )
+    distributions = distributions_section(run)
+    curves = load_curves_section(run)
+    timeline = timeline_section(run)
     assert distributions is not None
     assert curves is not None
     assert timeline is not None

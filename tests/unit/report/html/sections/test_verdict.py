@@ -34,7 +34,8 @@ def test_a_run_that_ended_badly_says_so_before_all(reason: str, word: str) -> No
     section = verdict_section(
         with_status(reported(), phase=word, conditions=(condition("Failed", "True", reason),))
     )
-    first, glance = section.elements[0], section.elements[1]
+    first = section.elements[0]
+    glance = section.elements[1]
     assert isinstance(first, Verdict)
     assert isinstance(glance, Facts)
     assert first.word == word

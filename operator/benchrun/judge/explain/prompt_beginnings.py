@@ -1,0 +1,244 @@
+"""Which prompts of a stage begin like prompts sent before it.
+
+By the generator of a random dataset, by its seed, and by the test request. What is found so is
+computed from the spec, not measured.
+
+Premise: the run is all that was sent, and the server keeps what it computed. So the share is what a
+prefix cache may find, and stands beside what it found.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from benchrun_client.contract import RandomData, length_range
+
+from benchrun.api import BenchmarkRunSpec, Explanation, Result, ServerStatus, Workload
+from benchrun.judge.rules.rule import Evidence, in_words
+from benchrun.measure import ratio, rounded
+from benchrun.plan import planned_stages, shared_seed
+from benchrun.plan.old_vllm_stream import old_draws
+from benchrun.plan.stages import PlannedStage
+
+DEFAULT_BLOCK_TOKENS = 16  # Of vLLM's KV cache on GPUs.
+Family = tuple[str | int, ...]
+"""Prompts of one family begin alike where they have the same number."""
+
+
+class Beginnings(NamedTuple):
+    """Of the prompts of one stage."""
+
+    generator: str | None  # None: the prompts are no random words.
+    requests: int
+    test_request: bool
+    sent_before: tuple[str, ...]  # Stages before it whose prompts these begin like, in their order.
+    percent: float | None  # Of the prompt tokens: whole blocks that were sent before.
+
+
+class _Prompts(NamedTuple):
+    """Of one stage, in order of sending."""
+
+    family: Family | None  # None: no other stage's begin alike.
+    tokens: Sequence[int]
+
+
+class _Sent(NamedTuple):
+    """What stages of a family sent so far."""
+
+    stages: list[str]
+    tokens: list[int]  # Most of them by the number of the prompt.
+
+
+def beginnings(spec: BenchmarkRunSpec, *, last: str, block_tokens: int) -> dict[str, Beginnings]:
+    """Return how prompts begin of every stage up to the `last` one that was measured, by its id.
+
+    In the order of the plan. Left out are stages of which nothing is known: their prompts are no
+    random words and they have no test request.
+    """
+    sent: dict[Family, _Sent] = {}
+    found: dict[str, Beginnings] = {}
+    for stage in planned_stages(spec, run_uid=""):
+        if spec.measurement.cache_policy == "Reset":
+            sent.clear()
+        if (data := _random(stage.workload)) is not None:
+            found[stage.id] = _of_stage(spec, stage, data, sent, block_tokens)
+        elif stage.workload.test_request:
+            found[stage.id] = Beginnings(None, stage.requests, True, (), None)
+        if stage.id == last:
+            break
+    return found
+
+
+def _of_stage(
+    spec: BenchmarkRunSpec,
+    stage: PlannedStage,
+    data: RandomData,
+    sent: dict[Family, _Sent],
+    block_tokens: int,
+) -> Beginnings:
+    """Return how the prompts of one stage begin, and add them to what was `sent`."""
+    prompts = _prompts(spec, stage, data)
+    before = sent.get(prompts.family) if prompts.family is not None else None
+    known = [] if before is None else before.tokens[: len(prompts.tokens)]
+    cached = [*known, *([0] * (len(prompts.tokens) - len(known)))]
+    if stage.workload.test_request:
+        cached[0] = prompts.tokens[0]
+    found = Beginnings(
+        generator=_name(data),
+        requests=stage.requests,
+        test_request=stage.workload.test_request,
+        sent_before=() if before is None else tuple(before.stages),
+        percent=_percent(prompts.tokens, cached, block_tokens),
+    )
+    if prompts.family is not None:
+        _remember(sent.setdefault(prompts.family, _Sent([], [])), stage.id, prompts.tokens)
+    return found
+
+
+def _random(workload: Workload) -> RandomData | None:
+    data = workload.dataset.single  # None of a mix.
+    return data if isinstance(data, RandomData) else None
+
+
+def _name(data: RandomData) -> str:
+    return "benchrun" if data.generator == "Distinct" else f"vLLM {data.version or '0.32'}"
+
+
+def _prompts(spec: BenchmarkRunSpec, stage: PlannedStage, data: RandomData) -> _Prompts:
+    workload = stage.workload.name
+    seed = data.seed if data.generator == "VLLM" else None
+    if seed is None and spec.measurement.cache_policy == "Share":
+        seed = shared_seed(base=spec.measurement.seed, workload=workload)
+    fixed = _Prompts(None, [data.input.mean] * stage.requests)
+    if data.generator == "Distinct":
+        family: Family = ("Distinct", workload)
+        return fixed if seed is None else fixed._replace(family=family)
+    if data.version != "0.9":
+        return fixed if seed is None else fixed._replace(family=("0.32", seed))
+    if seed is None:
+        return fixed  # The mean of the lengths drawn.
+    ranges = (
+        length_range(tokens or 1, data.range_ratio)
+        for tokens in (data.input_tokens, data.output_tokens)
+    )
+    drawn = old_draws(*ranges, seed=seed, requests=stage.requests)
+    return _Prompts(("0.9", seed, drawn.place), drawn.inputs)
+
+
+def _percent(tokens: Sequence[int], cached: Sequence[int], block: int) -> float | None:
+    """Return the percent of the tokens that a cache may hold, in whole blocks.
+
+    The last token of a prompt is always computed, and with it its block.
+    """
+    whole = sum(tokens)
+    found = sum(
+        max(0, min(known, own - 1)) // block * block
+        for own, known in zip(tokens, cached, strict=True)
+    )
+    return 100 * found / whole if whole else None
+
+
+def _remember(sent: _Sent, stage: str, tokens: Sequence[int]) -> None:
+    sent.stages.append(stage)
+    kept = len(sent.tokens)
+    for place, length in enumerate(tokens[:kept]):
+        sent.tokens[place] = max(sent.tokens[place], length)
+    sent.tokens.extend(tokens[kept:])
+
+
+def block_tokens_of(servers: Sequence[ServerStatus]) -> int:
+    """Return what the servers report of themselves, else what most vLLM servers have."""
+    texts = [server.reported.get("block_size", "") for server in servers]
+    sizes = [int(text) for text in texts if text.isdecimal() and len(text) < 6]
+    return max(1, *sizes) if sizes else DEFAULT_BLOCK_TOKENS
+
+
+_GENERATORS: Mapping[str, str] = {
+    "vLLM 0.9": "how they begin depends on both lengths and on their number",
+    "vLLM 0.32": "with one seed they begin alike at every length",
+    "benchrun": "none begins like another",
+}
+_SENTENCE = (
+    "[Prompts by the random generator of {generator}: {begins}.][ {tested}.]"
+    "[ Prompts that begin alike were sent before by {earlierCell}.]"
+    "[ Of the prompt tokens {computedPercent} % were sent before.]"
+    "[ In the last repeat {laterPercent} %.][ The server found {hitPercent} % in its cache.]"
+    "[ {off}.][ {means}.]"
+)
+_OWN = "benchrun"
+_MEANS: Mapping[str, str] = {
+    "SentBefore": "A server with a prefix cache need not compute what begins alike",
+    "TestRequest": "The other prompts are new: they are computed",
+    "NewPrompts": "All are new: they are computed",
+}
+
+
+def with_beginnings(
+    rows: Sequence[Result], found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
+) -> list[Result]:
+    """Return the rows, each with how its prompts begin where that raises a question.
+
+    It does where vLLM's generator made them, or a test request was sent. `stages`: those measured of
+    each cell, in order of repeats.
+    """
+    return [_explained(row, [found[s] for s in stages[row.cell] if s in found]) for row in rows]
+
+
+def _explained(row: Result, repeats: Sequence[Beginnings]) -> Result:
+    if not repeats or (repeats[0].generator in (None, _OWN) and not repeats[0].test_request):
+        return row
+    first, *later = repeats
+    hits = row.by_repeat.get("prefix_hit_tokens", [0.0])[0]
+    queries = row.by_repeat.get("prefix_query_tokens", [None])[0]
+    evidence: Evidence = {
+        "generator": first.generator,
+        "testRequest": "true" if first.test_request else "false",
+        "requests": first.requests,
+        "earlierCell": _earlier_cell(first),
+        "computedPercent": rounded(first.percent),
+        "laterPercent": rounded(later[-1].percent) if later else None,
+        "hitPercent": rounded(ratio(hits, queries, 100)),
+    }
+    answer = (
+        "SentBefore" if first.sent_before else "TestRequest" if first.test_request else "NewPrompts"
+    )
+    known = {name: value for name, value in evidence.items() if value is not None}
+    made = Explanation.model_validate(
+        {
+            "question": "Beginnings",
+            "answer": answer,
+            "sentence": _sentence(first, answer, known, is_off=queries == 0),
+            "evidence": known,
+        }
+    )
+    return row.model_copy(update={"explanations": [made, *row.explanations]})
+
+
+def _earlier_cell(of: Beginnings) -> str | None:
+    """Return the load point that sent prompts which begin alike, the last of several."""
+    return of.sent_before[-1].rpartition("/")[0] if of.sent_before else None
+
+
+def earlier_cells(
+    found: Mapping[str, Beginnings], stages: Mapping[str, Sequence[str]]
+) -> dict[str, str]:
+    """Return, by load point, the one that sent prompts which begin alike before its first stage."""
+    first = {cell: found[ids[0]] for cell, ids in stages.items() if ids and ids[0] in found}
+    return {
+        cell: earlier for cell, of in first.items() if (earlier := _earlier_cell(of)) is not None
+    }
+
+
+def _sentence(of: Beginnings, answer: str, evidence: Evidence, *, is_off: bool) -> str:
+    words = dict(evidence)
+    if of.generator is not None:
+        words["begins"] = _GENERATORS[of.generator]
+        words["means"] = _MEANS[answer]
+    which = "the only prompt" if of.requests == 1 else "prompt 1"
+    if of.test_request:
+        words["tested"] = f"A test request sent {which} before each stage, uncounted"
+    if of.test_request and of.requests == 1:
+        words["means"] = "Its TTFT is that of a cached prompt"
+    if is_off:
+        words["off"] = "It looked nothing up: its prefix cache is off"
+        words.pop("means", None)
+    return in_words(_SENTENCE, words)

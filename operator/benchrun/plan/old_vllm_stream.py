@@ -1,0 +1,81 @@
+"""The stream of numbers that vLLM 0.9's random dataset draws from, as far as a plan has to know it.
+
+That is lengths, and where in the stream the beginnings of prompts are drawn.
+
+vLLM 0.9 draws the lengths of prompts, the lengths of answers and then the beginnings, all from one
+stream. A draw from a range rejects numbers, so how far the stream has come by then depends on both
+ranges and on the number of prompts. Where two stages begin at the same place, their prompts begin
+alike, whatever the vocabulary. (`numpy.random.seed` and `randint`: the Mersenne Twister of
+Matsumoto and Nishimura, 1998, by its published recurrence.)
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+WORDS = 624
+SHIFT = 397
+ALL_BITS = 0xFFFFFFFF
+
+
+class OldDraws(NamedTuple):
+    """Of one stage."""
+
+    inputs: tuple[int, ...]  # Lengths of its prompts, in tokens.
+    place: int  # Numbers of the stream that were taken before the first beginning.
+
+
+class _Stream:
+    """Counts what is taken from it."""
+
+    def __init__(self, seed: int) -> None:
+        self._words = _words(seed)
+        self.taken = 0
+
+    def drawn(self, low: int, high: int, count: int) -> list[int]:
+        """Return so many whole numbers from low to high; those beyond the range are rejected."""
+        span = high - low
+        if span == 0:
+            return [low] * count
+        mask = (1 << span.bit_length()) - 1
+        found: list[int] = []
+        while len(found) < count:
+            self.taken += 1
+            number = next(self._words) & mask
+            if number <= span:
+                found.append(low + number)
+        return found
+
+
+def _words(seed: int) -> Iterator[int]:
+    """Yield the numbers of the stream, 32 bits each, without end."""
+    state = [seed & ALL_BITS]
+    for place in range(1, WORDS):
+        last = state[-1]
+        state.append((1812433253 * (last ^ (last >> 30)) + place) & ALL_BITS)
+    while True:
+        for place in range(WORDS):
+            joined = (state[place] & 0x80000000) | (state[(place + 1) % WORDS] & 0x7FFFFFFF)
+            twisted = state[(place + SHIFT) % WORDS] ^ (joined >> 1)
+            state[place] = twisted ^ (0x9908B0DF if joined & 1 else 0)
+        yield from map(_tempered, state)
+
+
+def _tempered(word: int) -> int:
+    """Return the number that a word of the state gives."""
+    word ^= word >> 11
+    word ^= (word << 7) & 0x9D2C5680
+    word ^= (word << 15) & 0xEFC60000
+    return word ^ (word >> 18)
+
+
+def old_draws(
+    inputs: tuple[int, int], outputs: tuple[int, int], *, seed: int, requests: int
+) -> OldDraws:
+    """Return what vLLM 0.9 draws before the beginnings.
+
+    `inputs`, `outputs`: least and greatest length.
+    """
+    stream = _Stream(seed)
+    lengths = stream.drawn(*inputs, requests)
+    stream.drawn(*outputs, requests)
+    return OldDraws(tuple(lengths), stream.taken)
