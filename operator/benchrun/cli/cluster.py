@@ -117,9 +117,11 @@ class Kubectl:
         process = await asyncio.create_subprocess_exec(
             *self._command(*what), stdout=pipe, stderr=pipe
         )
+        if process.stdout is None or process.stderr is None:
+            return
+        # Read meanwhile: whoever says much on stderr waits until it is read.
+        errors = asyncio.create_task(process.stderr.read())
         try:
-            if process.stdout is None or process.stderr is None:
-                return
             decoder = io.IncrementalNewlineDecoder(
                 codecs.getincrementaldecoder("utf-8")("replace"), translate=True
             )
@@ -132,7 +134,7 @@ class Kubectl:
                     yield line
             if rest:
                 yield rest
-            error = (await process.stderr.read()).decode("utf-8", "replace")
+            error = (await errors).decode("utf-8", "replace")
             if await process.wait() != 0:
                 raise explained(error)
         finally:
@@ -140,10 +142,11 @@ class Kubectl:
                 if process.returncode is None:
                     process.terminate()
                 try:
-                    await asyncio.wait_for(process.communicate(), END_SECONDS)
+                    await asyncio.wait_for(_drained(process, errors), END_SECONDS)
                 except (TimeoutError, asyncio.CancelledError) as error:
                     process.kill()
-                    await process.communicate()
+                    errors.cancel()
+                    await process.wait()
                     if isinstance(error, asyncio.CancelledError):
                         raise
 
@@ -164,6 +167,14 @@ class Kubectl:
             raise NO_KUBECTL
         scope = [f"--namespace={self.namespace}"] if self.namespace else []
         return ["kubectl", *what, *scope, *([f"--context={self.context}"] if self.context else [])]
+
+
+async def _drained(process: asyncio.subprocess.Process, errors: asyncio.Task[bytes]) -> None:
+    """Read what is left of both outputs, without which the process can't end, and wait for it."""
+    while process.stdout is not None and await process.stdout.read(CHUNK_BYTES):
+        pass
+    await errors
+    await process.wait()
 
 
 def json_object(text: str) -> Body:

@@ -334,7 +334,8 @@ def problem_with(
         )
     place = contract.open_stage(envelope.stage_id)
     search = next((s for s in searches if place is not None and s.workload == place[0]), None)
-    if place is None or search is None:
+    is_spelled_so = place is not None and contract.open_stage_id(*place) == envelope.stage_id
+    if place is None or search is None or not is_spelled_so:
         return f"stage {envelope.stage_id!r} is of no search of the plan"
     _, probe, repeat = place
     if (probe, repeat) not in search.places:

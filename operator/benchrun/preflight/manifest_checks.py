@@ -137,18 +137,16 @@ def _demands(spec: BenchmarkRunSpec, shape: sizing.ModelShape | None) -> list[Re
 
     Without a model, parallel sizes are remarked as not checked.
     """
-    if shape is None:
-        what = "whether the model's heads, layers and experts allow these parallel sizes"
-        return [
-            not_checked(f"{each.path}.args", f"{what}: run benchrun check with --model")
-            for each in shapes(spec)
-            if sizing.is_parallel(sizing.ServeArgs.of(each.words))
-        ]
-    return [
-        error(f"{each.path}.args", f"vLLM will not start: {text}")
-        for each in shapes(spec)
-        for text in sizing.refusals(shape, sizing.ServeArgs.of(each.words))
-    ]
+    what = "whether the model's heads, layers and experts allow these parallel sizes"
+    remarks: list[Remark] = []
+    for each in shapes(spec):
+        args = sizing.ServeArgs.of(each.words)
+        path = f"{each.path}.args"
+        found = sizing.refusals_of_flags(args) if shape is None else sizing.refusals(shape, args)
+        remarks += [error(path, f"vLLM will not start: {text}") for text in found]
+        if shape is None and sizing.is_parallel(args):
+            remarks.append(not_checked(path, f"{what}: run benchrun check with --model"))
+    return remarks
 
 
 def _context(

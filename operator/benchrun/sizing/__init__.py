@@ -32,7 +32,14 @@ from benchrun.sizing.config_json import (
     whole,
     whole_if_any,
 )
-from benchrun.sizing.demands import Refused, demand, is_parallel, refusals, unknown_weights
+from benchrun.sizing.demands import (
+    Refused,
+    demand,
+    is_parallel,
+    refusals,
+    refusals_of_flags,
+    unknown_weights,
+)
 from benchrun.sizing.known_models import defaults
 from benchrun.sizing.serve_args import (
     ALLOW_LONGER,
@@ -91,6 +98,7 @@ __all__ = [
     "number_if_any",
     "pool_of",
     "refusals",
+    "refusals_of_flags",
     "share_of",
     "sizing_of",
     "token_bytes_per_gpu",

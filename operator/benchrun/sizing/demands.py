@@ -23,8 +23,13 @@ def refusals(shape: ModelShape, args: ServeArgs) -> tuple[str, ...]:
         *_of_pipelines(shape, args.whole("pipeline-parallel-size") or 1),
         *_of_experts(shape, args),
         *_of_context_parallelism(shape, args),
-        *_of_batches(args),
+        *refusals_of_flags(args),
     )
+
+
+def refusals_of_flags(args: ServeArgs) -> tuple[str, ...]:
+    """Return the same of demands that hold for every model. Raises UnreadableValue."""
+    return (*_of_expert_balancing(args), *_of_batches(args))
 
 
 def is_parallel(args: ServeArgs) -> bool:
@@ -87,6 +92,10 @@ def _of_experts(shape: ModelShape, args: ServeArgs) -> Iterator[str]:
     is_spread = args.switched("enable-expert-parallel", default=False)
     if is_spread and not shape.experts:
         yield "--enable-expert-parallel needs a model with experts, which this is not: remove it"
+
+
+def _of_expert_balancing(args: ServeArgs) -> Iterator[str]:
+    is_spread = args.switched("enable-expert-parallel", default=False)
     if args.switched("enable-eplb", default=False) and not is_spread:
         yield "--enable-eplb needs --enable-expert-parallel"
 

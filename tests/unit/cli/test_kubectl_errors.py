@@ -1,8 +1,11 @@
 """kubectl's words, as kubectl 1.29 to 1.36 writes them, made into one line with a remedy."""
 
+import asyncio
+
 import pytest
 from benchrun.cli.__main__ import main
-from benchrun.cli.errors import explained, no_such
+from benchrun.cli.cluster import Kubectl
+from benchrun.cli.errors import KubectlError, explained, no_such
 from unit.cli.fake_kubectl import FakeKubectl
 from unit.golden_messages import assert_golden, golden
 
@@ -162,6 +165,19 @@ def test_who_may_not_list_gets_no_names(
     kubectl.fails("get", error=FORBIDDEN.format("", "list", 'in the namespace "lab"'))
     assert main(["get", "chta"]) == 1
     golden(capsys.readouterr().err)
+
+
+async def test_much_on_stderr_holds_up_no_line(kubectl: FakeKubectl) -> None:
+    kubectl.answer("logs", out="one\ntwo\n", error="x" * 2_000_000, code=1)
+    found = []
+
+    async def read() -> None:
+        async for line in Kubectl().lines("logs"):
+            found.append(line)
+
+    with pytest.raises(KubectlError):
+        await asyncio.wait_for(read(), 20)
+    assert found == ["one", "two"]
 
 
 def test_every_command_needs_kubectl(

@@ -198,6 +198,7 @@ def test_a_searchable_load_is_accepted(stage_id: str, ends_search: str | None) -
         ("of no search", envelope("other/search-01/r1")),
         ("of no search", envelope("chat/rate=2/r1")),
         ("of no search", envelope("chat/search-1/r1")),
+        ("of no search", envelope("chat/search-002/r1")),
         ("of no search", envelope("chat/search-01/r1\n")),
         ("beyond 12 looks", envelope("chat/search-16/r1")),
         ("beyond 12 looks", envelope("chat/search-00/r1")),

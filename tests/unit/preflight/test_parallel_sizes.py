@@ -122,6 +122,18 @@ def test_a_demand_that_is_not_met_is_an_error_without_a_figure(
     assert level_of(changes, SERVER, known, "the KV cache holds") is None
 
 
+@pytest.mark.parametrize(
+    ("args", "word"),
+    [
+        (("--max-num-batched-tokens=64", "--max-num-seqs=128"), "--max-num-seqs=128"),
+        (("--enable-eplb",), "--enable-eplb needs"),
+    ],
+)
+def test_demands_on_flags_alone_need_no_model(args: tuple[str, ...], word: str) -> None:
+    assert level_of(one_node(*args, gpus=1), SERVER, Known(), word) == "Error"
+    assert level_of(one_node(gpus=1), SERVER, Known(), word) is None
+
+
 def test_without_a_model_demands_are_not_checked_where_there_are_any() -> None:
     assert level_of(one_node("-tp=2", gpus=2), SERVER, Known(), "heads") == "NotChecked"
     assert level_of(one_node(gpus=1), SERVER, Known(), "heads") is None
