@@ -319,3 +319,26 @@ def test_the_manifest_measures_the_same_under_another_name() -> None:
     assert list(body["spec"]["template"])[:3] == ["model", "server", "workloads"]
     assert not switches.keys() & (body["spec"].keys() | body["spec"]["template"].keys())
     assert BenchmarkSweepSpec.model_validate(body["spec"]) == sweep.spec
+
+
+def test_a_variant_says_all_that_it_sets_beyond_the_template() -> None:
+    server = {"image": "vllm/vllm-openai:v0.32.0"}
+    template = spec_body(workloads=[workload(load=concurrencies(4))], server=server)
+    variants = [
+        {"name": "two", "replicas": 2, "resources": {"requests": {"cpu": "2"}}},
+        {
+            "name": "split",
+            "disaggregated": {
+                "prefill": {"replicas": 3},
+                "decode": {},
+                "kvTransfer": {"connector": "NixlConnector"},
+            },
+        },
+    ]
+    body = {"template": template, "matrix": {"variants": variants}, "replications": 1}
+    sweep = ReportedSweep(Sweep("lab", "s", "u", 1, body), BenchmarkSweepStatus())
+    (table,) = tables_of(sweep_provenance_section(sweep))
+    assert [row[2] for row in table.rows.rows] == [
+        "requests cpu: 2 replicas: 2",
+        "prefill: 3, decode: 1",
+    ]

@@ -200,8 +200,29 @@ def _set_by(spec: BenchmarkRunSpec, template: BenchmarkRunSpec | None) -> str:
             for key, amount in limits.items()
             if before.resources.limits.get(key) != amount
         ),
+        *(
+            f"requests {key}: {amount}"
+            for key, amount in after.resources.requests.items()
+            if before.resources.requests.get(key) != amount
+        ),
+        *_shape(spec, template),
     ]
     return " ".join(parts) or "nothing"
+
+
+def _shape(spec: BenchmarkRunSpec, template: BenchmarkRunSpec) -> Iterator[str]:
+    """Yield the servers that a variant's spec starts otherwise than the template."""
+    after = spec.server
+    before = template.server
+    if after is None or before is None:
+        return
+    if after.replicas != before.replicas:
+        yield f"replicas: {after.replicas}"
+    if after.nodes_per_replica != before.nodes_per_replica:
+        yield f"nodes a replica: {after.nodes_per_replica}"
+    if after.disaggregated is not None and after.disaggregated != before.disaggregated:
+        roles = (after.disaggregated.prefill.replicas, after.disaggregated.decode.replicas)
+        yield "prefill: {}, decode: {}".format(*roles)
 
 
 _RUN_FIELDS, _SWEEP_FIELDS = (
