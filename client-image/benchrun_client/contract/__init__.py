@@ -32,7 +32,7 @@ from benchrun_client.contract.certainty import (
     decided,
     interval,
     is_bounded,
-    rounds_needed,
+    missing_rounds,
     stage_shape,
 )
 from benchrun_client.contract.datasets import (
@@ -271,13 +271,13 @@ __all__ = [
     "is_rare",
     "least_count",
     "length_range",
+    "missing_rounds",
     "most_search_stages",
     "open_record",
     "open_stage",
     "open_stage_id",
     "pack_delivery",
     "regularized_beta",
-    "rounds_needed",
     "seal",
     "search_places",
     "stage_shape",

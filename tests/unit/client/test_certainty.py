@@ -275,6 +275,21 @@ def test_a_tail_takes_twelve_rounds_of_every_stage(
     ]
 
 
+@pytest.mark.parametrize(("rounds", "is_enough"), [(38, False), (42, True)])
+@pytest.mark.parametrize("repeats", [1, 2])
+def test_a_tail_takes_forty_rounds_in_all_where_requests_arrive_at_a_rate(
+    rounds: int, is_enough: bool, repeats: int
+) -> None:
+    """With fewer, the stages that have an interval are those that saw little waiting."""
+    count = rounds * 20 // repeats
+    begins = [50.0 * number for number in range(count)]
+    values = [spread(count, each) for each in range(repeats)]
+    # Twenty are in flight.
+    shapes = [stage_shape(begins, [begin + 1000.0 for begin in begins]) for _ in values]
+    sample = RequestSample(shapes, values)
+    assert [is_bounded(sample, percent) for percent in (50, 90, 95)] == [True, True, is_enough]
+
+
 # Queues.
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Sequence
 from statistics import fmean
 
-from benchrun_client.contract import MIN_REPEATS, is_bounded, least_count, rounds_needed
+from benchrun_client.contract import MIN_REPEATS, is_bounded, least_count, missing_rounds
 
 from benchrun.api import Cell, as_many_as_fit
 from benchrun.judge.objectives import sample_of
@@ -37,8 +37,7 @@ def too_few_samples(cell: CellContext) -> Found:
         return []
     needed = {percentile: least_count(percentile) or 0 for percentile in unbounded}
     neediest, sample = max(unbounded.items(), key=lambda each: needed[each[0]])
-    rounds_of_all = max(map(rounds_needed, unbounded))
-    is_short = sample.least_rounds < rounds_of_all
+    short = missing_rounds(sample, max(unbounded))
     is_burst = all(stage.at_once for stage in sample.stages) and sample.repeats < MIN_REPEATS
     is_few = sample.count < needed[neediest]
     evidence: Evidence = {
@@ -46,8 +45,8 @@ def too_few_samples(cell: CellContext) -> Found:
         "percentiles": ", ".join(f"{percentile:g}" for percentile in sorted(unbounded)),
         "percentile": f"{neediest:g}" if is_few else None,
         "needed": needed[neediest] if is_few else None,
-        "rounds": rounded(sample.least_rounds) if is_short else None,
-        "roundsNeeded": rounds_of_all if is_short else None,
+        "rounds": rounded(short.seen) if short is not None else None,
+        "roundsNeeded": short.needed if short is not None else None,
         "repeats": sample.repeats if is_burst else None,
         "repeatsNeeded": MIN_REPEATS if is_burst else None,
     }
