@@ -31,7 +31,8 @@ class MeasuredRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     block: int | None = None
-    """Of a sweep: its replication. Runs of one block were sent the same at about the same time."""
+    """Replication number of a sweep's run. Runs of one block were sent the same requests at about
+    the same time."""
 
     def row(self, cell: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""

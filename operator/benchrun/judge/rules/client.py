@@ -24,7 +24,8 @@ from benchrun.measure import Distribution, counters, known, milliseconds, ratio,
 
 # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 GAP = "unexplainedMs"
-SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
+SHOWN_STOLEN_PERCENT = 5.0
+"""Percent of stolen CPU time. Any virtual machine loses less; the evidence has it anyway."""
 
 # Sentences by the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
@@ -45,7 +46,7 @@ class Sign(NamedTuple):
     name: str
     value: float
     threshold: float
-    invalid_factor: float = math.inf  # Times the threshold above which the stage is Invalid.
+    invalid_factor: float = math.inf  # Multiple of the threshold above which the stage is Invalid.
 
     @property
     def load(self) -> float:
