@@ -13,7 +13,8 @@ from aiohttp import web
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe import Key
 
-MAX_LIVE_RUNS = 200  # runs with gauges of their own at a time; more would make the metrics too long
+MAX_LIVE_RUNS = 200
+"""Most runs with their own gauges at a time; more would make the metrics too long."""
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
