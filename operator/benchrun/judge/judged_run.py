@@ -245,7 +245,7 @@ class Rejudged(NamedTuple):
 
     status: (
         api.BenchmarkRunStatus
-    )  # As stored, but with new results of all load points that have a record left.
+    )  # Stored rows, but with new results of all load points that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by load point.
 
 

@@ -151,7 +151,7 @@ class JudgedCell(NamedTuple):
     seen: Sequence[StageFinding]  # Findings before the severities of the spec.
     # By its own findings, with the severities of the spec; `row` adds what only the run shows.
     row: api.Result
-    p99_ttft: P99TTFT  # For the headline.
+    p99_ttft: P99TTFT  # The p99 TTFT for the headline.
     explained_by: Seen  # What the explanation rests on; empty: nothing was measured.
 
 

@@ -27,14 +27,16 @@ class Child:
     stage_id: str | None = None
     # Digest of the plan that the client was given: on the plan itself, the client's Job, records.
     plan_digest: str | None = None
-    token_digest: str | None = None  # On the plan: digest of the token that the client accepts.
+    token_digest: str | None = (
+        None  # Digest of the token that the client accepts; only on the plan.
+    )
     ends_search: str | None = (
         None  # ConfigMaps of stages: the workload whose search ended with this one.
     )
     stored_bytes: int = 0
     created_at: datetime | None = None
     failure: str | None = (
-        None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
+        None  # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
     )
 
 

@@ -44,8 +44,8 @@ MAX_PROFILE_SECONDS = 300
 """Most seconds that the server is held for a profile. The largest trace is written in a minute or
 two."""
 MAX_FURTHER_PROFILED = 256
-"""Most requests of a profile beyond those in flight at once: they take seconds of load, and their
-prompts are not written for minutes."""
+"""Most requests of a profile beyond those in flight at once: they take seconds of load, and
+writing their prompts does not take minutes."""
 MAX_HELD = 1024  # Most requests in flight during a warm-up. One process warms up all servers.
 SECOND_ROUND = 32
 """Requests of a warm-up beyond those in flight at once: the engine has compiled when they

@@ -72,7 +72,7 @@ async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
             return
         why = str(event["object"])
     except errors.APIUnauthorizedError:
-        raise  # Kopf logs in anew
+        raise  # Kopf logs in again
     except errors.APIError as error:
         why = str(error)
     logger.info("a watch of %s has ended: %s", resource, why[:200])
@@ -94,7 +94,7 @@ async def fetch_objs(
                 await asyncio.sleep(0)  # other tasks run while a page is processed
             yield (), version
     except errors.APIUnauthorizedError:
-        raise  # Kopf logs in anew
+        raise  # Kopf logs in again
     except errors.APIError as error:
         if error.status != EXPIRED:
             await asyncio.sleep(PAUSE_SECONDS)

@@ -94,7 +94,7 @@ class Settings(BaseModel):
     workers: Whole = Field(8, ge=1, le=MAX_WORKERS)
     """Number of runs and sweeps reconciled at the same time."""
     resync_seconds: Whole = Field(300, ge=10, le=86_400)
-    """Seconds between two times that everything is listed and reconciled."""
+    """Seconds between two complete lists, after which everything is reconciled."""
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
     """Seconds that a pod that fits no node waits for a new one. An autoscaler gives up on a node
     after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL),

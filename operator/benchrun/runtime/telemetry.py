@@ -173,7 +173,7 @@ class Telemetry:
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
 MAX_SILENCE_SECONDS = (
-    180.0  # of a watch about a known change; Kopf renews a quiet stream after 70 s
+    180.0  # most silence of a watch about a known change; Kopf renews a quiet stream after 70 s
 )
 
 

@@ -182,7 +182,7 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     return [*(text for text, is_so in found.items() if is_so), *differences(baseline, candidate)]
 
 
-MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as within a run.
+MAX_CLOCK_PERCENT = 3.0  # Most difference of the sides' SM clocks in percent, as within a run.
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:

@@ -32,7 +32,7 @@ class Explanation(NamedTuple):
     by_role: Mapping[str, "Explanation"] = {}  # Empty unless prompts have servers of their own.
 
 
-Seen = Mapping[str, Observed]  # By role: what the explanation of a load point rests on.
+Seen = Mapping[str, Observed]  # What the explanation of a load point rests on, by role.
 
 
 def explanations(

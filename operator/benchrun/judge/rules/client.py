@@ -25,7 +25,8 @@ from benchrun.measure import Distribution, counters, known, milliseconds, ratio,
 # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 GAP = "unexplainedMs"
 SHOWN_STOLEN_PERCENT = 5.0
-"""Percent of stolen CPU time. Any virtual machine loses less; the evidence has it anyway."""
+"""Percent of stolen CPU time from which it is named: any virtual machine loses a little. The
+evidence always has it."""
 
 # Sentences by the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
