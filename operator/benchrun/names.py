@@ -29,21 +29,20 @@ ANNOTATION_BYTES = f"{GROUP}/stored-bytes"
 ANNOTATION_ENDS_SEARCH = f"{GROUP}/ends-search"
 ANNOTATION_VARIANT = f"{GROUP}/variant"
 ANNOTATION_HOLD = f"{GROUP}/hold-seconds"
-"""How long a server may be held once scheduled, for whoever releases it without an operator."""
+"""How many seconds a server may be held once scheduled, for the process that releases it without an
+operator."""
 
-LABEL_COMPLETION_INDEX = (
-    "batch.kubernetes.io/job-completion-index"  # Which pod of an indexed Job a pod is.
-)
+LABEL_COMPLETION_INDEX = "batch.kubernetes.io/job-completion-index"
+"""Index of a pod in its indexed Job."""
 LABEL_WORKER_INDEX = "leaderworkerset.sigs.k8s.io/worker-index"
-"""Which pod of its group a pod is, where LeaderWorkerSet made it; the leader, which answers, is
-0."""
+"""Index of a pod in its group, if LeaderWorkerSet made it; the leader, which answers, is 0."""
 
 ROLE_SERVER = "server"
 ROLE_PREFILL = "prefill"
 ROLE_DECODE = "decode"
 ROLE_PROXY = "proxy"
 SERVING_ROLES = (ROLE_SERVER, ROLE_PREFILL, ROLE_DECODE, ROLE_PROXY)
-"""Whatever stands between the client's request and its answer."""
+"""Roles of the pods that a request passes on the way to its answer."""
 ANSWERING_ROLES = (
     ROLE_SERVER,
     ROLE_DECODE,

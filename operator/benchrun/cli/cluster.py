@@ -22,8 +22,9 @@ from benchrun.cli.errors import NO_KUBECTL, KubectlError, explained, no_such
 RUN = f"{names.PLURAL}.{names.GROUP}"
 SWEEP = f"{spec.PLURAL}.{names.GROUP}"
 RESOURCES = {names.KIND: RUN, spec.KIND: SWEEP}
-"""By kind, those that can be followed to their ends; others are only applied."""
-END_SECONDS = 5.0  # Time that a kubectl has to end after SIGTERM.
+"""Resources that can be followed to their ends, by kind; objects of other kinds are only
+applied."""
+END_SECONDS = 5.0  # Seconds that a kubectl has to end after SIGTERM.
 CHUNK_BYTES = 65_536
 Body = dict[str, Any]
 

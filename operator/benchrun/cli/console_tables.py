@@ -27,9 +27,10 @@ OUTCOME_COLOURS = {
 }
 COMPARISON_WIDTH = 100
 WIDEST_CELL = 26
-"""A longer one folds: it is a sentence, and would leave no room for figures."""
-GUTTER = 2  # Between columns.
-UNBOUNDED = 10_000  # In columns; no table is as wide.
+"""Most characters of a cell on one line. A longer one wraps: it is a sentence, and would leave no
+room for figures."""
+GUTTER = 2  # Spaces between columns.
+UNBOUNDED = 10_000  # Width in columns that no table reaches.
 
 
 def show_result(

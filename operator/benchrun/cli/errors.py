@@ -67,7 +67,7 @@ Trouble = Literal[
 OF_THE_CLUSTER: frozenset[Trouble] = frozenset(
     {"NoKubectl", "NoCluster", "NoContext", "NotLoggedIn", "NotInstalled"}
 )
-"""Every call of kubectl fails with these."""
+"""Trouble with which every call of kubectl fails."""
 MAX_NAMES = 10  # Most names of other runs in an error.
 IMMUTABLE = r"spec\.(\w+) is immutable"
 
@@ -166,8 +166,8 @@ _NOT_INSTALLED = (
     "with --context"
 )
 _NOISE = re.compile(r"[EWI]\d{4} \d\d:\d\d:|\* <nil>: .*some validation rules were not checked")
-"""Log lines of its libraries, and the remark that rules were not checked for an object that breaks
-its schema."""
+"""Log lines of kubectl's libraries, and its remark that rules were not checked for an object that
+breaks its schema."""
 _PREFIX = re.compile(
     r"^(error: |Error in configuration: |Error from server( \(\w+\))?: "
     r"|error when \w+ \"STDIN\": )+"

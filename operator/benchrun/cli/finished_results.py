@@ -95,7 +95,7 @@ def with_measurement(run: views.Run, options: argparse.Namespace) -> Reported:
         config_maps = cluster.kubectl_of(options).stored(run.uid)
     elif (
         options.records is not None
-    ):  # For a file only where they were named: the cluster may be another one.
+    ):  # For a file, records are read only if named: the cluster may be another one.
         config_maps = manifests.config_maps_in(options.records)
     return Reported(run, spec, status, *_measurement(config_maps, run_uid=run.uid))
 
@@ -157,7 +157,7 @@ def whole_table(
         return status
     measured = {}
     for run in runs:
-        with suppress(ValidationError):  # Written by another version of the API.
+        with suppress(ValidationError):  # The object was written by another version of the API.
             measured[run.uid] = essence(BenchmarkRunStatus.model_validate(run.status))
     collected = sweep_state.SweepCollected(measured=measured)
     facts = sweep_state.SweepFacts(

@@ -17,10 +17,11 @@ from benchrun.report import exit_codes, watch_state
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 30.0
 HOPELESS = frozenset({"NoKubectl", "NoContext", "NotInstalled", "Forbidden", "NotFound"})
-"""Trouble that another try does not cure."""
-LATEST_STAGES = 8  # Most stages that had finished before whose figures are fetched.
-MAX_TARGETS = 16  # Each has its own kubectl process, a sweep two.
-TICK_SECONDS = 0.25  # How often a reporter is called when nothing happens.
+"""Trouble that another attempt does not cure."""
+LATEST_STAGES = 8  # Most stages finished before following began whose figures are fetched.
+MAX_TARGETS = 16
+"""Most runs and sweeps followed. Each run has its own kubectl process, a sweep has two."""
+TICK_SECONDS = 0.25  # Seconds between two calls of a reporter when nothing happens.
 Reporter = LogReporter | ScreenReporter
 
 
@@ -55,7 +56,7 @@ def by_name(targets: Iterable[tuple[str, Target]]) -> dict[str, Target]:
 class TimeIsUp(errors.CommandError):
     """Not everything has ended in the time that was given."""
 
-    code = 124  # As timeout(1).
+    code = 124  # Exit code, as for timeout(1).
 
 
 async def follow(
@@ -226,7 +227,7 @@ class Following:
                 async with aclosing(events_of) as lines, aclosing(objects(lines)) as events:
                     async for event in events:
                         if event.get("type") == "ERROR":
-                            break  # The watched version has become too old: begin anew.
+                            break  # The watched version has become too old: begin again.
                         heard = ever_heard = True
                         deleted = event.get("type") == "DELETED"
                         if deleted and not of_sweep:

@@ -15,7 +15,8 @@ from benchrun.names import KIND, SHORT_NAME
 from benchrun.observe import is_finished, untrusted_json as raw, view_builders, views
 
 STANDARD_INPUT = "-"
-MAX_BYTES = 8 * 1024 * 1024  # Size of a manifest. The API server takes no object above 1.5 MB.
+MAX_BYTES = 8 * 1024 * 1024
+"""Most bytes of a manifest. The API server takes no object above 1.5 MB."""
 ENDINGS = frozenset(
     {".yaml", ".yml", ".json"}
 )  # Endings of the files that are read where a folder is named.
@@ -81,7 +82,8 @@ def _with_string_keys(loader: Any, node: yaml.MappingNode, deep: bool = False) -
 
 
 LOADER: Any = type("KubernetesLoader", (_YAML,), {"construct_mapping": _with_string_keys})
-"""Reads as Kubernetes does: what looks like a date is a string, and every key is one."""
+"""YAML loader that reads as Kubernetes does: what looks like a date is a string, and every key is a
+string."""
 LOADER.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in LOADER.yaml_implicit_resolvers.items()
@@ -92,11 +94,11 @@ LOADER.yaml_implicit_resolvers = {
 class Manifest:
     """One object that is to be applied."""
 
-    source: str  # File and the document's number in it, for errors.
-    text: str  # The text as it was written: kubectl reads YAML values in its own way.
+    source: str  # File, and the document's number in it, for errors.
+    text: str  # Text as it was written: kubectl reads YAML values in its own way.
     kind: str
-    name: str | None  # None: the API server makes it from generateName.
-    namespace: str | None  # None: the namespace of the command or of the context.
+    name: str | None  # Name; None: the API server makes it from generateName.
+    namespace: str | None  # Namespace; None: that of the command or of the context.
 
 
 def manifests_in(paths: Sequence[str]) -> list[Manifest]:
@@ -206,7 +208,7 @@ class Applied:
     kind: str
     namespace: str
     name: str
-    was_there: bool = False  # A run or sweep that existed before and has not ended.
+    was_there: bool = False  # Whether the run or sweep existed before and has not ended.
 
 
 def applied(manifest: Manifest, kubectl: cluster.Kubectl) -> Applied:

@@ -18,7 +18,8 @@ from benchrun.sizing import ModelShape, UnknownShape, model_shape
 CONFIG = "config.json"
 INDEX = "model.safetensors.index.json"
 MAX_CONFIG_BYTES = 4 * 2**20
-MAX_INDEX_BYTES = 64 * 2**20  # For headers, too: both name every tensor of the model.
+MAX_INDEX_BYTES = 64 * 2**20
+"""Most bytes of an index or a header: both name every tensor of the model."""
 
 
 def config_path(model: str) -> Path:

@@ -17,9 +17,9 @@ from benchrun.cli import console_tables, errors
 from benchrun.report import live_view, run_list, tables
 from benchrun.report.watch_state import Followed, FollowedRun
 
-NARROW = 100  # Below so many columns gauges are stacked.
+NARROW = 100  # Columns below which gauges are stacked.
 SPARKLINE = 24
-LINES_OF_ONE = 4  # Lines of each of several runs, where there is room.
+LINES_OF_ONE = 4  # Lines of each run if several are shown, where there is room.
 # Lines of a full display besides its stages; the prompt above it is counted, too.
 RUN_FIXED_LINES = 14
 MAX_ENDED = 4  # Most ended runs of a sweep that are shown above those in progress.

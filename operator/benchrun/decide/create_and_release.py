@@ -22,7 +22,8 @@ from benchrun.decide.server_status import endpoint_addresses
 from benchrun.measure import bucket_size, bucketed, encode
 from benchrun.observe import Child, child_of, instant
 
-SERVER_KINDS = ("Deployment", "LeaderWorkerSet")  # what makes the pods of servers: it holds the GPU
+SERVER_KINDS = ("Deployment", "LeaderWorkerSet")
+"""Kinds of objects that make the pods of servers, which hold the GPU."""
 
 
 def missing_children(state: RunState) -> tuple[Manifest, ...]:
@@ -94,7 +95,7 @@ def _client(state: RunState) -> list[Manifest]:
     stands = state.plan
     meeting = [plan.client_service(owner)] if plan.division_of(spec).pods > 1 else []
     if stands is not None and (job is not None or stands.deleting):
-        return meeting  # to write a plan of many stages takes its time
+        return meeting  # writing a plan of many stages takes long
     if stands is not None:
         return [*meeting, _job(state, stands.plan_digest)]
     given = plan.plan_of_client(
@@ -162,10 +163,10 @@ def _fence(state: RunState) -> list[Manifest]:
     )
 
 
-CHUNK_SECONDS = (
-    240.0  # the timeline within a stage is kept at least this often: what a dead operator can lose
-)
-PLAN_BYTES = 128 * 1024  # room for the plan: its largest, of 256 stages
+CHUNK_SECONDS = 240.0
+"""Longest time in seconds between two writes of the timeline within a stage: what is lost at most
+when the operator dies."""
+PLAN_BYTES = 128 * 1024  # Bytes reserved for the plan: the largest one has 256 stages.
 RESULT_BYTES = 1024 * 1024 - PLAN_BYTES
 TIMELINE_BYTES = RESULT_BYTES // 2
 

@@ -14,9 +14,9 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, diagnosed, instant
 from benchrun.plan import estimate, nodes, role_replicas
 
-CLIENT_GRACE_SECONDS = (
-    30  # the client gives up an endpoint by itself; how long its report of the last answer may take
-)
+CLIENT_GRACE_SECONDS = 30
+"""Seconds that the client's report of the last answer may take: the client gives up an endpoint by
+itself."""
 _LAST_US = 253_402_300_799_000_000  # the end of the year 9999: datetime has no later instant
 
 

@@ -40,11 +40,11 @@ from benchrun.observe import Diagnosis, instant, is_finished, number
 from benchrun.plan import cells
 
 ENDPOINT_LOOKUP_SECONDS = 5.0
-SHORTEST_WAIT_SECONDS = (
-    1.0  # a deadline that has passed and can't be judged yet must not keep the operator spinning
-)
-MAX_JUDGE_ATTEMPTS = 3  # by operators that did not see the measurement begin
-LOG_TAIL_BYTES = 4096  # what the status keeps of a failed server's log
+SHORTEST_WAIT_SECONDS = 1.0
+"""Least seconds until the next reconcile: a deadline that has passed and can't be judged yet must
+not keep the operator spinning."""
+MAX_JUDGE_ATTEMPTS = 3  # attempts by operators that did not see the measurement begin
+LOG_TAIL_BYTES = 4096  # bytes of a failed server's log that the status keeps
 _OF_THE_JUDGEMENT = (
     "client",
     "cost",
@@ -58,15 +58,14 @@ _OF_THE_JUDGEMENT = (
     "comparison",
     "profile",
 )
-NAMED_CHARS = 400  # length of the list of stages whose records are lost
+NAMED_CHARS = 400  # most characters of the list of stages whose records are lost
 NO_ROOM = (
     "the operator has no room in its memory for this run: what the runs of this namespace declare "
     "takes more than the namespace's share; delete runs that have ended or are suspended, or "
     "shorten this one's spec. It is looked at again when there is room"
 )
-CLIENT_LEAVES_SECONDS = (
-    30  # how long the client may take to end by itself after its last record was acknowledged
-)
+CLIENT_LEAVES_SECONDS = 30
+"""Seconds that the client may take to end by itself after its last record was acknowledged."""
 
 
 def decide(facts: Facts) -> Decision:
@@ -211,7 +210,7 @@ def _end(state: RunState, end: Ending | None, *, server: Diagnosis | None) -> De
         else None,
         forget=True,
         events=(Event(reason, status.message or "", warning=status.phase == "Failed"),),
-        requeue_after_seconds=SHORTEST_WAIT_SECONDS,  # its client and its TTL are looked at then
+        requeue_after_seconds=SHORTEST_WAIT_SECONDS,  # its client and its TTL are checked then
     )
 
 

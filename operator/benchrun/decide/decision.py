@@ -22,7 +22,8 @@ from benchrun.observe import Children, Run
 from benchrun.plan import Arrival
 
 T = TypeVar("T")
-ExporterKind = Literal["gpu", "cpu"]  # GPU figures (DCGM), or containers' CPU (cAdvisor)
+ExporterKind = Literal["gpu", "cpu"]
+"""GPU figures (DCGM), or the CPU figures of containers (cAdvisor)."""
 
 
 class Question(Generic[T]):
@@ -54,7 +55,7 @@ class LogTail(Question[str]):
 
     pod: str
     container: str
-    previous: bool  # of the container before the one that runs now
+    previous: bool  # whether the log is of the container before the one that runs now
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +64,13 @@ class Compilations(Question[tuple[float, ...]]):
 
     pod: str
     container: str
-    since: str  # RFC 3339
+    since: str  # RFC 3339 timestamp
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    phases: StartupPhases  # by its log
-    image_pull_seconds: float | None = None  # by its events
+    phases: StartupPhases  # phases of the start, from the server's log
+    image_pull_seconds: float | None = None  # seconds of the image pull, from the pod's events
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +112,8 @@ class PodsRefused(Question[str]):
     """
 
     kind: Literal["Job", "StatefulSet"]
-    name: str  # for StatefulSets: the prefix of their names
-    uid: str = ""  # for a Job: one of the same name may have existed before
+    name: str  # name of the Job, or the prefix of the names of the StatefulSets
+    uid: str = ""  # uid of a Job: another one of the same name may have existed before
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,30 +121,27 @@ class Judging(Question[Judgement]):
     """The judgement of all that was measured, by a process of its own."""
 
     ended_early: bool
-    servers: tuple[ServerStatus, ...] = field(
-        default=(), compare=False
-    )  # as the last status will have them
+    servers: tuple[ServerStatus, ...] = field(default=(), compare=False)
+    """Entries of the servers as the last status will have them."""
     client: ClientStatus | None = field(default=None, compare=False)
     unstored: tuple[str, ...] = ()  # stages whose record is lost: known when it was refused
-    most_stages: int = field(
-        default=1_000, compare=False
-    )  # a higher number is no record of the run
-    most_chunks: int = field(
-        default=1_000, compare=False
-    )  # a higher number is no part of its timeline
+    most_stages: int = field(default=1_000, compare=False)
+    """Number of stages that are expected: a record with a higher number is not the run's."""
+    most_chunks: int = field(default=1_000, compare=False)
+    """Number of timeline parts that are expected: a part with a higher number is not the run's."""
 
 
 RESULT_ROLES = (
     names.ROLE_STAGE,
     names.ROLE_TIMELINE,
 )  # roles of the ConfigMaps that hold what was measured
-MAX_BACKLOG_BYTES = (
-    4 * 1024 * 1024
-)  # records that wait to be stored: beyond it the client is not polled
-MAX_UNSTORED_SAMPLES = 4096  # samples that wait to be stored: beyond it they are merged in pairs
+MAX_BACKLOG_BYTES = 4 * 1024 * 1024
+"""Most bytes of records that wait to be stored: above it the client is not polled."""
+MAX_UNSTORED_SAMPLES = 4096
+"""Most samples that wait to be stored: above it they are merged in pairs."""
 
 SAMPLE_BYTES = 1_700
-FEW_UNSTORED_SAMPLES = 32  # the limit where memory is scarce
+FEW_UNSTORED_SAMPLES = 32  # most samples that wait to be stored if memory is scarce
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +172,17 @@ class RefusedObject:
     # the same object may be accepted later: a quota, a policy, missing rights of the operator, an
     # API server in trouble; else it is invalid
     curable: bool
-    is_kind_missing: bool = field(
-        default=False, compare=False
-    )  # the cluster does not know such objects at all
-    is_transient: bool = field(
-        default=False, compare=False
-    )  # no time, or no answer: it is retried in a moment
+    is_kind_missing: bool = field(default=False, compare=False)
+    """Whether the cluster does not know such objects at all."""
+    is_transient: bool = field(default=False, compare=False)
+    """Whether the API server had no time or gave no answer: the object is retried in a moment."""
 
 
 @dataclass(slots=True)
 class ClientState:
     """What the operator has learnt from the run's client since the operator started."""
 
-    progress: Progress | None = None  # its latest answer; None: none yet
+    progress: Progress | None = None  # latest answer of the client; None: no answer yet
     # it has not answered for several polls: it counts as unreachable, not as not yet heard
     silent: bool = False
     mismatch: str | None = None  # why operator and client do not understand each other
@@ -235,30 +231,27 @@ class Samples:
 class Collected:
     """Everything that a decision reads and that no watch delivers."""
 
-    arrivals: dict[int, Arrival] = field(
-        default_factory=dict
-    )  # records that are not known to be stored, by sequence
-    sequences: set[int] = field(default_factory=set)  # of every received record
-    search_ends: dict[int, str] = field(
-        default_factory=dict
-    )  # workloads whose search ended, by its last sequence
+    arrivals: dict[int, Arrival] = field(default_factory=dict)
+    """Received records that are not known to be stored, by sequence."""
+    sequences: set[int] = field(default_factory=set)  # sequences of all received records
+    search_ends: dict[int, str] = field(default_factory=dict)
+    """Workloads whose search ended, by the sequence of the search's last record."""
     client: ClientState = field(default_factory=ClientState)
     samples: Samples = field(default_factory=Samples)
-    server_facts: dict[str, ServerFacts] = field(
-        default_factory=dict
-    )  # what servers report of themselves, by pod name
-    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(
-        default_factory=dict
-    )  # why a pod has no figures
+    server_facts: dict[str, ServerFacts] = field(default_factory=dict)
+    """What servers report of themselves, by pod name."""
+    exporter_troubles: dict[tuple[ExporterKind, str], str] = field(default_factory=dict)
+    """Why a pod has no figures, by kind of exporter and pod."""
     answers: Answers = field(default_factory=Answers)  # what queries found
-    refused_object: RefusedObject | None = None  # refused in the last reconcile
-    refused_at: datetime | None = None  # when it was refused
+    refused_object: RefusedObject | None = None  # object that was refused in the last reconcile
+    refused_at: datetime | None = None  # when this object was refused
     blocked: Blocked | None = None  # what kept the run waiting in the last reconcile, and when
     conflict: str | None = None  # a foreign object with the name of one of the run's: kind and name
     ending: Ending | None = None  # why the run ends: decided, and carried out in part
-    judged_bytes: int = 0  # records that wait for the judge, stored or not
-    is_adopted: bool = False  # another process saw its measurement begin, and may have judged it
-    is_judging_counted: bool = False  # the status in the cluster counts that it is judged here
+    judged_bytes: int = 0  # bytes of records that wait for the judge, stored or not
+    is_adopted: bool = False
+    """Whether another process saw the measurement begin, and may have judged it."""
+    is_judging_counted: bool = False  # whether the status in the cluster counts this judgement
     released_at: datetime | None = None  # when the deletion of the servers was requested
 
     def next_sequence(self, first: int) -> int:
@@ -294,9 +287,9 @@ class Collected:
 
 
 Manifest = dict[str, Any]
-PodRoad = Literal[
-    "Direct", "Proxy"
-]  # to pods' addresses, or (from outside the cluster) through the API server
+PodRoad = Literal["Direct", "Proxy"]
+"""Route to the pods: directly to their addresses, or (from outside the cluster) through the API
+server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,15 +307,12 @@ class Context:
 
     client_image: str
     client_image_pull_policy: str = "IfNotPresent"
-    live_interval_seconds: float = (
-        5.0  # least time between two writes of nothing but progress and live figures
-    )
-    unschedulable_grace_seconds: int = (
-        900  # how long a pod that no node could ever take waits for one, where its run says nothing
-    )
-    max_hold_seconds: int = (
-        86_400  # how long a server may be held once it is scheduled, whatever its deadlines say
-    )
+    live_interval_seconds: float = 5.0
+    """Least seconds between two writes of nothing but progress and live figures."""
+    unschedulable_grace_seconds: int = 900
+    """Seconds that a pod that fits no node waits for one, if its run sets no other time."""
+    max_hold_seconds: int = 86_400
+    """Most seconds that a server may be held once it is scheduled, whatever its deadlines say."""
     pod_road: PodRoad = "Direct"
     exporters: Mapping[ExporterKind, Exporters] = field(default_factory=dict)
     channel_key: bytes = field(default=b"", repr=False)  # the key that all runs' tokens derive from
@@ -360,7 +350,7 @@ class ExporterEndpoint:
 
     kind: ExporterKind
     url: str
-    namespace: str  # of the server's pod
+    namespace: str  # namespace of the server's pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -379,11 +369,11 @@ class PullTarget:
     """A client to follow, and what its envelopes are checked against."""
 
     pod: str
-    url: str  # base URL of its record server
+    url: str  # base URL of the client's record server
     run_uid: str
     from_sequence: int  # first record wanted
     token: str = field(repr=False)
-    plan_digest: str | None = None  # None: it is not on the Job
+    plan_digest: str | None = None  # digest of the plan; None: the Job does not have it
     stage_ids: Sequence[str] = field(default=(), compare=False, repr=False)
     searches: tuple[Search, ...] = field(default=(), compare=False, repr=False)
 
@@ -405,18 +395,17 @@ class Decision:
     """
 
     status: BenchmarkRunStatus
-    last_words: LogTail | None = (
-        None  # the log of a failed server: one attempt, before the server is deleted
-    )
-    delete: tuple[Ref, ...] = ()  # servers first
+    last_words: LogTail | None = None
+    """The log of a failed server to read: one attempt, before the server is deleted."""
+    delete: tuple[Ref, ...] = ()  # objects to delete, servers first
     apply: tuple[Manifest, ...] = ()
-    scrape: tuple[ScrapeTarget, ...] = ()  # the endpoints to scrape from now on; others are left
+    scrape: tuple[ScrapeTarget, ...] = ()  # endpoints to scrape from now on; all others are dropped
     pull: PullTarget | None = None  # the client to follow from now on
-    acknowledge: int | None = None  # tell the client that records below this are stored
-    lookups: tuple[Question[Any], ...] = ()  # to be answered; answered questions are left out
-    counts_judging: bool = False  # the status is written first, then it is judged
-    ending: Ending | None = None  # why the run ends, to be kept until it has ended
-    forget: bool = False  # the run is over: drop what memory holds of it
-    delete_run: bool = False  # TTL has passed
+    acknowledge: int | None = None  # the client is told that records below this sequence are stored
+    lookups: tuple[Question[Any], ...] = ()  # queries to start; answered ones are left out
+    counts_judging: bool = False  # whether the status is written first, before the run is judged
+    ending: Ending | None = None  # why the run ends, kept until it has ended
+    forget: bool = False  # whether the run is over: what memory holds of it is dropped
+    delete_run: bool = False  # whether the run is deleted because its TTL has passed
     events: tuple[Event, ...] = ()
     requeue_after_seconds: float | None = None

@@ -19,9 +19,9 @@ from benchrun.decide.run_state import RunState
 from benchrun.observe import Diagnosis, Pod, instant
 from benchrun.plan import division_of, nodes
 
-CLOCK_SKEW_SECONDS = (
-    2  # between the nodes of client and server; a whole second of it is what rounding costs
-)
+CLOCK_SKEW_SECONDS = 2
+"""Seconds that the clocks of the client's and the server's nodes may differ; one second of it is
+due to rounding."""
 # Reasons that lie in the settings of the server, and those that the server's log may explain
 # better.
 SERVER_SETTINGS = {

@@ -20,10 +20,11 @@ from benchrun.observe import (
 from benchrun.observe.last_words import bounded
 from benchrun.plan import division_of, nodes, role_replicas
 
-NO_POD_SECONDS = 10  # how long a Job may take to make its pod before that is worth saying
-UNMADE_SECONDS = 3  # and before it is looked why
-LOOK_AGAIN_SECONDS = 10.0  # how often, for as long as there is none
-STORE_AGAIN_SECONDS = 15  # how often records that were refused are tried again
+NO_POD_SECONDS = 10
+"""Seconds that a Job may take to make its pod before the status reports the delay."""
+UNMADE_SECONDS = 3  # seconds that an object may take to make its pods before the cause is queried
+LOOK_AGAIN_SECONDS = 10.0  # seconds between two queries for the cause while pods are missing
+STORE_AGAIN_SECONDS = 15  # seconds between two attempts to store records that were refused
 _NOT_INSTALLED = (
     "Install LeaderWorkerSet (https://lws.sigs.k8s.io), which servers over several nodes are made "
     "of; the run then continues by itself."

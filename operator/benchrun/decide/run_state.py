@@ -54,8 +54,8 @@ def accept(run: Run, *, begun: bool = False) -> BenchmarkRunSpec:
 
 
 _planned: dict[bytes, tuple[str, ...]] = {}
-"""By digest of spec and uid. To lay out 256 stages takes longer than all the rest of a decision,
-and they never change."""
+"""Stage ids by the digest of spec and uid. Planning 256 stages takes longer than the rest of a
+decision, and the stages never change."""
 
 
 @dataclass(frozen=True)

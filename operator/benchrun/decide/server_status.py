@@ -150,8 +150,8 @@ def _base_url(state: RunState, namespace: str, pod: str, ip: str | None, port: i
 
 
 ARGS_BYTES = 4000
-REPORTED_BYTES = 4000  # four times what vLLM reports of itself
-CLOCK_MARGIN = timedelta(seconds=10)  # clocks of nodes differ
+REPORTED_BYTES = 4000  # most bytes of what a server reports of itself: four times vLLM's
+CLOCK_MARGIN = timedelta(seconds=10)  # tolerated difference between the clocks of nodes
 GPU_UNKNOWN = "no nodeSelector names it, and the operator has no permission to read nodes"
 # Labels of nodes that name the kind of their GPUs: a pod that selects one runs on no other.
 GPU_LABELS = (

@@ -11,8 +11,9 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-TOLERANCE_SECONDS = 2.0  # for the whole seconds of a Date, and for an answer's way
-DOUBT_SECONDS = 60.0  # how long another time must be sent before it is believed
+TOLERANCE_SECONDS = 2.0
+"""Seconds that a time may be off: a Date has whole seconds, and an answer takes time."""
+DOUBT_SECONDS = 60.0  # seconds that a different time must be sent before it is believed
 
 
 class Clock:
@@ -25,7 +26,7 @@ class Clock:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._monotonic = monotonic
-        self._offset = wall() - monotonic()  # what is added to the monotonic clock
+        self._offset = wall() - monotonic()  # seconds added to the monotonic clock
         self._was_told = False
         self._doubted_since: float | None = None
 

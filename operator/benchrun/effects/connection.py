@@ -28,11 +28,10 @@ Query = tuple[tuple[str, str], ...]
 JSON = "application/json"
 REQUEST_TIMEOUT_SECONDS = 30.0
 REFUSAL_BYTES = 64 * 1024
-MAX_OBJECT_BYTES = (
-    16 * 1024 * 1024
-)  # an object takes 1.5 MiB at most, and six times that where all is escaped
+MAX_OBJECT_BYTES = 16 * 1024 * 1024
+"""Most bytes of an object: 1.5 MiB, and six times that if all characters are escaped."""
 SMALL_ANSWER_BYTES = 128 * 1024
-LARGE_ANSWER_SECONDS = 10.0  # for the rest of a larger answer: 4 MiB at 420 kB a second
+LARGE_ANSWER_SECONDS = 10.0  # seconds for the rest of a larger answer: 4 MiB at 420 kB a second
 LARGE_ANSWERS = 24  # large answers read at the same time in the whole process
 _large_answers = Places(LARGE_ANSWERS)
 CONNECTIONS = 32
@@ -203,7 +202,7 @@ class Resource:
     group: str
     version: str
     plural: str
-    is_child: bool = False  # its objects carry their run's label, and are watched
+    is_child: bool = False  # whether its objects carry their run's label, and are watched
 
     def path(
         self, namespace: str | None, name: str | None = None, subresource: str | None = None
@@ -234,6 +233,6 @@ RESOURCES = {
 }
 CHILD_KINDS = tuple(kind for kind, resource in RESOURCES.items() if resource.is_child)
 EXTENSION_KINDS = (LEADER_WORKER_SET,)
-"""Kinds that a cluster may lack. They carry the label of their run, too, but a watch would want
-them there when the operator starts: they are listed with the others, and looked up for the runs
-that have one."""
+"""Kinds that a cluster may lack. Their objects carry the label of their run, too, but a watch needs
+the kinds to exist when the operator starts: so they are listed with the others, and read for the
+runs that have such objects."""

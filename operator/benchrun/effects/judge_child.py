@@ -24,7 +24,7 @@ CPU_SECONDS = 60
 # from the judge's start or the last judgement to this one, with the reading of what was stored
 WALL_SECONDS = 300.0
 READING_SECONDS = 60.0  # part of WALL_SECONDS for reading: the largest run's 70 MB take some 10
-IDLE_SECONDS = 5.0  # how long a judge without work is kept: it takes a second to start
+IDLE_SECONDS = 5.0  # seconds that a judge without work is kept: starting one takes a second
 MAX_REASON_CHARS = 300
 MAX_WORDS_BYTES = 4096
 _Parts = AsyncGenerator[Part, None]
@@ -76,7 +76,7 @@ class JudgeChild:
                 async with limit:
                     return await self._judged(job, parts, answer)
             except BaseException as error:
-                await self.close()  # it is in the middle of a job
+                await self.close()  # the judge is in the middle of a job
                 if isinstance(error, TimeoutError) and limit.expired():
                     raise NotJudged(f"not judged within {self.wall_seconds:g} s") from None
                 raise
@@ -88,7 +88,7 @@ class JudgeChild:
 
     async def _judged(self, job: Job | SweepJob, parts: _Parts, answer: type[A]) -> A:
         process = await self._started()
-        with contextlib.suppress(_Gone):  # why it ended is on its standard error
+        with contextlib.suppress(_Gone):  # the cause of its end is on its standard error
             await _send(process, job.line())
             await self._send_all(process, parts)
         return await self._read(process, answer)

@@ -41,29 +41,28 @@ from benchrun.observe import Declared, untrusted_json as raw
 
 METADATA_ONLY = f"{JSON};as=PartialObjectMetadata;g=meta.k8s.io;v=v1,{JSON}"
 METADATA_LIST_ONLY = f"{JSON};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{JSON}"
-LIST_PAGE = 50  # most objects of a page
-EVENT_PAGE = 200  # most events of a query: for StatefulSets, it also finds events of other groups
+LIST_PAGE = 50  # most objects on a page
+EVENT_PAGE = 200  # Most events of a query: for StatefulSets, it also finds events of other groups.
 PAGE_BYTES = 2 * 1024 * 1024  # largest page of several objects; parsed, it may take 25 times that
 LOG_LINES = 300
-LOG_READ_BYTES = (
-    512 * 1024
-)  # far more than LOG_LINES take, since the API server cuts at the end, where the news is
-LOG_RANGE_BYTES = 4 * 1024 * 1024  # most that is read of a whole measurement's log
-LOG_HEAD_BYTES = (
-    512 * 1024
-)  # most of a log's beginning: vLLM is up within 100 kB, a page of stack traces included
-LOG_BYTES = (
-    32 * 1024
-)  # end of a log that is kept. The cause of a failed engine start stands some 8 kB above it.
+LOG_READ_BYTES = 512 * 1024
+"""Most bytes of a log that are read: far more than LOG_LINES take, since the API server cuts off
+the end, which has the newest lines."""
+LOG_RANGE_BYTES = 4 * 1024 * 1024  # most bytes that are read of the log of a whole measurement
+LOG_HEAD_BYTES = 512 * 1024
+"""Most bytes of a log's beginning: vLLM is up within 100 kB, including a page of stack traces."""
+LOG_BYTES = 32 * 1024
+"""Bytes of a log's end that are kept. The cause of a failed engine start stands some 8 kB above
+it."""
 MAX_ENDPOINTS = 64
 MANAGED_BY_CLUSTER = "endpointslice.kubernetes.io/managed-by=endpointslice-controller.k8s.io"
-"""Slices made of pods by the cluster. Others, made by hand or mirrored from Endpoints, may hold any
-address."""
+"""Label of EndpointSlices that the cluster makes from pods. Others, made by hand or mirrored from
+Endpoints, may hold any address."""
 COMPONENT = "benchrun-operator"
 _AS_US: Query = (("fieldManager", names.FIELD_MANAGER),)
 CountWrite = Callable[[str, str, str], None]
-"""Called for every request that changes something, with verb, resource and code: HTTP status, "2xx"
-or "none" (no answer)."""
+"""Called for every request that changes an object, with the verb, the resource and the code: the
+HTTP status, "2xx" or "none" (no answer)."""
 
 
 class KubernetesApi:
@@ -179,7 +178,7 @@ class KubernetesApi:
                 continue
             size = min(LIST_PAGE, 2 * size)
             items = page.get("items") or []
-            while items:  # none is kept while the next page is read
+            while items:  # no object is kept while the next page is read
                 yield items.pop(0)
             token = (page.get("metadata") or {}).get("continue") or ""
             if not token:
@@ -406,7 +405,7 @@ async def channel_key(connection: Connection, *, namespace: str) -> bytes:
     }
     try:
         return _key_in(await connection.json("POST", path, body=secret))
-    except Exists:  # another replica was faster
+    except Exists:  # another replica created it first
         return _key_in(await connection.json("GET", f"{path}/{CHANNEL_KEY}"))
 
 

@@ -24,11 +24,13 @@ logger = logging.getLogger(__name__)
 LEASE = Resource("coordination.k8s.io", "v1", "leases")
 LEASE_SECONDS = 10
 RENEW_SECONDS = 3.0
-RETRY_SECONDS = 1.0  # between attempts to renew a Lease that could not be renewed
-WATCH_SECONDS = 2.0  # between reads of a Lease that somebody else holds
+RETRY_SECONDS = 1.0  # seconds between attempts to renew a Lease that could not be renewed
+WATCH_SECONDS = 2.0  # seconds between reads of a Lease that another process holds
 REQUEST_SECONDS = 3.0
-GIVE_UP_SECONDS = 7.0  # without renewal: handlers under way have the rest of LEASE_SECONDS to end
-LONGEST_LEASE_SECONDS = 60  # a longer duration in a Lease is taken for a mistake
+GIVE_UP_SECONDS = 7.0
+"""Seconds without renewal until this process stops leading: running handlers have the rest of
+LEASE_SECONDS to end."""
+LONGEST_LEASE_SECONDS = 60  # most seconds of a Lease; a longer duration is taken for a mistake
 
 
 @dataclass(eq=False)
@@ -67,8 +69,8 @@ class Elector:
     leases: LeaseApi
     _: KW_ONLY
     identity: str
-    now: Callable[[], datetime]  # for people who read the Lease
-    monotonic: Callable[[], float]  # for decisions
+    now: Callable[[], datetime]  # wall clock, for people who read the Lease
+    monotonic: Callable[[], float]  # monotonic clock, for decisions
 
     def __post_init__(self) -> None:
         self._ours: Json | None = (

@@ -43,7 +43,8 @@ logger = logging.getLogger(__name__)
 # and holds nothing. Waiting for the turns of others, which may be many, is not counted.
 JUDGE_RETRY_SECONDS = 5.0
 JUDGE_TRIES = 180
-SLOW_TRIES = 13  # how many tries one counts as that had its turn but was too slow in reading
+SLOW_TRIES = 13
+"""Number of tries that one try counts for if it had its turn but was too slow in reading."""
 # queries of a kind under way at a time, over all runs, and one more for a namespace that has none:
 # each holds at most 4 MiB of a log, or a spec
 AT_ONCE = 8
@@ -67,7 +68,7 @@ class About:
 
     run: Run
     children: Children
-    arrivals: tuple[Arrival, ...] = ()  # records that are not known to be stored
+    arrivals: tuple[Arrival, ...] = ()  # received records that are not known to be stored
     samples: tuple[Sample, ...] = ()  # samples that are not stored
     spec: bytes = b""  # the run's spec, packed, while the query waits for its turn
 
@@ -89,16 +90,12 @@ class About:
 class Kind:
     """How a kind of question is answered."""
 
-    look_up: Callable[
-        [Tools, About, Any], Awaitable[Any]
-    ]  # the answer; raises ClusterError, or NotFoundOut.
-    seconds: float | None  # longest time that it may take; None: it limits itself
-    retry_seconds: float | None = (
-        None  # when to retry after it failed, while it is still wanted; None: never
-    )
-    again_seconds: float | None = (
-        None  # when to query again though something was found; None: never
-    )
+    look_up: Callable[[Tools, About, Any], Awaitable[Any]]
+    """Returns the answer; raises ClusterError or NotFoundOut."""
+    seconds: float | None  # most seconds that a query may take; None: it limits itself
+    retry_seconds: float | None = None
+    """Seconds until a failed query is retried, while it is still wanted; None: never."""
+    again_seconds: float | None = None  # Seconds until an answered query is repeated; None: never.
 
 
 async def _compilations(

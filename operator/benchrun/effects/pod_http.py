@@ -36,7 +36,7 @@ class FetchError(Exception):
         self.status = status  # HTTP status of a failed answer; None: no answer, or not known
 
 
-PROXY_CONNECTIONS = 256  # a polled client holds one for as long as it has no news
+PROXY_CONNECTIONS = 256  # Most connections: a polled client holds one until it has news.
 
 
 class Fetcher:
@@ -128,8 +128,8 @@ class Fetcher:
             return await first_bytes(answer, limit_bytes)
 
 
-WAIT_SECONDS = 20  # how long a client holds an answer back when there is nothing new
-ANSWER_SECONDS = 15.0  # beyond the wait, for the answer itself
+WAIT_SECONDS = 20  # seconds that a client delays an answer if there is nothing new
+ANSWER_SECONDS = 15.0  # seconds for the answer itself, after that delay
 ACKNOWLEDGE_SECONDS = 5.0
 WRONG_IMAGE = (
     "use the client image of this operator's release (spec.client.image, or clientImage of the "

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 serving: ContextVar[str] = ContextVar("serving", default="")
-"""The namespace that this task works for; empty: for none."""
+"""Namespace that the current task works for; empty: no namespace."""
 
 
 class _InNamespace(Protocol):
@@ -30,7 +30,7 @@ class Lane(Generic[W]):
     """
 
     def __init__(self) -> None:
-        self._waiting: dict[str, dict[W, None]] = {}  # by namespace, in the order of their turns
+        self._waiting: dict[str, dict[W, None]] = {}  # items by namespace, in turn order
 
     def __len__(self) -> int:
         return sum(map(len, self._waiting.values()))

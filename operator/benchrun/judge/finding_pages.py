@@ -10,7 +10,7 @@ from pathlib import Path
 from benchrun.judge.rules.rule import SEVERITIES, Code
 
 CHECKOUT = Path(__file__).parents[3] / "docs/findings"
-"""Where the pages are written; an installation from a checkout reads them there."""
+"""Folder of the finding pages; an installation from a checkout reads them there."""
 MAX_REMEDY_CHARS = 250
 
 

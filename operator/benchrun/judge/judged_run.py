@@ -22,7 +22,7 @@ from benchrun.plan import cells, probed_cells
 
 # A mix may have eight datasets, and a run sixteen mixes; this bound keeps the status small.
 MAX_DATASETS = 16
-SOURCE_CHARACTERS = 160  # Kept from the end of a path, which identifies it best.
+SOURCE_CHARACTERS = 160  # Characters kept from the end of a path, which identifies it best.
 _VALID_REASONS: Mapping[api.Verdict, str] = {
     "Valid": api.Reason.ALL_VALID,
     "Suspect": api.Reason.SUSPECT,
@@ -245,7 +245,7 @@ class Rejudged(NamedTuple):
 
     status: (
         api.BenchmarkRunStatus
-    )  # As stored, but with new results of all load points that have a record left.
+    )  # Stored rows, but with new results of all load points that have a record left.
     missing: Mapping[str, int]  # Records that were judged once and are lost, by load point.
 
 
@@ -288,7 +288,7 @@ def rejudge(
     update = _of_status(found, stored.profile) | {
         "judge": judge_of(spec, thresholds),
         "cost": stored.cost or cost_status(spec.cost, stored.servers),
-        "comparison": None,  # it was made with rows that may have another verdict now
+        "comparison": None,  # the rows it was made from may have another verdict now
     }
     return Rejudged(stored.model_copy(update=update), missing)
 

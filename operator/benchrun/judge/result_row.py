@@ -24,7 +24,7 @@ class Intervals(NamedTuple):
     """The intervals of percentiles, by the keys of `metrics`, and those that are uncertain."""
 
     intervals: dict[str, list[float]]
-    """Low and high end in milliseconds, five significant digits."""
+    """Lower and upper end in milliseconds, with five significant digits."""
     uncertain: list[str]
     """Percentiles that were measured, but not long enough for an interval."""
 
@@ -251,7 +251,7 @@ def _metrics(
 
 
 PER_GPU = "output_throughput_per_gpu"
-"""Key of `results[].metrics`, there only where the servers hold a GPU that is known of."""
+"""Key of `results[].metrics`; present only where the servers are known to hold a GPU."""
 
 
 def gpus_of(servers: Sequence[api.ServerStatus]) -> int:

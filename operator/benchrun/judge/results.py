@@ -146,12 +146,13 @@ def shown(value: float | None) -> str:
 class JudgedCell(NamedTuple):
     """A judged load point, without its records."""
 
-    summary: Sequence[StageSummary]  # For the rules of the run, and for searches.
+    summary: Sequence[StageSummary]
+    """Summaries of the stages, for the rules of the run and for searches."""
     seen: Sequence[StageFinding]  # Findings before the severities of the spec.
     # By its own findings, with the severities of the spec; `row` adds what only the run shows.
     row: api.Result
-    p99_ttft: P99TTFT  # For the headline.
-    explained_by: Seen  # Empty: nothing was measured.
+    p99_ttft: P99TTFT  # The p99 TTFT for the headline.
+    explained_by: Seen  # What the explanation rests on; empty: nothing was measured.
 
 
 def cell_context(

@@ -20,7 +20,7 @@ from benchrun.plan import axis_of, searched
 Outcome = Literal[
     "Bracketed", "AtUpperBound", "NoneMet", "ProbeLimit", "Inconclusive", "Incomplete"
 ]
-SEARCH_BYTES = 1000  # Room for the result of one search.
+SEARCH_BYTES = 1000  # Bytes for the result of one search.
 _UNITS = {"rate": "requests a second", "concurrency": "users at once"}
 
 

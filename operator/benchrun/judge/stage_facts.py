@@ -30,28 +30,25 @@ class ExpectedLoad:
     ignore_eos: bool
     cache_policy: CachePolicy
     scrape_interval_seconds: float
-    follows_trace: bool = (
-        False  # Whether requests arrive at recorded instants: an open loop without a rate.
-    )
+    follows_trace: bool = False
+    """Whether requests arrive at recorded instants: an open loop without a rate."""
     through_service: bool = False
-    """Whether requests go through a Service, whose pods were listed when the run began: others may
-    join it."""
+    """Whether requests go through a Service. Its pods were listed when the run began: others may
+    join."""
     random_text: bool = False  # Whether prompts are random words, in whole or in part.
     offline: bool = False
-    """Whether the engine has no API server in front: no gaps between tokens are known, and it gets
-    a load as a whole."""
-    whole_batches: bool = (
-        False  # Whether the engine gets a batch at a time, and the next when all of it is answered.
-    )
-    servers: Mapping[str, int] = field(
-        default_factory=dict
-    )  # How many of each role the run starts; none at an endpoint.
+    """Whether the engine has no API server in front: the gaps between tokens are not known, and the
+    engine gets a load as a whole."""
+    whole_batches: bool = False
+    """Whether the engine gets a batch at a time, and the next one when the whole batch is
+    answered."""
+    servers: Mapping[str, int] = field(default_factory=dict)
+    """Servers that the run starts, by role; empty for an endpoint."""
     cpu_limited: Collection[str] = ()  # Roles whose servers have a CPU limit in the spec.
-    served_name: str = ""  # The name in the requests.
-    think_seconds: float = 0.0  # Mean time of a user from an answer to the next request.
-    model: str | None = (
-        None  # The hub id or path in the arguments of the run's servers; None at an endpoint.
-    )
+    served_name: str = ""  # Model name in the requests.
+    think_seconds: float = 0.0  # Mean seconds of a user from an answer to the next request.
+    model: str | None = None
+    """Hub id or path in the arguments of the run's servers; None for an endpoint."""
 
     @property
     def all_at_once(self) -> bool:
@@ -121,7 +118,8 @@ GPU_STATES = (
     "gpu_memory_errors",
 )  # Figures in samples that keep their value from one stage to the next.
 THROUGHPUT_PARTS = 20
-MIN_THROUGHPUT_PARTS = 6  # Four parts are left of six: too few to estimate their noise with less.
+MIN_THROUGHPUT_PARTS = 6
+"""Least number of parts. Six leave four: too few to estimate their noise with less."""
 REQUESTS_A_PART = 5
 # Of the requests that servers and client report: else the means of both are not comparable.
 COUNTS_AGREE_PERCENT = 1.0
@@ -140,7 +138,7 @@ class StageFacts:
     windows: tuple[
         measure.Window, ...
     ] = ()  # The operator's samples of the servers during the stage, by role.
-    servers: Sequence[ServerStatus] = ()  # One entry a role, from the status.
+    servers: Sequence[ServerStatus] = ()  # One entry per role, from the status.
 
     @property
     def id(self) -> str:

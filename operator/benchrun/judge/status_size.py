@@ -19,12 +19,12 @@ from benchrun.api.sweep import Row
 from benchrun.measure import percentile_word
 
 MAX_BYTES = 80_200
-"""Of results and findings together, empty fields included, of which none is stored. Leaves 20 kB
-for conditions, servers and the tail of a log."""
+"""Bytes of results and findings together, including empty fields, which are not stored. Leaves 20
+kB for conditions, servers and the tail of a log."""
 PROFILE_BYTES = 4_000
-"""What a profile takes of that: a dozen kernels by name, its sentence, and what it adds to that of
-a load point."""
-MAX_CODES = 3  # Findings kept of a row that is cut; the worst are first.
+"""Bytes of `MAX_BYTES` that a profile takes: a dozen kernels by name, its sentence, and what it
+adds to a load point's sentence."""
+MAX_CODES = 3  # Findings kept in a row that is cut; the worst are first.
 
 T = TypeVar("T")
 Changed = TypeVar("Changed", ComparedCell, Row)
@@ -107,8 +107,8 @@ def fitted(
     return kept, truncations((("results", len(whole), len(kept)), *counts))
 
 
-MAX_COMPARISON_BYTES = 16_000  # Of the load points of a comparison.
-COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # And its message, which the condition repeats.
+MAX_COMPARISON_BYTES = 16_000  # Bytes for the load points of a comparison.
+COMPARISON_BYTES = MAX_COMPARISON_BYTES + 3_000  # Also the message, which the condition repeats.
 _WORDS: tuple[Word, ...] = (
     "NotComparable",
     "Unknown",

@@ -17,15 +17,15 @@ from benchrun.measure import Plateau, completed_in, plateau_totals, totals
 # the server, and is not compared where both sides kept up. Where one did not, the other's is a
 # lower bound, and the difference is real.
 
-SKIPPED_SHARE = (
-    0.1  # Of the arrivals of a trace, which has no plateau: the first ones find an idle server.
-)
+SKIPPED_SHARE = 0.1
+"""Skipped share of the arrivals of a trace, which has no plateau: the first requests find an idle
+server."""
 DEVIATIONS = 2.0
-"""Requests in the system at two instants differ by chance by sqrt(2 L) where L is their mean
-(Poisson, as in M/G/inf)."""
-MOST_BY_CHANCE = (
-    0.1  # Of the arrivals: where chance allows for more, whether the server kept up is not known.
-)
+"""Standard deviations that count as chance: the requests in the system at two instants differ by
+sqrt(2 L), where L is their mean (Poisson, as in M/G/inf)."""
+MOST_BY_CHANCE = 0.1
+"""Largest share of the arrivals that chance explains: where it allows for more, whether the server
+kept up is not known."""
 
 
 def throughput_of(

@@ -91,9 +91,8 @@ class PackedRecords(Sequence[StageRecord]):
         return open_record(found) if isinstance(found, bytes) else PackedRecords(found)
 
 
-MAX_SAMPLES = (
-    65_536  # Of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each.
-)
+MAX_SAMPLES = 65_536
+"""Samples of a run's timeline, in some 110 MB. A week of 13 servers leaves 3,584 of each server."""
 
 
 def judge_job(job: Job, parts: Iterable[Part]) -> Judgement:
@@ -137,7 +136,7 @@ class _Opened:
         self._run_uid = owner.uid
         self._stage_ids = stage_ids(spec, run_uid=owner.uid)
         self._searches = planned_searches(owner, spec)
-        self.records: dict[int, bytes] = {}  # Packed, by sequence.
+        self.records: dict[int, bytes] = {}  # Packed records by sequence.
         self.samples: list[metrics_page.Sample] = []
         self.baseline: Run | None = None
         self.refused: list[str] = []

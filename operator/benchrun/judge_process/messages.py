@@ -22,7 +22,7 @@ MAX_HEAD_BYTES = 16_384
 MAX_PART_BYTES = 2 * 1024 * 1024
 MAX_PARTS = 16_384
 MAX_JUDGEMENT_BYTES = 512 * 1024
-END = b"\n"  # what follows the last part
+END = b"\n"  # terminator after the last part
 PartKind = Literal["record", "timeline", "baseline", "run"]
 Name = Annotated[str, Field(max_length=253)]
 
@@ -42,12 +42,12 @@ class Job(_Line):
     name: Name
     namespace: Name
     uid: Name
-    spec: dict[str, Any]  # as the cluster holds it
-    servers: list[ServerStatus] = Field(default_factory=list)  # as the last status will have them
+    spec: dict[str, Any]  # the spec in the cluster
+    servers: list[ServerStatus] = Field(default_factory=list)  # entries of the last status
     client: ClientStatus | None = None  # the client pod's image and its digest
-    unstored: tuple[Name, ...] = ()  # stages whose record is judged here and kept nowhere
+    unstored: tuple[Name, ...] = ()  # stages whose record is judged here and not stored anywhere
     ended_early: bool = (
-        False  # it is not compared with its baseline: its figures were taken in trouble
+        False  # whether it is not compared with its baseline: its figures are from a troubled run
     )
 
 
@@ -56,7 +56,7 @@ class SweepJob(_Line):
 
     kind: Literal["sweep"] = "sweep"
     namespace: Name = ""
-    spec: dict[str, Any]  # as the cluster holds it
+    spec: dict[str, Any]  # the spec in the cluster
     baseline: Name  # name of the variant that the others are compared with
     runs: tuple[TabledRun, ...]  # those that were measured to their end
     missing: dict[Name, str] = Field(default_factory=dict)  # variants without figures, and why
@@ -75,7 +75,7 @@ class PartHead(_Line):
 
     kind: PartKind
     size: int = Field(ge=0, le=MAX_PART_BYTES)
-    name: Name  # what to call it when it is refused
+    name: Name  # name of the part in messages about its refusal
     sequence: int | None = None
     stage_id: Name | None = None
     plan_digest: Name | None = None

@@ -139,9 +139,8 @@ def is_reset(edge: ServerEdge) -> bool:
 
 
 CPU = PROCESS_CPU
-_PROXY_SECONDS = (
-    "benchrun_proxy_{}_seconds_{}"  # Sum or count of durations that the proxy measured.
-)
+_PROXY_SECONDS = "benchrun_proxy_{}_seconds_{}"
+"""Name of the sum or count of durations that the proxy measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +150,9 @@ class ProxyFigures:
     None where the proxy does not count what a figure needs.
     """
 
-    added_mean_ms: float | None  # Mean part of TTFT that neither prefill nor decode took.
-    queued_mean_ms: (
-        float | None
-    )  # Mean wait for a free place under the proxy's limit of concurrent requests.
+    added_mean_ms: float | None  # Mean milliseconds of TTFT that neither prefill nor decode took.
+    queued_mean_ms: float | None
+    """Mean wait in milliseconds for a free place under the proxy's limit of concurrent requests."""
     cores: float | None
 
 

@@ -20,11 +20,12 @@ from benchrun.measure.windows import Window
 from benchrun.names import ANSWERING_ROLES
 
 _REASONS = ("DCGM_FI_DEV_CLOCKS_EVENT_REASONS", "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS")
-"""Of lower clocks, as bits; the second name is that of DCGM before version 4."""
+"""Names of the series of reasons for lower clocks, as bits; the second one is from DCGM before
+version 4."""
 _SLOWED = 0x08 | 0x20 | 0x40 | 0x80
 _POWER_CAPPED = 0x04
-"""NVML's nvmlClocksEventReason: hardware slowdown, thermal slowdown by software and by hardware,
-power brake; software power cap."""
+"""Bits of NVML's nvmlClocksEventReason. _SLOWED: hardware slowdown, thermal slowdown by software
+and by hardware, power brake. _POWER_CAPPED: software power cap."""
 _DERIVED = {
     name: (name,) for name in ("gpu_pods", "gpu_slowed", "gpu_power_capped", "gpu_memory_total_mib")
 }
@@ -34,11 +35,11 @@ _LINES = tuple(
     f"{name}{{" for names in (*GPU_SERIES.values(), _REASONS, (_FREE,)) for name in names
 )
 _OF_A_PART = (_USED, _FREE)
-"""A part of a GPU has memory of its own; power and clocks are those of the whole, which others use
-too."""
+"""Series of a part of a GPU, which has memory of its own; power and clocks are measured for the
+whole GPU, which others use too."""
 _POD = (("exported_pod", "exported_namespace"), ("pod", "namespace"), ("pod_name", "pod_namespace"))
-"""Labels that name a pod: behind a Prometheus, as the exporter says it, and with its option for old
-names."""
+"""Labels that name a pod and its namespace: behind a Prometheus, as the exporter names them, and
+with the exporter's option for old names."""
 _PART_OF_A_GPU = "GPU_I_ID"
 
 
@@ -101,8 +102,8 @@ _CONTAINER = (
         for part in ("pod_namespace", "pod_name", "container_name")
     ),
 )
-"""Labels that name a container: as the kubelet's cAdvisor has them, and as one of its own has
-(`--store_container_labels`)."""
+"""Labels that name a container, as the kubelet's cAdvisor has them and as a cAdvisor of its own has
+them (`--store_container_labels`)."""
 
 
 def cpu_values(text: str, *, namespace: str, pod: str) -> dict[str, float | None]:
@@ -138,8 +139,8 @@ class GpuFigures:
     A figure is None where one of the servers lacks it.
     """
 
-    gpu_power_mean_watts: float | None = None  # The sum over all GPUs.
-    gpu_memory_max_mib: float | None = None  # The largest of any GPU.
+    gpu_power_mean_watts: float | None = None  # Sum over all GPUs.
+    gpu_memory_max_mib: float | None = None  # Largest of all GPUs.
     sm_clock_mean_mhz: float | None = None
     no_power_reason: str | None = (
         None  # Set where an exporter was read and the power is still not known.
@@ -163,7 +164,7 @@ def gpu_figures(stage_windows: Iterable[Window]) -> GpuFigures:
         for (_, pod), own in by_server(window.samples).items():
             by_pod[window.role, pod].append(own)
     if any(window.servers > sum(role == window.role for role, _ in by_pod) for window in windows):
-        return GpuFigures()  # a server gave no sample
+        return GpuFigures()  # there is no sample of a server
     rates = {server: _rates(stages) for server, stages in by_pod.items()}
     servers = [list(chain.from_iterable(stages)) for stages in by_pod.values()]
     memories = [known(sample.gpu_memory_mib for sample in own) for own in servers]

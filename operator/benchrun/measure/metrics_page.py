@@ -17,15 +17,15 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import SAMPLE_FIGURES, Sample as Sample, plain_text
 from benchrun.measure.request_figures import is_believable
 
-MAX_SERIES = (
-    4096  # Wanted series of one endpoint: 8 families of 512 engines. More is not one server.
-)
-MAX_LINES = (
-    65_536  # Lines of one endpoint, wanted or not; a server of eight engines has some 2,400.
-)
-MAX_LINE_CHARS = 8192  # Longest line of a wanted series; vLLM's cache_config_info has some 1,500.
+MAX_SERIES = 4096
+"""Most wanted series of one endpoint: 8 families of 512 engines. No single server has more."""
+MAX_LINES = 65_536
+"""Most lines of one endpoint, wanted or not; a server of eight engines has some 2,400."""
+MAX_LINE_CHARS = 8192
+"""Most characters of a wanted series' line; vLLM's cache_config_info has some 1,500."""
 MAX_LABELS = 128
-MAX_REPORTED = 35  # Reported labels that are kept; settings found in the server's log are added.
+MAX_REPORTED = 35
+"""Most reported labels that are kept; settings found in the server's log are added."""
 
 COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "sum": math.fsum,
@@ -33,7 +33,7 @@ COMBINE: Mapping[str, Callable[[Sequence[float]], float]] = {
     "max": max,
     "min": min,
 }
-"""How values of several series become one figure."""
+"""Functions that combine the values of several series to one figure."""
 _SAMPLE_LINES = tuple(
     name + end for names in ENGINE.sample_series.values() for name in names for end in ("{", " ")
 )

@@ -22,8 +22,8 @@ from benchrun_client.contract import (
 )
 
 GREATEST = 1e15
-"""No gauge or counter comes near it: a billion tokens a second for eleven days. Floats count by
-ones up to here."""
+"""Largest value of a gauge or counter: a billion tokens a second for eleven days make less. Floats
+count by ones up to here."""
 
 
 def is_believable(value: float) -> bool:
@@ -66,15 +66,16 @@ SIGNIFICANT_DIGITS = 5
 Pools = Mapping[
     str, Distribution
 ]  # Latencies of many requests in microseconds, by the latency's name.
-Metrics = dict[str, float | None]  # Figures by the keys of `results[].metrics`; None: not known.
+Metrics = dict[str, float | None]
+"""Figures by the keys of `results[].metrics`; None: the figure is not known."""
 
 QUEUED_TTFT = "ttft_including_client_queue"
 QUEUED_E2EL = "e2el_including_client_queue"
 QUEUE_TIME = "client_queue_time"
 QUEUED_LATENCIES = (QUEUE_TIME, QUEUED_TTFT, QUEUED_E2EL)
-"""Latencies with the client's wait, for an open loop under a cap: there a request is due before it
-may be sent, and a slow server would look fast. As in the keys of metrics; QUEUED_E2EL and
-QUEUE_TIME are vLLM's own names."""
+"""Latencies that include the wait at the client, for an open loop under a cap: there a request is
+due before it may be sent, and a slow server would look fast. The names are keys of metrics;
+QUEUED_E2EL and QUEUE_TIME are vLLM's own names."""
 
 
 def _tpot(requests: RequestColumns) -> Iterable[float | None]:
@@ -94,7 +95,7 @@ _OF_REQUESTS: Mapping[str, Callable[[RequestColumns], Iterable[float | None]]] =
     QUEUED_TTFT: lambda requests: map(add, requests.ttft_us, requests.queue_us),
     QUEUED_E2EL: lambda requests: map(add, requests.e2el_us, requests.queue_us),
 }
-"""Of all requests, in microseconds."""
+"""Functions that return a latency of all requests in microseconds, by its name."""
 
 
 def request_values(
@@ -142,10 +143,10 @@ def mean_ms(record: StageRecord, latency: Latency) -> float | None:
 
 
 RECONNECTED = "reconnected"
-"""Key of `results[].metrics`, there only where requests were sent once more on a new connection."""
+"""Key of `results[].metrics`; present only if requests were sent once more on a new connection."""
 ANSWERED_PERCENT = "answered_percent"
-"""Key of `results[].metrics`, there only where requests failed: percentiles are of this share of
-all requests."""
+"""Key of `results[].metrics`; present only if requests failed: percentiles are computed for this
+share of all requests."""
 
 
 def pooled_metrics(
@@ -322,7 +323,8 @@ def goodput(
 # Latencies as samples whose certainty is known: `benchrun_client.contract.certainty` has the
 # method.
 
-Samples = Mapping[str, contract.LatencySample]  # By the latency's name. Values are microseconds.
+Samples = Mapping[str, contract.LatencySample]
+"""Latency samples in microseconds, by the latency's name."""
 
 
 def latency_samples(

@@ -32,7 +32,7 @@ class Pace(NamedTuple):
         return self.prompt_rate / self.token_rate if self.token_rate else 0.0
 
 
-Stretch = Sequence[Pace]  # Paces of one server in one stage, in order of time.
+Stretch = Sequence[Pace]  # Paces of one server in one stage, in chronological order.
 
 
 def stretches(windows: Iterable[Window]) -> list[Stretch]:
@@ -76,21 +76,22 @@ def _mean(first: float | None, last: float | None) -> float | None:
 # left, whatever else is full. One that completes more for every request it may run is held back by
 # what keeps it from running more.
 
-MIN_RUNNING_RATIO = (
-    1.5  # With less variation of what was running, its effect on throughput is not known.
-)
+MIN_RUNNING_RATIO = 1.5
+"""Least ratio of the highest to the lowest number running: with less variation, its effect on
+throughput is not known."""
 FLAT_PERCENT = 5.0
-"""Up to so much more throughput is none: half again as many running would bring 50 % if it helped
-in full."""
+"""Percent of additional throughput that counts as none: half again as many running requests would
+bring 50 % if they helped in full."""
 GROWING_EXPONENT = 0.3
-"""Throughput that rises at least with this power of running grows: twice as many bring 23 % or
-more."""
+"""Throughput that rises with at least this power of the number running grows: twice as many running
+requests bring 23 % or more."""
 MAX_SHARE_DIFFERENCE = 0.1
-"""Beyond it a pace is of other work than the whole: a prompt token is cheap, an output token
-dear."""
+"""Largest difference of a pace's share of prompt tokens from that of the whole. Beyond it the pace
+does other work: a prompt token is cheap, an output token dear."""
 PART = 5
-"""Neighbouring paces that are averaged first. A gauge is a moment: sorted one by one, samples that
-happen to be high would be set against others that happen to be low, at one and the same load."""
+"""Neighbouring paces that are averaged first. A gauge shows a moment: if single samples were
+sorted, those that happen to be high would be compared with those that happen to be low at the same
+load."""
 MIN_PARTS = 6
 
 
@@ -100,9 +101,9 @@ class OperatingPoint:
 
     name: str
     running: float
-    throughput: float  # In any unit, the same for all points that are compared.
+    throughput: float  # Throughput in any unit that is the same for all compared points.
     kv_percent: float | None = None
-    all_served: bool = False  # Whether the throughput is that of the arrivals: no more was asked.
+    all_served: bool = False  # Whether the throughput equals the arrivals: no more requests came.
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,13 +185,13 @@ def within(stretches: Iterable[Stretch], *, always_busy: bool) -> Comparison | N
 # step, so it is there for as many steps as it has output tokens; by Little's law the steps then
 # hold, for each running request, its prompt's and its output's tokens shared among these steps.
 
-FULL_STEP_TOKENS = (
-    1024  # Three times the tokens from which arithmetic takes longer than reading weights.
-)
-PROMPT_TO_OUTPUT = (
-    10  # With so many prompt tokens per output token, nine tenths of each step are prompts.
-)
-STEADY_PERCENT = 10.0  # By how much the prompt throughput of the two halves of a queue may differ.
+FULL_STEP_TOKENS = 1024
+"""Tokens of a full step: three times as many as make arithmetic take longer than reading the
+weights."""
+PROMPT_TO_OUTPUT = 10
+"""Prompt tokens per output token with which nine tenths of each step are prompts."""
+STEADY_PERCENT = 10.0
+"""Most percent by which the prompt throughput of the two halves of a queue may differ."""
 MIN_PACES = 3
 
 
@@ -200,7 +201,8 @@ class FullSteps:
 
     step_tokens: float  # Mean tokens of one step of an engine.
     prompt_rate: float  # Prompt tokens a second while others waited.
-    change_percent: float  # Change of that rate from the first half of the queue to the second.
+    change_percent: float
+    """Percent that this rate changed from the first half of the queue to the second."""
 
 
 def full_steps(

@@ -31,7 +31,9 @@ class ServerLimits:
         None  # Most tokens of one step (--max-num-batched-tokens) of one engine.
     )
     kv_cache_tokens: int | None = None
-    engines: int = 1  # vLLM gives the sum of their KV caches; each request has room in one of them.
+    engines: int = 1
+    """Number of engines. vLLM gives the sum of their KV caches; each request has room in one of
+    them."""
 
 
 def server_limits(
@@ -75,29 +77,27 @@ def _number(text: str | None) -> int | None:
 # max-num-seqs, the KV cache has blocks for its prompt, and the tokens of the step are not used up.
 # So a request that waits although there is room in the first two waits for the third.
 
-IN_A_BUCKET = (
-    0.5  # A bucket whose samples are partly one short of a limit has a mean so far below it.
-)
+IN_A_BUCKET = 0.5
+"""Requests that a bucket's mean may be below a limit: some of its samples are one short of the
+limit."""
 # Share of running requests: fewer are just entering, seen between two steps, and not waiting.
 MIN_WAITING_SHARE = 0.05
 # Share in use. Blocks are given out whole, and one more prompt seldom fits into the last twentieth.
 KV_FULL = 0.95
-MIN_KV_FULL = (
-    0.5  # With long prompts a cache is full earlier: as soon as the next one does not fit.
-)
+MIN_KV_FULL = 0.5
+"""Least share in use at which a cache counts as full. With long prompts it is full earlier: as soon
+as the next prompt does not fit."""
 PREEMPTED_KV = 0.9
-"""A server that preempts has run out of KV cache, though a sample a moment later finds some of it
-free."""
+"""Share of KV cache in use from which a preempting server counts as full: it has run out, though a
+sample a moment later finds some of it free."""
 MIN_CEILING_SAMPLES = 5
 CEILING_SHARE = 0.8
-"""Of the samples with a queue: where so many show exactly the same number running, a limit on that
-number holds."""
-STEP_TOLERANCE = (
-    0.3  # Relative distance to the number that a step allows; prompts differ in length.
-)
-NEARLY_ALL = (
-    0.9  # Share of places taken, as a mean over samples: prompts and answers differ in length.
-)
+"""Share of the samples with a queue: if so many show exactly the same number running, a limit on
+that number holds."""
+STEP_TOLERANCE = 0.3
+"""Relative distance to the number of requests that a step allows; prompts differ in length."""
+NEARLY_ALL = 0.9
+"""Mean share of places taken over the samples: prompts and answers differ in length."""
 # Share of samples with a queue: where so many show all places taken, requests wait for places.
 MIN_FULL_SHARE = 0.1
 
@@ -114,8 +114,8 @@ class Hold(Enum):
 class Pressure:
     """The busy samples of a load point. Means and maxima are over samples of single servers."""
 
-    samples: int  # Samples with something running or waiting, and both known.
-    queued: int  # Samples of these with requests that waited.
+    samples: int  # Samples with a request running or waiting, and both numbers known.
+    queued: int  # Samples among these in which requests waited.
     running_mean: float
     running_max: float
     queued_running: float | None  # Mean of running requests while others waited.
@@ -140,7 +140,7 @@ class Lengths:
     """Tokens of a request, on average."""
 
     prompt: float
-    output: float  # Above 0.
+    output: float  # Output tokens, above 0.
 
 
 def pressure(

@@ -44,7 +44,7 @@ class Contrast:
     """
 
     estimate: float
-    squared_error: float  # For a mean: variance of the values over their number.
+    squared_error: float  # For a mean: the variance of the values divided by their number.
     degrees_of_freedom: float  # For a mean: the number of values less one.
 
     @property
@@ -181,7 +181,8 @@ def _falling_pairs(lengths: Sequence[int]) -> list[float]:
 # batch to the next have a direction, which those of a queue that keeps its level never have. Either
 # may find the trend; the p-value pays for testing twice.
 
-MIN_BATCHES = 10  # With fewer, correlation of neighbours looks the same as a trend.
+MIN_BATCHES = 10
+"""Least number of batches: with fewer, correlation of neighbours looks the same as a trend."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,11 +190,10 @@ class Trend:
     """How a series moved."""
 
     relative_change: float
-    """From the begin of the series to its end, as a share of its mean: 0.5 is half the mean
-    upward."""
-    p_value: (
-        float  # Two-sided: how likely a series that keeps its level would seem to move so steadily.
-    )
+    """Change from the beginning of the series to its end as a share of its mean: 0.5 is a rise by
+    half the mean."""
+    p_value: float
+    """Two-sided probability that a series that keeps its level seems to move so steadily."""
 
 
 def trend(values: Sequence[float]) -> Trend | None:
@@ -316,10 +316,10 @@ def repeat_cv_percent(
 
 POWER = 0.80
 ASSUMED_CV_PERCENT = 1.5
-"""How much a figure varies between fresh servers of one configuration, assumed where nothing was
-measured yet."""
+"""Coefficient of variation in percent of a figure between fresh servers of one configuration,
+assumed if there is no measurement yet."""
 _SHARES = 24
-_SCATTERS = 64  # Points of the integrals: twice as many move the result by less than 1 %.
+_SCATTERS = 64  # Number of points of the integrals: twice as many move the result by less than 1 %.
 
 
 @lru_cache(maxsize=256)
@@ -393,9 +393,9 @@ def _normalised(logs: list[float]) -> list[float]:
 
 
 MIN_BLOCKS = 5
-"""Fewer are not compared in pairs: half of the degrees of freedom would be lost, which costs more
-than blocks usually explain. Welch's test is careful then, since what a block does to both sides
-counts as noise."""
+"""Least number of blocks that are compared in pairs. With fewer, half of the degrees of freedom
+would be lost, which costs more than blocks usually explain. Welch's test is conservative then,
+since what a block does to both sides counts as noise."""
 
 
 def detectable_percent(

@@ -20,24 +20,24 @@ from benchrun.api import SAMPLE_FIGURES, Live, Sample, timestamp
 from benchrun.measure.request_figures import is_believable, known, risen, sum_of_known
 
 SCHEMA: Literal["benchrun.timeline/1"] = "benchrun.timeline/1"
-FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept one by one: 34 minutes at one a second.
-MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Largest timeline read, after decompression.
+FULL_DETAIL_SAMPLES = 2048  # Samples of a run that are kept unmerged: 34 minutes at one a second.
+MAX_TIMELINE_BYTES = 4 * 1024 * 1024  # Most bytes of a timeline after decompression.
 # Samples, or buckets of them, in one packed form: a minute of 136 servers at one a second.
 MAX_SAMPLES = 8192
 MAX_SERVER_CHARS = 253
 STALE_SECONDS = 60.0
-"""A server not scraped for this long no longer counts in live figures: twice the longest scrape
-with its retry."""
+"""Seconds without a scrape after which a server no longer counts in live figures: twice the longest
+scrape with its retry."""
 KV_CACHE_DECIMALS = (
     3  # Decimals of a percentage: a cache of a million tokens with 100 in use must not show 0.
 )
 
 _WITH_ENDS = ("running", "waiting", "kv_cache", "generation_tokens")
-"""Figures of which a bucket has the least and the greatest value too."""
+"""Figures whose least and greatest value a bucket has, too."""
 _DECIMALS = 6
 _MAX_VALUES = 3 * MAX_SAMPLES * (len(SAMPLE_FIGURES) + 1)
-_MAX_CONTAINERS = 65_536  # Brackets of all sorts: a small text may be large once it is parsed.
-_LAST_MS = 253_402_300_799_000  # The end of the year 9999: there is no instant after it.
+_MAX_CONTAINERS = 65_536  # Most brackets of all sorts: a small text may be large once it is parsed.
+_LAST_MS = 253_402_300_799_000  # End of the year 9999 in Unix milliseconds: no instant is later.
 
 
 def bucket_size(taken: int) -> int:

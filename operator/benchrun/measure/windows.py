@@ -43,7 +43,7 @@ class PodWindow:
 
     role: str
     pod: str
-    edge: ServerEdge | None  # The edge of the server that they come from; None where not known.
+    edge: ServerEdge | None  # Edge of the server that they come from; None if it is not known.
     samples: tuple[Sample, ...]
     # Whether the pod was scraped around the stage: no samples are expected of one that came later.
     present: bool
@@ -68,11 +68,12 @@ class Replica:
     """
 
     address: str
-    pod: str | None  # The pod of its samples; None where it is not known which pod is this server.
+    pod: str | None  # Pod of its samples; None if it is not known which pod is this server.
     requests_finished: float | None
     prompt_tokens: float | None
     generation_tokens: float | None
-    mean_ttft_ms: float | None  # From the request's arrival at the server.
+    mean_ttft_ms: float | None
+    """Mean TTFT in milliseconds, from the request's arrival at the server."""
     mean_queue_ms: float | None
     figures: (
         RoleFigures  # Figures of this server alone; those from samples are None without its pod.

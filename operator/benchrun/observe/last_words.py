@@ -10,9 +10,9 @@ from benchrun_client.engines import ENGINE
 from benchrun.api import plain_text
 
 MAX_CHARS = 600
-MAX_READ_CHARS = 32 * 1024  # of the end of a log
+MAX_READ_CHARS = 32 * 1024  # most characters read from the end of a log
 MAX_LINES = 1024
-MAX_LINE_CHARS = 2048  # of that end
+MAX_LINE_CHARS = 2048  # most characters read of a line
 MAX_LINES_OF_ERROR = 8
 _ERROR = re.compile(
     r"^(?:[A-Za-z_]\w*\.)*(?P<name>[A-Z]\w*(?:Error|Exception|Interrupt|Refused))"

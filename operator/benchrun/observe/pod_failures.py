@@ -27,8 +27,8 @@ class Evidence:
     pod: Pod
     # End of the container's log: the fetched tail where there is one, else its termination message.
     log: str
-    words: str  # The error in it, without the traceback.
-    errors: tuple[str, ...]  # That whole error, and the errors that it came from.
+    words: str  # The error in the log, without the traceback.
+    errors: tuple[str, ...]  # The whole error, and the errors that caused it.
 
     @property
     def exit_code(self) -> int | None:
@@ -203,7 +203,7 @@ def refused_by_node(evidence: Evidence) -> Diagnosis | None:
 
 
 _NOT_ADMITTED = ("OutOf", "UnexpectedAdmissionError", "NodeAffinity")
-_OUT_OF_TIME = "DeadlineExceeded"  # The pod's own; its Job says more.
+_OUT_OF_TIME = "DeadlineExceeded"  # Reason of the pod's own deadline; its Job says more.
 
 
 def rejected(words: str | None, role: str) -> Diagnosis | None:
@@ -278,7 +278,8 @@ def container_config(evidence: Evidence) -> Diagnosis | None:
     )
 
 
-_USUAL = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")  # of a pod that starts
+_USUAL = ("ContainerCreating", "PodInitializing", "CrashLoopBackOff")
+"""Reasons of a pod that starts normally."""
 
 
 def container_waits(evidence: Evidence) -> Diagnosis | None:
@@ -327,8 +328,8 @@ _PASSING_TAINTS = (
     "node.cluster.x-k8s.io/",
     "ToBeDeleted",
 )
-"""Set by the cluster on nodes that start, fail or go. From 1.34 the scheduler no longer names the
-taint; then we wait."""
+"""Taints that the cluster sets on nodes that start, fail or go. From 1.34 the scheduler no longer
+names the taint; the pod then keeps waiting."""
 
 
 def gated(evidence: Evidence) -> Diagnosis | None:
@@ -372,7 +373,7 @@ def unschedulable(evidence: Evidence) -> Diagnosis | None:
     return replace(found, node_helps="persistentvolumeclaim" not in words.lower())
 
 
-_ABOUT_VOLUMES = (  # as the scheduler's plugins for volumes say it
+_ABOUT_VOLUMES = (  # words of the scheduler's plugins for volumes
     "persistentvolume",
     "persistent volumes",
     "pvc(s)",
@@ -450,7 +451,7 @@ SERVER_CHECKS: tuple[Check, ...] = (
     container_config,
     gated,
     unschedulable,
-    crash_loop,  # near the end: knows only that it ends
+    crash_loop,  # near the end of the list: only knows that the container ends
     container_waits,
 )
 

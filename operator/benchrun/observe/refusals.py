@@ -20,10 +20,10 @@ from benchrun.observe.last_words import bounded
 class Means(StrEnum):
     """What a refusal amounts to."""
 
-    QUOTA = "Quota"  # a quota has no room now, and could have: it is waited for
-    RETRY = "Retry"  # the API server, or what it asks, had no answer
+    QUOTA = "Quota"  # a quota has no room now, but may have later: the run waits for it
+    RETRY = "Retry"  # the API server, or a webhook that it calls, gave no answer
     NAMESPACE = "Namespace"  # the namespace is being deleted, and the run with it
-    RULING = "Ruling"  # it stands until somebody changes something
+    RULING = "Ruling"  # the refusal stands until the cause is changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Place:
     """Where in the spec of a run a child of this role is described."""
 
     role: str
-    server: str = "spec.server"  # or spec.offline
+    server: str = "spec.server"  # spec.server or spec.offline
 
     @property
     def part(self) -> str:
@@ -78,8 +78,10 @@ _NAMESPACE_ENDS = re.compile(
 _NOT_ASKED = re.compile(r"^(?:Internal error occurred: )?failed calling webhook ")
 # What follows is somebody's own text.
 _DENIED = re.compile(r"\bdenied (?:the )?request\b|\bdenied one or more images\b")
-_OWN_TROUBLE = re.compile(r"^Internal error occurred: ")  # of a webhook that answered with a 500
-_NOT_READY = re.compile(r"\bnot yet synced\b")  # a policy whose parameters are not known yet
+_OWN_TROUBLE = re.compile(r"^Internal error occurred: ")
+"""Trouble of a webhook that answered with a 500."""
+_NOT_READY = re.compile(r"\bnot yet synced\b")
+"""Trouble of a policy whose parameters are not known yet."""
 _QUOTA = re.compile(r"(?:^|: )exceeded quota: (?P<name>[^,]+)(?:, |$)")
 _AMOUNTS = re.compile(
     r"requested: (?P<requested>\S+), used: (?P<used>\S+), limited: (?P<limited>\S+)"

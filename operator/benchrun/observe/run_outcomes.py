@@ -22,9 +22,9 @@ HEADLINE_FIGURES = (
     "p99_tpot_ms",
     "p99_e2el_ms",
 )
-"""Under the names they have in `status.results[].metrics`; those of the steady part, where there is
+"""Names of figures in `status.results[].metrics`; their values are of the steady part, if there is
 one."""
-MAX_CELLS = 16  # load points remembered of one run
+MAX_CELLS = 16  # most load points remembered of one run
 _MAX_WORD_CHARS = 40
 _MAX_CELL_CHARS = 160
 
@@ -38,9 +38,9 @@ class CellFigures:
     axis: str
     value: str
     verdict: str
-    figures: tuple[
-        float | None, ...
-    ]  # of HEADLINE_FIGURES; None: nothing was measured, or too few requests bound it
+    figures: tuple[float | None, ...]
+    """Values of HEADLINE_FIGURES; None: nothing was measured, or too few requests to rely on the
+    value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +49,9 @@ class FinishedRun:
 
     ended_at: datetime
     phase: str
-    verdict: str  # Empty for a run that nothing was measured in.
+    verdict: str  # Verdict; empty for a run in which nothing was measured.
     cells: tuple[CellFigures, ...]
-    cells_left_out: int  # Load points beyond MAX_CELLS.
+    cells_left_out: int  # Number of load points beyond MAX_CELLS.
 
 
 def finished_run_of(status: raw.Object) -> FinishedRun | None:
@@ -116,11 +116,10 @@ class SweptRun:
     state: State
     cancelling: bool  # Whether spec.cancel is set.
     deleting: bool
-    reason: str = ""  # Why it ended early: the reason of its condition Failed.
+    reason: str = ""  # Why the run ended early: the reason of its condition Failed.
     message: str = ""
-    held_seconds: float = (
-        0.0  # of a run that has ended: from its server's scheduling to the server's release
-    )
+    held_seconds: float = 0.0
+    """Seconds from the scheduling of an ended run's server to the server's release."""
 
     @property
     def ended(self) -> bool:

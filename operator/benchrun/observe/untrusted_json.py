@@ -9,10 +9,10 @@ from datetime import UTC, datetime
 from ipaddress import ip_address
 
 MAX_NAME_CHARS = 253
-MAX_MESSAGE_CHARS = (
-    2048  # a termination message is at most 4,096 bytes; the end of a log in its place 2,048
-)
-MAX_NUMBER = 10**15  # as many digits as are read of a string, too
+MAX_MESSAGE_CHARS = 2048
+"""Most characters of a message. A termination message has at most 4,096 bytes; the end of a log in
+its place 2,048."""
+MAX_NUMBER = 10**15  # largest number that is read; a numeric string has at most 15 digits
 Object = Mapping[str, object]
 
 

@@ -27,14 +27,16 @@ class Child:
     stage_id: str | None = None
     # Digest of the plan that the client was given: on the plan itself, the client's Job, records.
     plan_digest: str | None = None
-    token_digest: str | None = None  # On the plan: digest of the token that the client accepts.
+    token_digest: str | None = (
+        None  # Digest of the token that the client accepts; only on the plan.
+    )
     ends_search: str | None = (
         None  # ConfigMaps of stages: the workload whose search ended with this one.
     )
     stored_bytes: int = 0
     created_at: datetime | None = None
     failure: str | None = (
-        None  # By its own status: a Deployment's ReplicaFailure, a Job's Failed message.
+        None  # Failure in its own status: a Deployment's ReplicaFailure, a Job's Failed message.
     )
 
 
@@ -99,8 +101,8 @@ class Patience(StrEnum):
     """
 
     NODE = "Node"  # an autoscaler may add a node that fits
-    REFUSED = "Refused"  # somebody may be about to create what is missing
-    RETRIED = "Retried"  # the API server, or what it asks, may answer again
+    REFUSED = "Refused"  # what is missing may be about to be created
+    RETRIED = "Retried"  # the API server, or a webhook that it calls, may answer again
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,9 +111,11 @@ class Diagnosis:
 
     reason: str  # One of `benchrun.api.conditions.Reason`.
     message: str  # What happened, in the program's own words where it left any, and what to change.
-    terminal: bool  # True: waiting can't help. False: it may still resolve; shown while waiting.
-    patience: Patience | None = None  # It ends the run when it has lasted so long.
-    node_helps: bool = True  # False: it is no node that a pod waits for.
+    terminal: bool
+    """True: waiting can't help. False: it may still resolve, and is shown while waiting."""
+    patience: Patience | None = None
+    """How long the cause may last before it ends the run; None: it does not end the run."""
+    node_helps: bool = True  # Whether a new node may help; False: the pod waits for something else.
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,11 +151,11 @@ class Declared:
     status: dict[str, object] = field(default_factory=dict)
     created_at: datetime | None = None
     deleting: bool = False
-    left_out: bool = False  # memory has no room for spec and status: each reconcile reads them
-    version: str = field(
-        default="", compare=False
-    )  # resourceVersion: a decision is written over this version only
-    labels: tuple[tuple[str, str], ...] = ()  # The user's own; read for reports alone.
+    left_out: bool = False
+    """Whether memory has no room for spec and status, so that each reconcile reads them."""
+    version: str = field(default="", compare=False)
+    """The resourceVersion: a decision is written over this version only."""
+    labels: tuple[tuple[str, str], ...] = ()  # Labels set by the user; read for reports alone.
 
 
 @dataclass(frozen=True, slots=True)

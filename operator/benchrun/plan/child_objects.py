@@ -16,7 +16,7 @@ STAY = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",
 }
-"""Autoscalers that move a pod would void the measurement."""
+"""Annotations that keep autoscalers from moving a pod, which would void the measurement."""
 
 CONTAINER_SECURITY: dict[str, Any] = {
     "allowPrivilegeEscalation": False,
@@ -164,14 +164,13 @@ def headless_service(
     }
 
 
-MAX_HOLD_SECONDS = 86_400  # The bound where the chart sets no other.
-MARGIN_SECONDS = (
-    60  # The operator acts first: a release that comes at the same instant would only confuse.
-)
-MAX_PENDING_SECONDS = (
-    604_800  # In place of a pendingDeadlineSeconds of 0; the greatest that may be written.
-)
-LEEWAY_SECONDS = 86_400  # Beyond the deadlines the operator keeps, for the time it may be down.
+MAX_HOLD_SECONDS = 86_400  # Most seconds of a hold if the chart sets no other number.
+MARGIN_SECONDS = 60
+"""Seconds that the operator has to act first: a release at the same instant would only confuse."""
+MAX_PENDING_SECONDS = 604_800
+"""Seconds that replace a pendingDeadlineSeconds of 0; the largest number that may be written."""
+LEEWAY_SECONDS = 86_400
+"""Seconds beyond the operator's deadlines, for the time that it may be down."""
 
 
 def hold_seconds(spec: BenchmarkRunSpec, max_hold_seconds: int, *, starts: int) -> int:

@@ -22,9 +22,10 @@ from benchrun.plan.stages import load_points, requests_of
 
 STREAMS_A_PROCESS = 150
 RATE_A_PROCESS = 100
-"""Answers under way, and requests a second, up to which vLLM's client was measured (vLLM 0.32, 64
-tokens an answer, a server of known timing, cores of a shared virtual machine) to tell a median TTFT
-within a third of the true one; beyond it the error grows quickly."""
+"""Requests a second of one client process; STREAMS_A_PROCESS is the number of answers under way. Up
+to these numbers vLLM's client was measured (vLLM 0.32, 64 tokens an answer, a server of known
+timing, cores of a shared virtual machine) to report a median TTFT within a third of the true one;
+beyond them the error grows quickly."""
 
 
 @dataclass(frozen=True, slots=True)

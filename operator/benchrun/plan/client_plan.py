@@ -32,24 +32,24 @@ from benchrun.sizing import ServeArgs, UnreadableValue
 _DATA: TypeAdapter[contract.Data] = TypeAdapter(contract.Data)
 
 MIN_WARMUP_CONCURRENCY = 8
-"""Where neither users nor a cap bound the requests in flight, at least, and where nothing is known
-of them."""
+"""Least number of requests in flight during a warm-up if neither users nor a cap bound them, and
+the number if nothing is known of them."""
 HELD_SECONDS = 10
-"""Of arrivals at a rate that are in flight together: more than most answers take, and a queue of
-some length."""
+"""Seconds of arrivals at a rate that are in flight together: more than most answers take, and a
+queue of some length."""
 DEFAULT_MAX_NUM_SEQS = 256
-"""vLLM's least default (EngineArgs.get_batch_defaults); larger batches run the kernels of this
-one."""
+"""vLLM's smallest default (EngineArgs.get_batch_defaults); larger batches run the same kernels as
+this one."""
 MAX_PROFILE_SECONDS = 300
-"""The server is held no longer for a profile. The most that may be traced is written in a minute or
+"""Most seconds that the server is held for a profile. The largest trace is written in a minute or
 two."""
 MAX_FURTHER_PROFILED = 256
-"""Requests of a profile beyond those in flight at once: seconds of load, and no minutes of writing
-prompts."""
-MAX_HELD = 1024  # One process warms up all servers.
+"""Most requests of a profile beyond those in flight at once: they take seconds of load, and
+writing their prompts does not take minutes."""
+MAX_HELD = 1024  # Most requests in flight during a warm-up. One process warms up all servers.
 SECOND_ROUND = 32
-"""Requests of a warm-up beyond those that are in flight at once: they meet an engine that has
-compiled."""
+"""Requests of a warm-up beyond those in flight at once: the engine has compiled when they
+arrive."""
 
 
 def client_data(workload: Workload, workloads: Sequence[Workload]) -> contract.Data:

@@ -15,7 +15,7 @@ OPERATOR_LABELS = {
     "app.kubernetes.io/part-of": "benchrun",
     "app.kubernetes.io/component": "operator",
 }
-"""What the chart gives the operator's pod, whatever the release is called."""
+"""Labels that the chart gives the operator's pod, whatever the release is called."""
 
 
 def network_policy_manifests(

@@ -20,8 +20,8 @@ ALL_BITS = 0xFFFFFFFF
 class OldDraws(NamedTuple):
     """Of one stage."""
 
-    inputs: tuple[int, ...]  # Lengths of its prompts, in tokens.
-    place: int  # Numbers of the stream that were taken before the first beginning.
+    inputs: tuple[int, ...]  # Lengths of the stage's prompts in tokens.
+    place: int  # Numbers of the stream that were taken before the first prompt's beginning.
 
 
 class _Stream:

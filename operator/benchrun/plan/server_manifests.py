@@ -78,9 +78,9 @@ class Role:
 
     name: str
     replicas: int
-    pod_spec: dict[str, Any]  # Of each pod; for servers over several nodes, the leader's.
-    hold_seconds: int  # How long its pods may hold their nodes, with an operator or without.
-    nodes: int = 1  # Pods that make up each server.
+    pod_spec: dict[str, Any]  # Spec of each pod; for servers over several nodes, the leader's.
+    hold_seconds: int  # Seconds that its pods may hold their nodes, with an operator or without.
+    nodes: int = 1  # Number of pods that make up each server.
 
 
 def role_replicas(spec: BenchmarkRunSpec) -> Mapping[str, int]:

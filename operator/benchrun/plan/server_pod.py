@@ -24,10 +24,9 @@ from benchrun.plan.mounted_files import (
 )
 
 TERMINATION_GRACE_SECONDS = 10
-CODE_DIRECTORY = (
-    "/opt/benchrun-client"  # Where an engine without API server finds the client's code.
-)
-IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Where the client's image has it.
+CODE_DIRECTORY = "/opt/benchrun-client"
+"""Folder with the client's code for an engine without API server."""
+IMAGE_CODE_DIRECTORY = "/opt/benchrun"  # Folder of the client's code in the client's image.
 
 
 def served_files(spec: BenchmarkRunSpec) -> ServedFiles:
@@ -136,8 +135,8 @@ TRACE_DIRECTORY = "/profile"
 # Every worker writes one, packed; a pod that exceeds it is evicted, after the last stage.
 TRACE_SIZE_LIMIT = "4Gi"
 READER_RESOURCES = {"cpu": "250m", "memory": "1Gi"}
-"""Limits as requests: beside it a server with whole cores of its own keeps them (the pod stays
-Guaranteed)."""
+"""Limits and requests of the trace reader. They are equal: beside it a server with whole cores of
+its own keeps them (the pod stays Guaranteed)."""
 
 
 @cache

@@ -27,9 +27,9 @@ class Arrival:
     sequence: int
     stage_id: str
     plan_digest: str
-    digest: str  # SHA-256 of `data`, checked when it came
+    digest: str  # SHA-256 of `data`, checked when the record was received
     data: bytes
-    ends_search: str | None = None  # the workload whose search ended with it
+    ends_search: str | None = None  # workload whose search ended with this record
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class TimelinePart:
     """A packed piece of the timeline."""
 
     data: bytes
-    through: float  # When its last sample was taken, in Unix seconds.
+    through: float  # Unix time in seconds of its last sample.
 
 
 def stage_config_map(owner: Owner, record: Arrival, *, timeline: TimelinePart | None) -> Manifest:

@@ -31,7 +31,7 @@ _OF_A_SERVER = ("replicas", "nodes_per_replica", "disaggregated")
 class Variant:
     """One row of the matrix."""
 
-    number: int  # From 1, as listed.
+    number: int  # Number of the variant as listed, from 1.
     name: str
     spec: BenchmarkRunSpec  # The spec of each of its runs.
 
@@ -129,8 +129,8 @@ class PlannedRun:
 
     name: str
     variant: Variant
-    replication: int  # From 1.
-    attempt: int = 1  # From 1: how often it was started on a fresh server.
+    replication: int  # Number of the replication, from 1.
+    attempt: int = 1  # Number of the attempt, from 1: each one uses a fresh server.
 
 
 def run_name(sweep: str, variant: int, replication: int) -> str:

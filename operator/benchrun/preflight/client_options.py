@@ -37,7 +37,7 @@ _FIELDS: Mapping[str, str] = {
     "base-url": "endpoint.url",
     "lora": "server.args: --enable-lora and --lora-modules",
 }
-"""The field of the spec that says the same, by the option's name or its beginning."""
+"""Field of the spec that sets the same, by the option's name or the beginning of the name."""
 
 
 def client_hint(option: str) -> str:

@@ -57,7 +57,7 @@ class Checked:
         return any(remark.level == "Error" for remark in self.remarks)
 
 
-_cached_schema = cache(lambda make: make())  # Making a schema takes longer than all the rest.
+_cached_schema = cache(lambda make: make())  # Making a schema takes longer than all other work.
 
 
 def check_run(body: Object, known: Known) -> Checked:
@@ -311,7 +311,7 @@ CHECKS: Mapping[str, Callable[[Object, Known], Checked]] = {
     KIND: check_run,
     SWEEP_KIND: check_sweep,
 }
-"""How an object of each of our kinds is checked."""
+"""Functions that check an object of benchrun, by its kind."""
 
 
 def check_object(body: Object, known: Known) -> Checked:

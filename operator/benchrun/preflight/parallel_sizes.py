@@ -23,7 +23,7 @@ _ELSEWHERE = (
     "data-parallel-start-rank",
     "data-parallel-multi-port-external-lb",
 )
-"""Flags of servers that are a part of a larger one."""
+"""Flags of servers that are a part of a larger server."""
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "VLLM_DP_SIZE")
 
 

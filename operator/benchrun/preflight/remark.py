@@ -5,8 +5,8 @@ from functools import partial
 from typing import Literal
 
 Level = Literal["Error", "Warning", "Note", "NotChecked"]
-"""Error: it can't run as it is. Warning: it runs, and the answer is less than what was asked for.
-Note: good to know. NotChecked: this could not be looked into, and why."""
+"""Error: it can't run. Warning: it runs, but the answer is less than what was requested. Note: good
+to know. NotChecked: this could not be checked, and why."""
 LEVELS: tuple[Level, ...] = ("Error", "Warning", "Note", "NotChecked")
 
 

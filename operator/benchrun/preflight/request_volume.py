@@ -35,18 +35,19 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 class Volume:
     """How many stages, requests and GPU seconds a spec takes."""
 
-    runs: int = 1  # More than one for a sweep; the other figures then add up all its runs.
+    runs: int = 1
+    """Number of runs, above 1 for a sweep; the other figures then add up all its runs."""
     stages: int
     requests: int
     # The stages that searches take at most; with them `stages` and `requests` are upper bounds.
     probe_stages: int
     gpus: int  # GPUs of one run; for a sweep, of the run that has the most.
     open_stages: int  # Stages at a finite rate, whose duration follows from the spec.
-    least_seconds: int  # Duration of these stages together.
-    warmup_seconds: int  # The most that warming up takes.
+    least_seconds: int  # Seconds of these stages together.
+    warmup_seconds: int  # Most seconds that warming up takes.
     gpu_seconds: int | None
-    """The least that the GPUs are held for measuring; None: not known from any load, or there is no
-    GPU."""
+    """Least GPU seconds that are held for measuring; None: the duration of no load is known, or
+    there is no GPU."""
 
 
 def volume_of(spec: BenchmarkRunSpec) -> Volume:
@@ -99,7 +100,7 @@ def volume_remarks(spec: BenchmarkRunSpec, volume: Volume) -> list[Remark]:
 
 # vLLM's limit where none is set and each row has its own answer length.
 SHARE_GPT_TOTAL_TOKENS = 2048
-CHAT_TEMPLATE_TOKENS = 64  # More than most chat templates add to one turn.
+CHAT_TEMPLATE_TOKENS = 64  # Tokens for a chat template: more than most add to one turn.
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +109,7 @@ class Lengths:
 
     prompt: int | None
     output: int | None
-    drops_long_rows: bool  # Whether rows that are longer than the model takes are left out.
+    drops_long_rows: bool  # Whether rows that are too long for the model are left out.
 
     @property
     def total(self) -> int | None:

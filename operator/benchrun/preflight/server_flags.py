@@ -23,8 +23,8 @@ from benchrun.preflight.remark import Remark, error, not_checked, note, warning
 from benchrun.sizing import is_flag
 
 Takes = Literal["nothing", "one", "maybe", "many"]
-"""nothing: a switch. one: a value. maybe: a value that may be left out. many: any number of
-values."""
+"""How many values a flag takes. nothing: a switch. one: a value. maybe: an optional value. many:
+any number of values."""
 
 _TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 
@@ -33,7 +33,7 @@ _TAG = re.compile(r"^v?(\d{1,9})\.(\d{1,9})\.(\d{1,9})(?:[-.+_].*)?$")
 class Flag:
     takes: Takes
     choices: tuple[str, ...] = ()  # Values that are allowed; empty: any.
-    is_object: bool = False  # Whether it takes JSON, which may be given by parts: --name.key value.
+    is_object: bool = False  # Whether it takes JSON, which may be given in parts: --name.key value.
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,8 +118,8 @@ def flag_remarks(
 
 
 _ENTRY_POINT_SINCE = (0, 11, 1)
-"""vLLM's release whose images begin with `vllm serve`; those before begin with a module that takes
-the model by a flag only."""
+"""First vLLM release whose images start `vllm serve`; earlier images start a module that takes the
+model by a flag only."""
 
 
 def entry_point_remarks(
@@ -204,7 +204,7 @@ def table_remarks(
     return walk.found
 
 
-_SHORTEST = 4  # Shorter beginnings do not tell what was meant.
+_SHORTEST = 4  # Fewest letters of a flag's beginning; shorter ones do not tell which flag is meant.
 
 
 @dataclass(slots=True)

@@ -22,11 +22,12 @@ Query = dict[str, str]
 JSON = "application/json"
 METADATA = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 CHUNK_BYTES = 65_536
-MAX_CHUNKS = 160  # 10 MiB of a page; parsed, it takes twelve times as much
-SECONDS = 10.0  # of one request
-PAGE = 64  # objects of a page; one of them can be made to be 9 MB of JSON
-LISTS_SECONDS = 60.0  # for all lists; each may take an equal part of what is left
-SHARE_SECONDS = 0.25  # for one namespace in a list; one whose objects take longer is read last
+MAX_CHUNKS = 160  # most chunks of a page, 10 MiB; parsed, it takes twelve times as much
+SECONDS = 10.0  # most seconds of one request
+PAGE = 64  # objects on a page; one of them can be made as large as 9 MB of JSON
+LISTS_SECONDS = 60.0  # seconds for all lists; each may take an equal part of what is left
+SHARE_SECONDS = 0.25
+"""Seconds for one namespace in a list; one whose objects take longer is read last."""
 
 
 def path_of(kind: str, namespace: str, name: str = "") -> str:
@@ -56,7 +57,8 @@ class Api:
 
     failures = 0
     now = 0
-    """The time of the last answer by the API server's clock, Unix seconds; 0: it told none."""
+    """Unix time in seconds of the last answer, by the API server's clock; 0: no answer had a
+    time."""
 
     def __init__(self, lists: int) -> None:
         self._lists = lists
@@ -192,7 +194,7 @@ class Api:
             page = self.request("GET", path, None, expected, accept=accept, query=wanted)
             if self.failures > failures and limit > 1:
                 limit = limit // 8 or 1
-                self.failures = failures  # maybe it was too large
+                self.failures = failures  # the object may have been too large
                 continue
             limit = min(2 * limit, PAGE)
             yield [mapping(item) for item in listing(page.get("items"))]

@@ -32,8 +32,8 @@ SERVERS = (
 )
 ON_A_NODE = {"labelSelector": SERVERS, "fieldSelector": "spec.nodeName!="}
 OURS = {"apiVersion": names.API_VERSION, "kind": names.KIND}
-MAX_CLOCKS = 7_000  # as many as a ConfigMap holds with the longest names
-SAME_START_SECONDS = 60  # the servers of a run are made within so long
+MAX_CLOCKS = 7_000  # most clocks that a ConfigMap holds with the longest names
+SAME_START_SECONDS = 60  # seconds within which the servers of one run are made
 LOOK_AGAIN_SECONDS = 2.0
 Item = TypeVar("Item")
 

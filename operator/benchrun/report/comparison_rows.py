@@ -38,7 +38,8 @@ GATES: Mapping[Gate, str] = {
 }
 CHANGE_HEADERS = ("change", "interval", "word")
 LOG_RULE = Code.COMPILATION_IN_WINDOW.value
-"""Rests on the server's log: without the log it is not found, even if there were compilations."""
+"""Code of a rule that needs the server's log: without the log it finds nothing, even if there were
+compilations."""
 
 
 def comparison_rows(cells: Sequence[ComparedCell]) -> Rows:

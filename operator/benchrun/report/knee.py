@@ -9,7 +9,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-LEAST_POINTS = 3  # Of two, each is an end of the curve and can't be a knee.
+LEAST_POINTS = 3
+"""Fewest points of a curve. With two, each is an end of the curve and can't be a knee."""
 
 
 class CurvePoint(NamedTuple):
@@ -25,7 +26,7 @@ class Knee(NamedTuple):
     sentence: str
     load: float | None = None  # The load point of greatest power; None: no knee was bracketed.
     low: float | None = None  # Lowest load point that is not distinguishable from it.
-    high: float | None = None  # Highest one.
+    high: float | None = None  # Highest load point that is not distinguishable from it.
 
 
 def knee(points: Sequence[CurvePoint], *, unit: str) -> Knee:

@@ -12,10 +12,13 @@ from benchrun.report.run_summary import Step, steps
 from benchrun.report.tables import clock, figure, format_seconds
 from benchrun.report.watch_state import Followed, FollowedRun, FollowedSweep, StageLine
 
-SILENT_SECONDS = 15  # A running operator updates a new run within a second.
+SILENT_SECONDS = 15
+"""Seconds after which the operator counts as silent: a running operator updates a new run within a
+second."""
 SEARCH = "/search-"  # Part of the names of stages whose load is searched: chat/search-07/r1.
 MAX_QUIET_SECONDS = 30.0
-"""Pipelines end a job that prints nothing for minutes; nobody reads a line every five seconds."""
+"""Most seconds without output. Pipelines end a job that prints nothing for minutes, and a line
+every five seconds is not read."""
 NO_OPERATOR = (
     "no operator has processed it yet; is benchrun's operator installed and running? "
     "kubectl get deployments -A -l app.kubernetes.io/name=benchrun"
@@ -24,8 +27,8 @@ NO_OPERATOR = (
 
 class Gauge(NamedTuple):
     label: str
-    values: tuple[float | None, ...]  # Oldest first.
-    now: str  # The latest, with its unit.
+    values: tuple[float | None, ...]  # Values, oldest first.
+    now: str  # Latest value with its unit.
     top: float | None = None  # End of the scale; None: the largest value.
 
 
@@ -35,12 +38,12 @@ class LiveView:
 
     name: str
     phase: str
-    elapsed: str  # Time since it was accepted.
+    elapsed: str  # Time since the run was accepted.
     message: str
     trouble: str | None
     done: int
-    total: int  # 0: not known yet.
-    left: str | None  # How long it may still take; None: not known.
+    total: int  # Number of stages or runs; 0: not known yet.
+    left: str | None  # Estimated remaining time; None: not known.
     unit: str = "stages"  # What is counted: stages of a run, runs of a sweep.
     steps: tuple[Step, ...] = ()
     stage: str | None = None  # The stage in progress.
@@ -183,7 +186,7 @@ class Log:
 
     def __init__(self) -> None:
         self._state: tuple[str | None, ...] = ()
-        """As printed last."""
+        """State that was printed last."""
         self._stages: set[int] = set()
         self._runs: dict[str, Log] = {}
         self._ended = 0

@@ -116,7 +116,7 @@ def _code(text: str) -> str:
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
-FEW_BLOCKS = 8  # A comment on a pull request has room for some forty.
+FEW_BLOCKS = 8  # Blocks of a short comment: one on a pull request has room for some forty.
 
 
 def _serving_results(status: BenchmarkRunStatus, *, most: int | None) -> Iterable[str]:

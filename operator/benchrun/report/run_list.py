@@ -16,9 +16,9 @@ from benchrun.report.tables import ABSENT, Rows, age, clock, figure
 MAX_CODES = 1  # Most findings named in a row; the others are counted.
 OLDEST = datetime.min.replace(tzinfo=UTC)  # Stands in for an unknown creation time.
 S = TypeVar("S", BenchmarkRunStatus, BenchmarkSweepStatus)
-_Cells = Mapping[str, str | None]  # By header; None: not known.
+_Cells = Mapping[str, str | None]  # Text of cells by header; None: not known.
 _Listed = tuple[Run | Sweep, BenchmarkRunStatus | BenchmarkSweepStatus, _Cells, _Cells]
-"""An object, its status, its figures, and with what it is measured."""
+"""An object, its status, the cells of its figures, and the cells that say how it is measured."""
 
 
 def run_list_rows(

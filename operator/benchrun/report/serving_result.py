@@ -19,7 +19,7 @@ NOT_MEASURED = "not measured"
 NOT_KEPT = "not in the status"
 WIDTH = 50
 NAME_WIDTH = 40
-DIGITS = 5  # Of a figure in the status; more of them would be made up.
+DIGITS = 5  # Significant digits of a figure in the status; further digits would not be measured.
 _HEADINGS: Mapping[str, str] = {
     "ttft": "Time to First Token",
     "tpot": "Time per Output Token (excl. 1st token)",
@@ -36,7 +36,7 @@ _TOKENS: Mapping[str, str] = {
 }
 _PERCENTILE = re.compile(r"p([0-9]{1,3}(?:\.[0-9]{1,9})?)_(?:ttft|tpot|itl|e2el)_ms")
 _OF_OUTPUT = ("total_output_tokens", "output_throughput", "total_token_throughput")
-"""Figures that rest on the server's count of the tokens of its answers."""
+"""Figures that depend on the server's count of the tokens of its answers."""
 
 
 class Block(NamedTuple):

@@ -18,7 +18,7 @@ from benchrun.observe import untrusted_json as raw
 
 ABSENT = "-"  # Shown where nothing was measured: never 0.
 UNCERTAIN = "?"
-"""Follows a figure that can't be relied on: a percentile that too few requests bound, a figure of a
+"""Follows a figure that can't be relied on: a percentile from too few requests, or a figure of a
 Suspect load point."""
 UNCERTAIN_NOTE = "? too few requests, or too short a stage, to rely on this percentile"
 LEGEND = (
@@ -139,8 +139,8 @@ def sparkline(values: Sequence[float | None], *, top: float | None = None, width
 # Result rows.
 
 Texts = Mapping[str, int]
-"""How many texts a workload packs into a prompt, by its name; without the workloads that pack
-none."""
+"""Number of texts that a workload packs into a prompt, by the workload's name; without the
+workloads that pack none."""
 NO_TEXTS: Texts = MappingProxyType({})
 R = TypeVar("R", bound=api.Result | Row)
 

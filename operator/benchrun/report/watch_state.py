@@ -29,8 +29,8 @@ class StageLine:
     """A stage whose record is stored."""
 
     sequence: int  # Position in the order of measurement, from 0.
-    stage: str | None  # For example chat/rate=4/r1; None: not known.
-    figures: tuple[str, ...] = ()  # With their units; none where the record could not be read.
+    stage: str | None  # Name, for example chat/rate=4/r1; None: not known.
+    figures: tuple[str, ...] = ()  # Figures with their units; none if the record could not be read.
 
 
 def stage_line(record: StageRecord) -> StageLine:
@@ -57,9 +57,8 @@ class FollowedRun:
     trouble: str | None = None  # Why the cluster can't be read at the moment; None: it can.
     samples: tuple[Live, ...] = ()  # Live figures seen, oldest first.
     stages: tuple[StageLine, ...] = ()
-    """Finished stages, in order; those that were done long before it was followed are not among
-    them."""
-    variant: str = ""  # The variant of a sweep's run.
+    """Finished stages in order, without those that finished long before the run was followed."""
+    variant: str = ""  # Variant of a sweep's run.
 
     @property
     def title(self) -> str:
@@ -77,8 +76,8 @@ class FollowedSweep:
     under_way: Mapping[str, FollowedRun] = field(default_factory=dict)
     """Runs by name, in the order in which they were first seen."""
     ended: tuple[FollowedRun, ...] = ()
-    """In the order in which they ended; those that had ended before the sweep was followed are not
-    among them."""
+    """Runs in the order in which they ended, without those that ended before the sweep was
+    followed."""
 
 
 Followed = FollowedRun | FollowedSweep

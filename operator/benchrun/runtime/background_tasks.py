@@ -12,9 +12,8 @@ logger = logging.getLogger(__name__)
 Work = Callable[[], Coroutine[Any, Any, None]]
 RESTART_SECONDS = 1.0
 ENDS_REMEMBERED = 5
-ENDS_WITHIN_SECONDS = (
-    60.0  # a task that ends ENDS_REMEMBERED times within this time is not helped by restarts
-)
+ENDS_WITHIN_SECONDS = 60.0
+"""Seconds within which ENDS_REMEMBERED ends of a task show that restarts do not help."""
 
 
 def doubling(first_seconds: float, longest_seconds: float) -> Iterator[float]:

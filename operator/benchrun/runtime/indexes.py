@@ -46,8 +46,8 @@ logger = logging.getLogger(__name__)
 
 Body = dict[str, Any]
 _DECLARED = (names.KIND, SWEEP_KIND)
-DECLARED_BYTES = 32 * 1024 * 1024  # for all specs and statuses, packed: 30,000 usual runs
-MAX_RETURNING = 20  # left-out runs and sweeps that are reconciled again at a time
+DECLARED_BYTES = 32 * 1024 * 1024  # bytes for all specs and statuses, packed: 30,000 usual runs
+MAX_RETURNING = 20  # most left-out runs and sweeps that are reconciled again at a time
 D = TypeVar("D", bound=views.Declared)
 
 
@@ -55,13 +55,12 @@ D = TypeVar("D", bound=views.Declared)
 class Seen:
     """The observed state of an object, and the version of the object that it is of."""
 
-    view: views.View  # a run's or sweep's has no spec and status
+    view: views.View  # observed state; that of a run or sweep lacks spec and status
     uid: str
     version: int
-    part_of: (
-        views.Key | None
-    )  # the run that the object is part of; for a run, the sweep that made it
-    packed: bytes | None = None  # spec and status of a run or sweep
+    part_of: views.Key | None
+    """The run that the object is part of; for a run, the sweep that made it."""
+    packed: bytes | None = None  # packed spec and status of a run or sweep
 
     @property
     def is_left_out(self) -> bool:
@@ -74,7 +73,8 @@ class Listing:
 
     kind: str
     listed: set[str] = field(default_factory=set)
-    touched: set[str] = field(default_factory=set)  # uids that were heard of meanwhile
+    touched: set[str] = field(default_factory=set)
+    """Uids of objects in watch events since the list began."""
     deleted: set[str] = field(default_factory=set)
 
 
@@ -91,7 +91,7 @@ class Indexes:
     ) -> None:
         self.results = LatestResults(most=result_runs)
         self.declared = Budget(declared_bytes)
-        self.left_out: dict[views.Key, int] = {}  # what there is no room for, and its size
+        self.left_out: dict[views.Key, int] = {}  # sizes in bytes of runs and sweeps without room
         self._seconds = seconds
         self._wake = wake
         self._seen: dict[views.Key, Seen] = {}

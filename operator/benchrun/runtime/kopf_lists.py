@@ -25,15 +25,17 @@ from kopf._cogs.structs.references import Namespace, Resource
 
 from benchrun.effects import first_bytes
 
-SAFE_PAGE = 3  # objects of a page whose size in bytes is not bounded
+SAFE_PAGE = 3  # objects on a page whose size in bytes is not bounded
 LARGEST_PAGE = 200
-PAGE_BYTES = 512 * 1024  # largest page of more objects; parsed, it may take 25 times that
+PAGE_BYTES = 512 * 1024  # most bytes of a page of more objects; parsed, it may take 25 times that
 EXPIRED = 410
-PAUSE_SECONDS = 1.0  # after a watch that ended with an error, before everything is listed once more
+PAUSE_SECONDS = 1.0
+"""Seconds after a watch that ended with an error, before everything is listed once more."""
 _watch_objs = watching.watch_objs
 logger = logging.getLogger(__name__)
 _OF_OBJECTS = ("ADDED", "MODIFIED", "DELETED")
-_ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}  # the event on which Kopf begins anew
+_ANEW: Any = {"type": "ERROR", "object": {"code": EXPIRED}}
+"""Event on which Kopf lists and watches again."""
 Page = tuple[Collection[RawBody], str]
 Heard = Callable[[str, str | None, RawBody], None]
 """Takes the plural of a kind, the type of an event (None: from a list), and the object."""
@@ -70,7 +72,7 @@ async def watch_objs(**asked: Any) -> AsyncIterator[Any]:
             return
         why = str(event["object"])
     except errors.APIUnauthorizedError:
-        raise  # Kopf logs in anew
+        raise  # Kopf logs in again
     except errors.APIError as error:
         why = str(error)
     logger.info("a watch of %s has ended: %s", resource, why[:200])
@@ -89,10 +91,10 @@ async def fetch_objs(
         async for items, version in _pages(settings, resource, namespace, logger):
             for item in items:
                 _tell(settings, resource, None, item)
-                await asyncio.sleep(0)  # so that other tasks run while a page is taken
+                await asyncio.sleep(0)  # other tasks run while a page is processed
             yield (), version
     except errors.APIUnauthorizedError:
-        raise  # Kopf logs in anew
+        raise  # Kopf logs in again
     except errors.APIError as error:
         if error.status != EXPIRED:
             await asyncio.sleep(PAUSE_SECONDS)
@@ -136,7 +138,7 @@ async def _pages(
             item.setdefault("kind", str(answer.get("kind")).removesuffix("List"))
             item.setdefault("apiVersion", str(answer.get("apiVersion")))
         yield items, str(meta.get("resourceVersion"))
-        del answer, items  # none is kept while the next page is read
+        del answer, items  # no object is kept while the next page is read
         if not token:
             return
         size = min(LARGEST_PAGE, 2 * size) if is_full else size

@@ -13,7 +13,7 @@ from benchrun.names import KIND
 from benchrun.observe import Key, untrusted_json
 
 MAX_CHARACTERS = 4000
-"""Of a message, and of a traceback."""
+"""Most characters of a message, and of a traceback."""
 _FIELD = {KIND: "run", SWEEP_KIND: "sweep"}
 # The default is never changed in place.
 _fields: ContextVar[Mapping[str, str]] = ContextVar("log fields", default={})  # noqa: B039

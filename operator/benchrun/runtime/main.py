@@ -23,9 +23,9 @@ _NOISY = (
     "asyncio",
     "kopf._core.engines",
     "kopf.objects",
-)  # log every request or event
+)  # they log every request or event
 _REPEATED = (
-    "kopf._cogs.clients.watching"  # complains at every attempt to watch what can't be watched
+    "kopf._cogs.clients.watching"  # it warns at every attempt to watch what can't be watched
 )
 REPEATED_SECONDS = 600.0
 _MAX_REPEATED = 1000

@@ -25,22 +25,19 @@ class Memory:
     """The state of one object; its uid distinguishes it from namesakes."""
 
     uid: str
-    making: asyncio.Task[None] | None = (
-        None  # a task that runs for the object: making the table of a sweep
-    )
+    making: asyncio.Task[None] | None = None
+    """Task that runs for the object: it makes the table of a sweep."""
 
 
 @dataclass(slots=True)
 class RunMemory(Memory):
     collected: Collected = field(default_factory=Collected)
-    acknowledged: int = 0  # the client was told that records below this are stored
-    outdated_since: float | None = (
-        None  # since when the status in the cluster lacks something, in the loop's time
-    )
+    acknowledged: int = 0  # sequence below which the client was told that records are stored
+    outdated_since: float | None = None
+    """Since when the status in the cluster lacks something, by the event loop's clock."""
 
-    unlooked_since: float | None = (
-        None  # since when evidence was looked for in vain, in the loop's time
-    )
+    unlooked_since: float | None = None
+    """Since when attempts to read evidence have failed, by the event loop's clock."""
 
     def let_go_of_stored(self, children: Children) -> None:
         stages = [
@@ -55,12 +52,12 @@ class RunMemory(Memory):
 class SweepMemory(Memory):
     collected: SweepCollected = field(default_factory=SweepCollected)
     settled: tuple[str, Mapping[str, SweptRun]] | None = None
-    """Version of the sweep and its runs, as a pass left them that had nothing more to do. Most news
-    of runs are live figures."""
+    """Version of the sweep and its runs after a reconcile that left nothing to do. Most changes of
+    runs are live figures."""
 
 
-RECORD_BYTES = 32 * 1024 * 1024  # for the unstored records and logs of all runs
-ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # for the unstored samples of all runs
+RECORD_BYTES = 32 * 1024 * 1024  # bytes for the unstored records and logs of all runs
+ALL_SAMPLE_BYTES = 40 * 1024 * 1024  # bytes for the unstored samples of all runs
 
 
 class Measured:
@@ -96,7 +93,7 @@ class Memories(dict[Key, M]):
 
     def __init__(self, kind: type[M]) -> None:
         self._kind = kind
-        self.namespaces = Counter[str]()  # how many objects of each namespace
+        self.namespaces = Counter[str]()  # number of objects by namespace
 
     def holds(self, key: Key, uid: str) -> bool:
         """Return whether something is remembered of exactly this object."""
@@ -132,7 +129,7 @@ class LatestResults:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid, and how it ended
+        self._kept: dict[Key, tuple[str, FinishedRun]] = {}  # uid and outcome
 
     def __iter__(self) -> Iterator[tuple[Key, FinishedRun]]:
         return iter(

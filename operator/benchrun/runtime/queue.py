@@ -30,9 +30,10 @@ logger = logging.getLogger(__name__)
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 120.0
-LONGEST_URGENT_RETRY_SECONDS = 4.0  # deadlines go on while handlers fail, and servers are held
+LONGEST_URGENT_RETRY_SECONDS = 4.0
+"""Most seconds until an urgent retry: deadlines pass while handlers fail, and servers are held."""
 STOP_SECONDS = 3.0
-PICKS_IN_A_ROW = 7  # urgent keys that are taken one after the other while other keys wait
+PICKS_IN_A_ROW = 7  # urgent keys that are taken in succession while other keys wait
 
 
 class Later(Exception):

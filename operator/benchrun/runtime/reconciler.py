@@ -34,14 +34,15 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 0.5  # after a conflict: by then the watch is usually up to date
-LONGEST_CONFLICT_SECONDS = 4.0  # however often that fails, since the API server answers
+RETRY_SECONDS = 0.5  # seconds after a conflict: by then the watch is usually up to date
+LONGEST_CONFLICT_SECONDS = 4.0
+"""Most seconds until a retry after repeated conflicts, since the API server answers."""
 # how often an object that the API server refused is retried, without an event
 REFUSED_RETRY_SECONDS = 15.0
 MOST_FAILURES = 5
-LONGEST_SECONDS = (
-    60.0  # an object is ended after so many failures in a row, or so long, whichever comes first
-)
+LONGEST_SECONDS = 60.0
+"""Most seconds of failures. An object is ended after MOST_FAILURES in a row or after this time,
+whichever comes first."""
 
 D = TypeVar("D", bound=Declared)
 M = TypeVar("M", bound=Memory)
@@ -52,7 +53,7 @@ class Failures:
     """Failures in a row to reconcile one object; its uid distinguishes it from namesakes."""
 
     uid: str
-    since: float  # in the loop's time
+    since: float  # time of the first failure, by the event loop's clock
     count: int = 0
 
 
@@ -62,9 +63,8 @@ class Reconciler(ABC, Generic[D, M]):
 
     what: ClassVar[Literal["run", "sweep"]]
     let_go_in_words: ClassVar[str]
-    cleared_at_the_end: ClassVar[
-        Mapping[str, Any]
-    ]  # status fields cleared for an object that is ended here
+    cleared_at_the_end: ClassVar[Mapping[str, Any]]
+    """Status fields that are cleared for an object that is ended here."""
 
     cluster: KubernetesApi
     indexes: Indexes
@@ -232,7 +232,7 @@ class Reconciler(ABC, Generic[D, M]):
         if isinstance(cause, ClusterError) and not isinstance(cause, Invalid):
             return False
         if (declared := self.known(key)) is None:
-            return False  # the next pass finds that it is gone
+            return False  # the next reconcile finds that it is gone
         failed = self._failures.get(key)
         now = asyncio.get_running_loop().time()
         if failed is None or failed.uid != declared.uid:

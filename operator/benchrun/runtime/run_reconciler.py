@@ -50,10 +50,9 @@ logger = logging.getLogger(__name__)
 
 Decide = Callable[[Facts], Decision]
 Json = dict[str, Any]
-RUNS_A_SECOND = 20  # rate of status writes without anything urgent, over all runs
-RELEASE_SECONDS = (
-    15.0  # how often a run that is not known completely is checked for servers to release
-)
+RUNS_A_SECOND = 20  # status writes per second that contain nothing urgent, over all runs
+RELEASE_SECONDS = 15.0
+"""Seconds between two checks for servers to release of a run that is not completely known."""
 # how long a status change waits, at least, for others that follow it closely; ends do not wait
 SETTLE_SECONDS = 1.0
 # What the operator knows may be older than what ended the run.
@@ -64,15 +63,15 @@ _FOR_WHAT_IS_MISSING = (
     Reason.RECORDS_MISSING,
 )
 EVIDENCE_SECONDS = 30.0
-"""Evidence that can't be read for so long is done without."""
+"""Seconds of attempts to read evidence, after which the run is decided without it."""
 _EVIDENCE = (("ConfigMap", names.ROLE_STAGE, True), ("Pod", names.ROLE_CLIENT, False))
-"""Kind, role, and whether metadata says it all."""
+"""Kind, role, and whether the object's metadata is enough."""
 _BEGUN = ("serverReadyTime", "startTime", "serverReleasedTime")
 # A measurement is usually judged (one run at a time) and written with its results within this time;
 # where that takes longer, the status says that it is measured.
 JUDGED_WITHIN_SECONDS = 60.0
-SECOND_LOOK_SECONDS = 300.0  # how soon two contradicting clocks are compared again
-LAST_WORDS_SECONDS = 1.0  # the release of a failed server waits at most so long for its log
+SECOND_LOOK_SECONDS = 300.0  # seconds until two contradicting clocks are compared again
+LAST_WORDS_SECONDS = 1.0  # most seconds that the release of a failed server waits for its log
 
 
 def _node_time() -> datetime:
@@ -99,7 +98,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
     decide: Decide
     measured: Measured = field(default_factory=Measured)
     second_clock: Callable[[], datetime] = _node_time
-    """What can't be undone is done only where this one agrees with `now`."""
+    """Second clock: what can't be undone is done only if it agrees with `now`."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,7 +224,7 @@ class RunReconciler(Reconciler[Run, RunMemory]):
         if decision.last_words is not None and not failed:
             return 0.0  # the log may show better why the run ends: decide again
         if lets_go and not failed and _can_wait(run, decision):
-            return 0.0  # servers of other runs go before the rest of this one is done
+            return 0.0  # servers of other runs are released before the rest of this reconcile
         self.sessions.follow(key, run, memory, scrape=decision.scrape, pull=decision.pull)
         refused = collected.refused_object
         unapplied = await self._apply(key, run, decision, memory)

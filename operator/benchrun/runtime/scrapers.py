@@ -29,17 +29,18 @@ from benchrun.runtime.telemetry import Telemetry
 
 logger = logging.getLogger(__name__)
 
-PAGE_BYTES = 2 * 1024 * 1024  # most of a server's page, enough for 80 engines; one has some 25 kB
-MAX_BYTES = 4 * 1024 * 1024  # most of an exporter's page
+PAGE_BYTES = 2 * 1024 * 1024
+"""Most bytes of a server's page, enough for 80 engines; one has some 25 kB."""
+MAX_BYTES = 4 * 1024 * 1024  # most bytes of an exporter's page
 SCRAPE_SECONDS = 10.0
-CHEAP_SECONDS = 0.002  # CPU time for a page that delays no scrape: one engine's takes 0.0005
-SECONDS_A_CPU_SECOND = (
-    20  # pause per second of CPU beyond that: pages of a run take a twentieth of the loop
-)
+CHEAP_SECONDS = 0.002  # CPU seconds of a page that delays no scrape: one engine's takes 0.0005
+SECONDS_A_CPU_SECOND = 20
+"""Seconds of pause per second of CPU beyond that: the pages of a run take a twentieth of the event
+loop."""
 VERSION_SECONDS = 3.0
-EXPORTER_INTERVAL_SECONDS = (
-    5.0  # an exporter renews its metrics every second at best, and for a whole node
-)
+EXPORTER_INTERVAL_SECONDS = 5.0
+"""Seconds between two scrapes of an exporter, which renews its metrics every second at best, and
+for a whole node."""
 EXPORTER_SECONDS = 4.0
 VALUES: Mapping[ExporterKind, Callable[..., dict[str, float | None]]] = {
     "gpu": gpu_values,
@@ -183,7 +184,7 @@ class Scraper:
             None not in (self._start_time, sample.start_time)
             and sample.start_time != self._start_time
         ):
-            self.news()  # it has restarted
+            self.news()  # the server has restarted
         self._start_time = sample.start_time
 
     def _turned(self, *, readable: bool, why: str) -> None:
@@ -212,7 +213,8 @@ class ExporterScraper:
 
     endpoint: ExporterEndpoint
     pod: str
-    troubles: dict[tuple[ExporterKind, str], str]  # why there are no figures, by kind and pod
+    troubles: dict[tuple[ExporterKind, str], str]
+    """Why there are no figures, by kind of exporter and pod."""
     fetcher: Fetcher
     news: Callable[[], None]
     _latest: dict[str, float | None] | None = None
@@ -261,21 +263,19 @@ class ExporterScraper:
 
 FIRST_RETRY_SECONDS = 0.5
 LONGEST_RETRY_SECONDS = 5.0
-SILENT_AFTER_SECONDS = (
-    15.0  # without a good answer for so long: deadlines no longer wait for the client
-)
-UNUSABLE_RETRY_SECONDS = 2.0  # after an answer that can't be used
-MISMATCHED_AFTER = 3  # unusable answers in a row until the run ends for it: 4 s at least
-NO_NEWS_SECONDS = (
-    1.0  # pause after an answer without news or with old records, which no honest client gives
-)
-BETWEEN_ANSWERS_SECONDS = (
-    0.1  # least pause between two requests: a client may have news all the time
-)
-NO_ROOM_SECONDS = 1.0  # how often it is checked whether there is room again
-NEXT_STAGE_SECONDS = (
-    1.0  # delay of a new stage's news, so that one status write has the previous stage's record too
-)
+SILENT_AFTER_SECONDS = 15.0
+"""Seconds without a good answer after which deadlines no longer wait for the client."""
+UNUSABLE_RETRY_SECONDS = 2.0  # seconds of pause after an answer that can't be used
+MISMATCHED_AFTER = 3  # number of unusable answers in a row that ends the run: 4 s at least
+NO_NEWS_SECONDS = 1.0
+"""Seconds of pause after an answer without news or with old records, which no honest client
+gives."""
+BETWEEN_ANSWERS_SECONDS = 0.1
+"""Least seconds between two requests: a client may have news all the time."""
+NO_ROOM_SECONDS = 1.0  # seconds between two checks whether there is room again
+NEXT_STAGE_SECONDS = 1.0
+"""Seconds that a new stage's news is delayed, so that one status write has the previous stage's
+record too."""
 
 
 async def _nowhere(_: int) -> bool:
@@ -296,7 +296,7 @@ class ClientPoller:
     is_tight: Callable[[], bool] = lambda: False  # whether memory for records is scarce
     held: Callable[[], None] = lambda: None  # called when more is held
     is_stored: Callable[[int], Awaitable[bool | None]] = _nowhere
-    """Whether the cluster holds a record of that sequence; None: it can't be told now."""
+    """Returns whether the cluster holds a record of that sequence; None: it can't be told now."""
     look: Callable[[], Awaitable[None]] = _not_looked_at  # reads the run's pods from the cluster
 
     def __post_init__(self) -> None:

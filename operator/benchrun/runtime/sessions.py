@@ -21,9 +21,9 @@ logger = logging.getLogger(__name__)
 
 FIRST_RESTART_SECONDS = 1.0
 LONGEST_RESTART_SECONDS = 60.0
-GROUP_SECONDS = (
-    5.0  # how often a LeaderWorkerSet is read: a cluster may lack the kind, so it can't be watched
-)
+GROUP_SECONDS = 5.0
+"""Seconds between two reads of a LeaderWorkerSet: a cluster may lack the kind, so it can't be
+watched."""
 
 
 @dataclass(slots=True)

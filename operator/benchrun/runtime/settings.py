@@ -88,20 +88,19 @@ class Settings(BaseModel):
     namespaces: Annotated[tuple[Namespace, ...], BeforeValidator(_listed)] = Field(
         (), description="names of namespaces, separated by commas"
     )
-    """Namespaces to work in; none is the whole cluster."""
+    """Namespaces to work in; empty: the whole cluster."""
     log_level: LogLevel = "INFO"
     log_format: LogFormat = "json"
-    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)  # runs and sweeps reconciled at the same time
-    resync_seconds: Whole = Field(
-        300, ge=10, le=86_400
-    )  # how often everything is listed and reconciled
+    workers: Whole = Field(8, ge=1, le=MAX_WORKERS)
+    """Number of runs and sweeps reconciled at the same time."""
+    resync_seconds: Whole = Field(300, ge=10, le=86_400)
+    """Seconds between two complete lists, after which everything is reconciled."""
     unschedulable_grace_seconds: Whole = Field(900, ge=0, le=86_400)
-    """How long a pod that no node could ever take waits for one to be added. An autoscaler gives up
-    on a node after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's
-    registration TTL), so waiting longer is in vain."""
-    result_runs: Whole = Field(
-        20, ge=0, le=MAX_RUNS
-    )  # number of the newest finished runs with figures on /metrics
+    """Seconds that a pod that fits no node waits for a new one. An autoscaler gives up on a node
+    after 15 minutes (cluster-autoscaler's --max-node-provision-time, Karpenter's registration TTL),
+    so waiting longer is in vain."""
+    result_runs: Whole = Field(20, ge=0, le=MAX_RUNS)
+    """Number of the newest finished runs with figures on /metrics."""
     # Proxy where pods' addresses are not reachable: an operator outside the cluster
     pod_road: PodRoad = "Direct"
     network_policies: Flag = (
@@ -109,21 +108,21 @@ class Settings(BaseModel):
     )
     network_policy_peers: Annotated[tuple[dict[str, Any], ...], BeforeValidator(_json)] = Field(
         (), description="a JSON list of NetworkPolicy peers"
-    )  # who else may connect to servers
-    max_hold_seconds: Whole = Field(
-        86_400, ge=60, le=31_536_000
-    )  # longest hold of a scheduled server, whatever its deadlines say
+    )
+    """Further peers that may connect to servers."""
+    max_hold_seconds: Whole = Field(86_400, ge=60, le=31_536_000)
+    """Most seconds that a scheduled server is held, whatever its deadlines say."""
     # whether /metrics, which anybody who reaches it may read, has single runs and figures
     run_metrics: Flag = False
     operator_namespace: Namespace = Field(
         "benchrun-system", description="the name of the operator's own namespace"
     )
-    """Where the operator's key and its Lease are."""
+    """Namespace of the operator's key and its Lease."""
     leader_election: Flag = False  # whether only the holder of a Lease reconciles
     lease_name: str = Field(
         "benchrun-operator", pattern=f"^{_NAME}$", description="the name of a Lease"
     )
-    pod_name: str = ""  # names the holder of the Lease; the host's name if empty
+    pod_name: str = ""  # name of the holder of the Lease; the host's name if empty
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str]) -> Self:

@@ -53,11 +53,10 @@ from benchrun.runtime.reconciler import REFUSED_RETRY_SECONDS, RETRY_SECONDS, Re
 
 logger = logging.getLogger(__name__)
 
-LEFTOVER_SECONDS = (
-    2.0  # how often it is checked whether a run of an earlier sweep of the same name is gone
-)
-TABLES = 4  # tables that are made, or wait for the judge, at a time
-TABLE_SECONDS = 1.0  # how long reconciling waits for the table
+LEFTOVER_SECONDS = 2.0
+"""Seconds between two checks whether a run of an earlier sweep of the same name is gone."""
+TABLES = 4  # most tables that are made, or wait for the judge, at a time
+TABLE_SECONDS = 1.0  # seconds that a reconcile waits for the table
 # rounds of reading figures: a run may vanish in between, and then others may be wanted
 READS = 3
 

@@ -13,7 +13,8 @@ from aiohttp import web
 from benchrun.api import BenchmarkRunStatus
 from benchrun.observe import Key
 
-MAX_LIVE_RUNS = 200  # runs with gauges of their own at a time; more would make the metrics too long
+MAX_LIVE_RUNS = 200
+"""Most runs with their own gauges at a time; more would make the metrics too long."""
 _FAST = (0.001, 0.0025, 0.005, 0.01, 0.015, 0.02, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _PREFIX = "benchrun_"
 _LIVE = (
@@ -172,7 +173,7 @@ class Telemetry:
 TICK_SECONDS = 1.0
 MAX_LAG_SECONDS = 30.0
 MAX_SILENCE_SECONDS = (
-    180.0  # of a watch about a known change; Kopf renews a quiet stream after 70 s
+    180.0  # most silence of a watch about a known change; Kopf renews a quiet stream after 70 s
 )
 
 

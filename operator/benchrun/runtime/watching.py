@@ -164,10 +164,10 @@ FOR_SWEEPS = frozenset({names.KIND, SWEEP_KIND})
 # Must be known before anything else is done about a run. Objects of other kinds are created once
 # more if they seem to be missing, and then found by their names.
 FOR_RUNS = FOR_RELEASE | {"Pod", "Job", "ConfigMap", *EXTENSION_KINDS}
-ALL_NAMESPACES = "*"  # in words and metrics: what is listed for the whole cluster at once
+ALL_NAMESPACES = "*"  # stands for the whole cluster, in sentences and metrics
 MAX_REASON_CHARS = 200
-VERIFIED_AFTER_SECONDS = 60.0  # what no watch has confirmed for so long is listed
-MAX_VERIFIED = 50  # lists for that at a time
+VERIFIED_AFTER_SECONDS = 60.0  # seconds after which a change that no watch has confirmed is listed
+MAX_VERIFIED = 50  # most such lists at a time
 Scope = str | None  # a namespace, or None: all of them at once
 
 
@@ -179,10 +179,10 @@ class Lister:
     indexes: Indexes
     namespaces: Iterable[str]
     _: KW_ONLY
-    turned: Callable[[str, bool], None] = lambda *_: (
-        None
-    )  # called with every namespace that was listed, and whether it is unreadable
-    unreadable: dict[str, str] = field(default_factory=dict, init=False)  # why, by namespace
+    turned: Callable[[str, bool], None] = lambda *_: None
+    """Called with every namespace that was listed, and whether it is unreadable."""
+    unreadable: dict[str, str] = field(default_factory=dict, init=False)
+    """Why a namespace could not be read, by namespace."""
 
     def __post_init__(self) -> None:
         self._scopes: tuple[Scope, ...] = tuple(self.namespaces) or (None,)

@@ -31,12 +31,12 @@ from benchrun.runtime.watching import ALL_NAMESPACES, FOR_RELEASE, FOR_SWEEPS, L
 
 logger = logging.getLogger(__name__)
 
-RETRY_SECONDS = 2.0  # first pause before an unreadable namespace is read again; doubles each time
-VERIFY_SECONDS = 15.0  # how often unconfirmed changes are checked
+RETRY_SECONDS = 2.0
+"""Seconds of the first pause before an unreadable namespace is read again; it doubles each time."""
+VERIFY_SECONDS = 15.0  # seconds between two checks of unconfirmed changes
 LEASE_CONNECTIONS = 2
-NOT_LEADING_RETRY_SECONDS = (
-    1.0  # how soon a key is tried again while the Lease could not be renewed
-)
+NOT_LEADING_RETRY_SECONDS = 1.0
+"""Seconds until a key is retried while the Lease could not be renewed."""
 
 
 class Operator:

@@ -13,8 +13,8 @@ from benchrun.sizing.cache_layers import Layer, ModelShape, head_bytes
 from benchrun.sizing.serve_args import Engine
 
 _NEARLY_EQUAL = 1.5
-"""Kinds of layers whose numbers differ by less are padded to the larger one, not cut to the
-smaller."""
+"""Ratio between the numbers of layers of two kinds. Below it the smaller kind is padded to the
+larger number; otherwise the larger kind is cut into groups of the smaller number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ def layers_of_a_stage(layers: int, engine: Engine) -> int:
     return -(-layers // engine.pipeline_parallel)
 
 
-UNLIMITED_TOKENS = 2**30  # Longer than any context: where only windows are kept, any length fits.
+UNLIMITED_TOKENS = 2**30  # Tokens beyond any context: if only windows are kept, any length fits.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +114,7 @@ class Memory:
     total: int
     utilization: float
     weights: int
-    overhead: int  # All but weights and KV cache: activations, CUDA graphs, communication.
+    overhead: int  # All bytes but weights and KV cache: activations, CUDA graphs, communication.
 
     @property
     def usable(self) -> int:

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 LayerKind = Literal["Full", "Sliding", "Latent", "Index", "State"]
-"""Full: keys and values of every token. Sliding: of the last ones. Latent: one vector a token in
-place of both (MLA). Index: keys of a sparse-attention indexer. State: of fixed size, however long
-the sequence (Mamba, linear attention)."""
+"""Full: keys and values of every token. Sliding: keys and values of the last tokens. Latent: one
+vector per token in place of both (MLA). Index: keys of a sparse-attention indexer. State: a state
+of fixed size, however long the sequence (Mamba, linear attention)."""
 
 
 class UnknownShape(ValueError):
@@ -40,10 +40,11 @@ class ModelShape:
     layers: tuple[Layer, ...]
     query_heads: int
     dtype: str | None  # Type of the weights as config.json has it, for example bfloat16.
-    cache_dtype: str | None  # Type of the KV cache where the checkpoint sets one.
+    cache_dtype: str | None  # Type of the KV cache if the checkpoint sets one.
     weights_format: str | None = None  # Format of a quantised checkpoint.
-    context_tokens: int | None  # Longest sequence the model is made for.
-    default_tokens: int | None = None  # What vLLM takes where --max-model-len is left out.
+    context_tokens: int | None  # Longest sequence in tokens that the model is made for.
+    default_tokens: int | None = None
+    """Longest sequence that vLLM takes if --max-model-len is left out."""
     hidden_layers: int = 0
     experts: int = 0  # Number of experts in a layer; 0: the model has no experts.
     state_groups: int | None = None  # Groups of Mamba's heads; None: the model has no such heads.
@@ -66,7 +67,7 @@ _BYTES: Mapping[str, int] = {
     "int8_per_token_head": 1, "fp8_per_token_head": 1,
 }  # fmt: skip
 PACKED_LATENT: Mapping[str, int] = {"fp8_ds_mla": 656, "nvfp4_ds_mla": 352}
-"""Formats of DeepSeek's latent vector with its scales, whole, in bytes a token."""
+"""Bytes per token of DeepSeek's whole latent vector with its scales, by format."""
 _SCALE_BYTES = 8  # Two scales for each token and head: one for keys, one for values.
 _NVFP4 = ("nvfp4", "nvfp4_4over6")
 KNOWN = frozenset({*_BYTES, *PACKED_LATENT, *_NVFP4})

@@ -72,8 +72,8 @@ _KINDS: Mapping[Literal["Full", "State"], tuple[str, ...]] = {
     "Full": ("full_attention", "attention", "full", "global", "chunked_attention"),
     "State": ("linear_attention", "mamba", "mamba2", "conv", "recurrent", "kda", "gdn", "ssm"),
 }
-"""Chunked attention computes in chunks, but vLLM keeps every token: its hybrid cache manager is off
-for such models."""
+"""Names of layer types by kind. Chunked attention computes in chunks, but vLLM keeps every token:
+its hybrid cache manager is off for such models."""
 _SLIDING = ("sliding_attention", "sliding_window", "sliding", "local", "swa")
 _NOTHING = ("mlp", "moe", "no_op")
 _PERIODS: Mapping[str, int] = {
@@ -86,7 +86,8 @@ _PERIODS: Mapping[str, int] = {
     "gpt_oss": 2,
     "olmo3": 4,
 }
-"""The last of so many layers attends to everything, where config.json lists no types."""
+"""Number of layers in a period, of which the last one attends to everything, for models whose
+config.json lists no types."""
 _WINDOW_EVERYWHERE = ("mistral", "mixtral", "phi3", "phimoe")
 _OFF_UNLESS_SWITCHED_ON = ("qwen2", "qwen3")
 """Models that have a window in config.json and use it only with use_sliding_window."""
@@ -194,7 +195,7 @@ def _beside_states(text: Config) -> Callable[[int], bool] | None:
 # The whole cache, layer by layer.
 
 _NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
-"""Where models for more than text keep the part that has the KV cache."""
+"""Keys of the part that has the KV cache, in models for more than text."""
 _KV_HEADS = (
     "n_head_kv",
     "num_kv_heads",
@@ -222,7 +223,7 @@ _OTHER_NAMES = {
     "n_embd": "hidden_size",
     "d_model": "hidden_size",
 }
-"""Of GPT-2 and its kin, ChatGLM and DBRX."""
+"""Key names of GPT-2 and related models, ChatGLM and DBRX, with the usual names."""
 _EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 _LATENT = (
     "deepseek_v2",
@@ -236,7 +237,7 @@ _LATENT = (
     "pangu_ultra_moe",
     "axk1",
 )
-"""Models whose latent vectors vLLM caches as they are (MLA)."""
+"""Models whose latent vectors vLLM caches without change (MLA)."""
 _LATENT_KEYS = ("qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim")
 MAX_LAYERS = 10_000
 _INDEX_BLOCK = 128
@@ -487,7 +488,7 @@ _IN_IT_ALREADY = (
     "deepseek_yarn",
     "deepseek_llama_scaling",
 )
-"""Kinds of RoPE scaling whose factor is in the length that config.json has."""
+"""Kinds of RoPE scaling whose factor is already in the length of config.json."""
 
 
 def _context(text: Config, model_type: str) -> int | None:
@@ -508,7 +509,7 @@ def _context(text: Config, model_type: str) -> int | None:
     return int(min(lengths) * factor)
 
 
-LENGTH_WHERE_NONE_IS_SAID = 2048  # vLLM's own assumption.
+LENGTH_WHERE_NONE_IS_SAID = 2048  # Longest sequence in tokens that vLLM assumes.
 
 
 def _default_context(text: Config, limit: int | None) -> int:

@@ -9,7 +9,7 @@ from benchrun.sizing.cache_layers import ModelShape
 from benchrun.sizing.serve_args import ServeArgs
 
 _VOCABULARY_PADDING = 64
-"""The vocabulary is padded to a multiple of it before GPUs share it."""
+"""The vocabulary is padded to a multiple of this before GPUs share it."""
 
 
 class Refused(ValueError):
@@ -143,7 +143,7 @@ FORMATS = frozenset({
     "fp_quant", "gptq", "gptq_marlin", "inc", "modelopt", "modelopt_fp4", "modelopt_mixed",
     "modelopt_mxfp8", "moe_wna16", "mxfp4", "mxfp8", "quark", "torchao",
 })  # fmt: skip
-"""Methods of quantised checkpoints whose weights are loaded as they are stored."""
+"""Quantisation methods whose weights are loaded in their stored form."""
 
 
 def unknown_weights(shape: ModelShape, args: ServeArgs) -> str | None:

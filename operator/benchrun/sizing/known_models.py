@@ -20,16 +20,17 @@ WRAPPERS = frozenset({
     "gemma3", "gemma3n", "gemma4", "internvl", "internvl_chat", "llama4", "llava", "llava_next",
     "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_5", "qwen3_vl", "qwen3_vl_moe",
 })  # fmt: skip
-"""Models for more than text; the part for text has a type of its own."""
+"""Models for more than text; their part for text has its own type."""
 ENCODERS = ("bert", "xlm-roberta", "modernbert")
 STATES_ONLY = ("mamba", "mamba2", "falcon_mamba")
 OLDER: dict[str, Config] = {"bamba": {}, "minimax_text_01": {}}
-"""Of vLLM before 0.32, which could not be asked; held against their published figures."""
+"""Models of vLLM before 0.32, whose code could not be queried; checked against their published
+figures."""
 LAYERS_DIFFER = (
     "bamba", "granitemoehybrid", "kimi_linear", "lfm2", "lfm2_moe", "minimax_text_01",
     "nemotron-nas", "nemotron_h", "qwen3_5_text", "qwen3_next",
 )  # fmt: skip
-"""Types whose config.json has to say which layers attend."""
+"""Model types whose config.json must say which layers attend."""
 
 _MAY_DECIDE = re.compile(
     r"attn|attention|layer|block|kv|head|window|mamba|ssm|conv|state|latent|lora|cla(?!ss)|share"

@@ -170,8 +170,8 @@ READ = (
     "speculative-config",
     "tensor-parallel-size",
 )
-"""Flags whose values decide on something here. argparse takes the beginning of a name for the name
-where no other begins so; a flag of vLLM's that is not read begins none of these."""
+"""Flags whose values matter to the size. argparse takes the beginning of a name for the name if no
+other flag begins so; no flag of vLLM that is not read begins like one of these."""
 
 
 SHORTEST_BEGINNING = 4
@@ -203,7 +203,7 @@ def is_flag(word: str) -> bool:
 
 # Settings of a server that decide on memory and context, from its arguments or vLLM's defaults.
 
-DEFAULT_UTILIZATION = 0.92  # The default of vLLM 0.32. Older versions took 0.9.
+DEFAULT_UTILIZATION = 0.92  # Default of vLLM 0.32. Older versions had 0.9.
 # On GPUs; some attention backends take 32, 64 or 128, which changes the rounding only.
 DEFAULT_BLOCK_TOKENS = 16
 # Models that are stored in float32, or whose config.json names no type, are computed in this type.
@@ -219,7 +219,7 @@ _UNSIZED = (
     "prefill-context-parallel-size",
     "speculative-config",
 )
-"""Flags that change the cache in ways that are not counted."""
+"""Flags that change the cache in ways that the size does not include."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -233,14 +233,14 @@ class Engine:
     cache_dtype: str
     utilization: float
     max_tokens: int | None
-    """Longest sequence: --max-model-len, else what the model is made for; None: neither is
-    known."""
-    sequences: int | None  # --max-num-seqs, where it is given.
+    """Longest sequence in tokens: --max-model-len, or else what the model is made for; None:
+    neither is known."""
+    sequences: int | None  # Value of --max-num-seqs, if given.
     step_tokens: int  # Most tokens of one step (--max-num-batched-tokens).
     steps_in_flight: int
-    cache_bytes: int | None  # --kv-cache-memory-bytes, on each GPU.
-    blocks: int | None  # --num-gpu-blocks-override.
-    drops_beyond_window: bool  # Whether layers with a window free what lies before it.
+    cache_bytes: int | None  # Value of --kv-cache-memory-bytes, on each GPU.
+    blocks: int | None  # Value of --num-gpu-blocks-override.
+    drops_beyond_window: bool  # Whether layers with a window free what is before it.
     caveats: tuple[str, ...] = ()
 
     @property

@@ -172,8 +172,8 @@ def _length_table(sizing: Sizing) -> Table:
 
 
 DEFAULT_OVERHEAD_BYTES = 2 * serve_args.GIB
-"""Of a mid-sized model: activations, CUDA graphs and communication. vLLM logs the rest as
-"Available KV cache memory"."""
+"""Bytes that a mid-sized model takes for activations, CUDA graphs and communication. vLLM logs the
+rest as "Available KV cache memory"."""
 
 
 def add_memory_options(parser: argparse.ArgumentParser) -> None:

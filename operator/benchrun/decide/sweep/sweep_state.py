@@ -36,14 +36,13 @@ class NotCreated:
     """A run that could not be created when it was last tried."""
 
     name: str
-    message: str = field(
-        compare=False
-    )  # why, in a sentence that names the run; may change with every answer
-    curable: bool  # the same run may be created later; else it is invalid and stays so
-    quota: bool = False  # a quota has no room for it, and may have
-    retried: bool = False  # the API server, or what it asks, had no answer
-    since: datetime | None = field(default=None, compare=False)  # when it was first tried in vain
-    leftover: bool = False  # a run of an earlier sweep of the same name is not gone yet
+    message: str = field(compare=False)
+    """Reason in a sentence that names the run; may change with every answer."""
+    curable: bool  # whether the same run may be created later; otherwise it stays invalid
+    quota: bool = False  # whether a quota has no room for the run now, and may have later
+    retried: bool = False  # whether the API server, or a webhook that it calls, gave no answer
+    since: datetime | None = field(default=None, compare=False)  # time of the first failed attempt
+    leftover: bool = False  # whether a run of an earlier sweep of the same name still exists
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +58,15 @@ class TableWanted:
 class TableMade:
     wanted: TableWanted
     table: SweepTable | None
-    problem: str = ""  # why there is none
+    problem: str = ""  # why there is no table
 
 
 @dataclass(slots=True)
 class SweepCollected:
     """What memory holds of a sweep that has not ended. All of it can be lost and read once more."""
 
-    measured: dict[str, BenchmarkRunStatus] = field(
-        default_factory=dict
-    )  # `essence` of measured runs, by uid
+    measured: dict[str, BenchmarkRunStatus] = field(default_factory=dict)
+    """`essence` of the measured runs, by uid."""
     table: TableMade | None = None  # the table that was made last
     conflict: str | None = None  # a foreign run with the name of one of the sweep's
     not_created: NotCreated | None = None
@@ -90,15 +88,14 @@ class SweepDecision:
     """
 
     status: BenchmarkSweepStatus
-    read: tuple[
-        str, ...
-    ] = ()  # runs whose figures are wanted: a new decision follows, this one requests nothing else
-    table: TableWanted | None = (
-        None  # the table to make: not waited for, a new decision follows when it is there
-    )
+    read: tuple[str, ...] = ()
+    """Runs whose figures are to be read: a new decision follows, and this one requests nothing
+    else."""
+    table: TableWanted | None = None
+    """The table to make: it is not waited for; a new decision follows when it is there."""
     cancel: tuple[Ref, ...] = ()
     create: tuple[Manifest, ...] = ()
-    forget: bool = False  # the sweep is over: drop what memory holds of it
+    forget: bool = False  # whether the sweep is over: what memory holds of it is dropped
     events: tuple[Event, ...] = ()
 
 

@@ -31,7 +31,8 @@ class MeasuredRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     block: int | None = None
-    """Of a sweep: its replication. Runs of one block were sent the same at about the same time."""
+    """Replication number of a sweep's run. Runs of one block were sent the same requests at about
+    the same time."""
 
     def row(self, cell: str) -> api.Result | None:
         """Return the results of a load point, or None if the run does not have it."""
@@ -181,7 +182,7 @@ def caveats(baseline: Side, candidate: Side) -> list[str]:
     return [*(text for text, is_so in found.items() if is_so), *differences(baseline, candidate)]
 
 
-MAX_CLOCK_PERCENT = 3.0  # How far the sides' SM clocks may be apart: as far as within a run.
+MAX_CLOCK_PERCENT = 3.0  # Most difference of the sides' SM clocks in percent, as within a run.
 
 
 def differences(baseline: Side, candidate: Side) -> Iterator[str]:

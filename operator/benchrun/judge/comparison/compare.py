@@ -32,9 +32,9 @@ class Compared(NamedTuple):
     message: str
     cells: list[api.ComparedCell]
     detectable_percent: float | None
-    """The least change of the noisiest figure that is found with 80 %, by the noise that was
-    measured."""
-    answer: str = ""  # What the gate found, with which `message` begins; empty without a gate.
+    """Smallest change in percent of the noisiest figure that is found with a probability of 80 %,
+    by the measured noise."""
+    answer: str = ""  # Result of the gate, with which `message` begins; empty without a gate.
 
 
 _ONE_SERVER = (
@@ -141,7 +141,8 @@ class Pair(NamedTuple):
     cell: str
     before: Side
     after: Side
-    questions: list[Question] | str  # Or why it may not be compared.
+    questions: list[Question] | str
+    """The questions to test, or why the load point may not be compared."""
 
 
 def questions_at(
@@ -209,8 +210,8 @@ def detectable(asked: Sequence[Pair]) -> float | None:
 
 KV_NEARLY_FULL_PERCENT = 95.0
 MIN_WAITING = 1.0
-"""Requests waiting in the server, on average: with fewer, a client that is late may have left it
-without."""
+"""Mean requests waiting in the server: with fewer, a late client may have left the server without
+work."""
 
 
 def limits(
@@ -338,8 +339,8 @@ _CONDITION: dict[str | None, tuple[api.ConditionStatus, str]] = {
     "Inconclusive": ("Unknown", api.Reason.INCONCLUSIVE),
 }
 _ENDED = "1970-01-01T00:00:00Z"
-"""A run is compared when it was measured to its end, and its status does not say so yet; when that
-was makes no difference."""
+"""Stands in for the end time of a run that is compared before its status says that it ended; the
+actual time makes no difference."""
 
 
 def against_baseline(

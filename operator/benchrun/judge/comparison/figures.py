@@ -20,7 +20,7 @@ HIGHER_IS_BETTER: frozenset[api.ComparedMetric] = frozenset(
 )
 
 ROUNDING_ERROR = (10.0 ** (1 - SIGNIFICANT_DIGITS)) ** 2 / 12
-"""Squared error of a logarithm, at most, from the rounding of results. Values that agree to their
+"""Largest squared error of a logarithm from the rounding of results. Values that agree to their
 last digit are not exact."""
 ONE_REPEAT = "noise unknown: only one repeat"
 FEW_SERVERS = (
@@ -33,12 +33,11 @@ NO_CV = "the results do not say how the repeats scatter"
 class Figure:
     """The value of a metric on one side, with its noise."""
 
-    value: float | None  # Geometric mean over the runs; None where one has none.
+    value: float | None  # Geometric mean over the runs; None where a run has no value.
     log_mean: Contrast | None = None  # None: the noise is not known.
-    problem: str | None = None  # Why one of them is None.
-    of_arrivals: str | None = (
-        None  # A throughput that the arrivals set, since every run kept up; in a sentence.
-    )
+    problem: str | None = None  # Why the value or the noise is None.
+    of_arrivals: str | None = None
+    """Sentence on a throughput that the arrivals set, since every run kept up."""
     log_blocks: Mapping[int, float] = field(default_factory=dict)
     """Logarithms by block; empty unless each run stands for a block of its own."""
 

@@ -27,7 +27,7 @@ from benchrun.measure import percent_text, significance
 
 ERROR = 1 - significance.CONFIDENCE
 HERE: Mapping[Gate, Gate] = {"Regressed": "RegressedHere", "NotRegressed": "NotRegressedHere"}
-"""What a word becomes with one server a side."""
+"""The word that replaces each gate result with one server on each side."""
 ONE_SERVER = "undecided, one server a side"
 _ANSWERS: Mapping[Gate, str] = {
     "NotRegressed": "not regressed",

@@ -169,8 +169,8 @@ def bottleneck_of(limit: LimitKind, sentence: str, evidence: Evidence) -> Bottle
 # or nothing is known about it, the bottleneck is what keeps requests in the queue.
 
 MAX_PREEMPTED_PERCENT = 1.0
-"""Of the requests: with more, work is done twice, and a throughput that does not grow proves
-nothing about compute."""
+"""Percent of requests that were preempted: with more, work is done twice, and a throughput that
+does not grow proves nothing about compute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,9 +185,10 @@ class Observed:
     stretches: Sequence[Stretch]
     lengths: Lengths | None
     requests: int
-    most_in_flight: int  # At the client.
+    most_in_flight: int  # Most requests in flight at the client.
     gauge_holds: bool  # Whether the gauge of running requests holds at any time.
-    always_busy: bool  # Whether the load keeps the server supplied: users, or all at once.
+    always_busy: bool
+    """Whether the load keeps the server supplied: a closed loop, or all requests at once."""
     client: StageFinding | None  # The finding ClientSaturated; None: there is none.
 
     @property

@@ -17,7 +17,8 @@ from benchrun.judge.rules.rule import CellContext, Code, StageFinding
 from benchrun.judge.throughput import kept_up, throughputs
 from benchrun.names import ANSWERING_ROLES, PREFILLING_ROLES, ROLE_PREFILL, ROLE_SERVER
 
-Limits = Mapping[str, measure.ServerLimits]  # Of one server, by role: all of a role are alike.
+Limits = Mapping[str, measure.ServerLimits]
+"""Limits of one server, by role: all servers of a role are alike."""
 
 
 class Explanation(NamedTuple):
@@ -31,7 +32,7 @@ class Explanation(NamedTuple):
     by_role: Mapping[str, "Explanation"] = {}  # Empty unless prompts have servers of their own.
 
 
-Seen = Mapping[str, Observed]  # By role: what the explanation of a load point rests on.
+Seen = Mapping[str, Observed]  # What the explanation of a load point rests on, by role.
 
 
 def explanations(
@@ -133,8 +134,9 @@ def _observed(
 
 
 GAUGE_APART = 0.25
-"""So far from the mean by times, as a share of the larger, the mean of a gauge's samples is none:
-it was mostly read between two batches, or between two steps."""
+"""Largest relative difference between the mean of a gauge's samples and the mean by the counters,
+as a share of the larger one. Beyond it the samples give no mean: most were taken between two
+batches, or between two steps."""
 
 
 def gauge_is_mean(gauge: float, by_counters: float | None) -> bool:
@@ -190,8 +192,8 @@ class _QueueTimes(NamedTuple):
     None where a server was not read at both ends.
     """
 
-    mean_ms: float | None  # Of a request.
-    mean_waiting: float | None  # Requests, by Little's law.
+    mean_ms: float | None  # Mean wait of a request in milliseconds.
+    mean_waiting: float | None  # Mean number of waiting requests, by Little's law.
 
 
 def _queue_times(cell: CellContext, role: str) -> _QueueTimes:

@@ -17,8 +17,8 @@ from benchrun.judge.thresholds import Thresholds
 from benchrun.measure import counters, rounded, sum_of_known
 
 SHORT_BELOW_PERCENT = 99.0
-"""Of the expected output tokens: some servers count the last token of an answer, and some do
-not."""
+"""Output tokens in percent of the expected ones, below which an answer is short: some servers count
+the last token of an answer, and some do not."""
 MAX_NAMED = 8  # Repeats that are named; the others are counted.
 _MAX_MODEL_LEN = re.compile(r"\bmax_model_len=([0-9]{1,9})\b")
 _APART = "mean {figure} is {otherMs} ms instead of {trueMs} ms ({changePercent} %)"
@@ -235,7 +235,7 @@ def length_explanations(cell: CellContext, *, step_tokens: int | None) -> list[E
     )
     lengths = list(chain.from_iterable(rows))
     if not all(stage.counts_tokens for stage in cell.stages):
-        return []  # how long answers were is not known
+        return []  # the lengths of the answers are not known
     if not lengths:
         return []
     found = (

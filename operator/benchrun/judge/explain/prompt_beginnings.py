@@ -19,25 +19,26 @@ from benchrun.plan import planned_stages, shared_seed
 from benchrun.plan.old_vllm_stream import old_draws
 from benchrun.plan.stages import PlannedStage
 
-DEFAULT_BLOCK_TOKENS = 16  # Of vLLM's KV cache on GPUs.
+DEFAULT_BLOCK_TOKENS = 16  # Tokens in a block of vLLM's KV cache on GPUs.
 Family = tuple[str | int, ...]
-"""Prompts of one family begin alike where they have the same number."""
+"""Identifies prompts that begin alike where they have the same number."""
 
 
 class Beginnings(NamedTuple):
     """Of the prompts of one stage."""
 
-    generator: str | None  # None: the prompts are no random words.
+    generator: str | None  # Name of the generator; None: the prompts are no random words.
     requests: int
     test_request: bool
-    sent_before: tuple[str, ...]  # Stages before it whose prompts these begin like, in their order.
-    percent: float | None  # Of the prompt tokens: whole blocks that were sent before.
+    sent_before: tuple[str, ...]
+    """Earlier stages whose prompts these begin like, in order of sending."""
+    percent: float | None  # Percent of the prompt tokens that are in whole blocks sent before.
 
 
 class _Prompts(NamedTuple):
     """Of one stage, in order of sending."""
 
-    family: Family | None  # None: no other stage's begin alike.
+    family: Family | None  # None: the prompts of no other stage begin alike.
     tokens: Sequence[int]
 
 
@@ -45,7 +46,7 @@ class _Sent(NamedTuple):
     """What stages of a family sent so far."""
 
     stages: list[str]
-    tokens: list[int]  # Most of them by the number of the prompt.
+    tokens: list[int]  # Longest prompt sent in tokens, by the number of the prompt.
 
 
 def beginnings(spec: BenchmarkRunSpec, *, last: str, block_tokens: int) -> dict[str, Beginnings]:
@@ -95,7 +96,7 @@ def _of_stage(
 
 
 def _random(workload: Workload) -> RandomData | None:
-    data = workload.dataset.single  # None of a mix.
+    data = workload.dataset.single  # None for a mix.
     return data if isinstance(data, RandomData) else None
 
 

@@ -5,11 +5,11 @@ from benchrun.judge.rules.load import Overload
 from benchrun.judge.rules.rule import number
 from benchrun.measure import Hold, Lengths, Pressure, ServerLimits, rounded
 
-MIN_QUEUED_SHARE = 0.1  # Of the samples: a rarer queue is just the beginning of the load.
-MIN_QUEUE_MS = 1.0  # By the servers' own count: a shorter mean wait does not matter.
-STAYED_SHARE = (
-    0.95  # Of the limit: as many as must run on average to say that running stayed there.
-)
+MIN_QUEUED_SHARE = 0.1  # Share of the samples: a rarer queue is just the beginning of the load.
+MIN_QUEUE_MS = 1.0
+"""Mean wait in milliseconds, by the servers' own count: a shorter one does not matter."""
+STAYED_SHARE = 0.95
+"""Share of the limit that must run on average to say that running stayed at the limit."""
 
 
 def percent(value: float | None) -> str:
@@ -17,7 +17,7 @@ def percent(value: float | None) -> str:
     return "an unknown share" if value is None else f"{number(value)} %"
 
 
-MIN_WAITING = 1.0  # Requests that waited on average: fewer are on their way in.
+MIN_WAITING = 1.0  # Mean number of waiting requests: fewer are just entering the engine.
 
 
 def waiting(

@@ -41,7 +41,7 @@ SENTENCES: Mapping[Code, rule.Sentence] = {
         entry for f in _FAMILIES for entry in f.RULES.sentences.items()
     )
 }
-"""Of every code, in the order in which findings of one severity are shown."""
+"""The sentence of every code, in the order in which findings of one severity are shown."""
 STAGE_RULES = tuple(
     found for _, found in sorted(entry for f in _FAMILIES for entry in f.RULES.of_stages.items())
 )
@@ -78,7 +78,7 @@ def judge_run(run: RunContext) -> list[StageFinding]:
     return [each for find in RUN_RULES for each in find(run) if isinstance(each, StageFinding)]
 
 
-MAX_CODES = 24  # As many as a finding's evidence holds.
+MAX_CODES = 24  # Most codes that the evidence of a finding holds.
 
 
 def _with_note(found: Found, where: str) -> list[StageFinding]:

@@ -24,7 +24,9 @@ from benchrun.measure import Distribution, counters, known, milliseconds, ratio,
 
 # Name of TTFT at the client that neither the servers nor the path account for, in evidence.
 GAP = "unexplainedMs"
-SHOWN_STOLEN_PERCENT = 5.0  # Less is what any virtual machine loses; the evidence has it anyway.
+SHOWN_STOLEN_PERCENT = 5.0
+"""Percent of stolen CPU time from which it is named: any virtual machine loses a little. The
+evidence always has it."""
 
 # Sentences by the worst sign of an overloaded client.
 _SENTENCES: Mapping[str, str] = {
@@ -45,7 +47,7 @@ class Sign(NamedTuple):
     name: str
     value: float
     threshold: float
-    invalid_factor: float = math.inf  # Times the threshold above which the stage is Invalid.
+    invalid_factor: float = math.inf  # Multiple of the threshold above which the stage is Invalid.
 
     @property
     def load(self) -> float:

@@ -104,7 +104,7 @@ class _Answers(NamedTuple):
     answered: int
     # Answers for which the server sent no end.
     unended: int
-    percent: float  # Received tokens of those expected; 100 where none were expected.
+    percent: float  # Received tokens in percent of the expected ones; 100 where none were expected.
     evidence: Evidence
 
 

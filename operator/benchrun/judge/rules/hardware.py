@@ -31,7 +31,8 @@ from benchrun.measure import (
     waiting_for_cpu_percent,
 )
 
-MIN_CLOCKS = 4  # Readings of a clock of which two begin and two end a stage.
+MIN_CLOCKS = 4
+"""Least number of clock readings in a stage: two in its first half and two in its second."""
 
 
 def gpu_slowed(stage: StageFacts) -> Found:
@@ -103,8 +104,8 @@ def _may_work(sample: Sample) -> bool:
 
 
 _Change = tuple[float, float, float]
-"""By how many percent the lowest of several mean clocks is below the highest, and both in MHz; 0
-where that may be noise."""
+"""Difference of the lowest of several mean clocks from the highest in percent, then both in MHz; 0
+percent where the difference may be noise."""
 
 
 def _change(groups: Sequence[Sequence[float]], thresholds: Thresholds) -> _Change:

@@ -28,10 +28,10 @@ class PrefixHits(NamedTuple):
     """Prompt tokens of a stage that were found in a prefix cache, by the servers' own counters."""
 
     own: float
-    external: float  # In a cache behind the server's own.
-    looked_up: float  # 0: the cache is off, or nothing arrived.
+    external: float  # Tokens found in a cache behind the server's own.
+    looked_up: float  # Tokens queried; 0: the cache is off, or no request arrived.
     percent: float
-    beyond_percent: float  # More than the dataset repeats on purpose.
+    beyond_percent: float  # Percent found beyond what the dataset repeats on purpose.
 
 
 def prefix_hits(stage: StageFacts) -> PrefixHits | None:

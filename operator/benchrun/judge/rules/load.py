@@ -81,7 +81,7 @@ def concurrency_not_reached(stage: StageFacts) -> Found:
     limit *= max(0.0, 1 - thresholds.think_errors * thinking / requests**0.5)
     start = stage.flight.first_reaching(min(limit / 100 * users, most))
     mean = None if start is None else stage.flight.mean(start, last)
-    reached = most if mean is None else mean  # without time between: one wave, sent at once
+    reached = most if mean is None else mean  # no time in between: one wave, sent at once
     percent = 100 * reached / users
     if percent >= limit:
         return []
@@ -142,9 +142,10 @@ class Overload(NamedTuple):
 
     arrival_rate: float
     completion_rate: float
-    under_way_before: int  # At the middle of the arrivals, with the client's queue.
-    under_way_after: int  # The same when the last request was due.
-    seconds: float  # Between the two.
+    under_way_before: int
+    """Requests in flight or queued at the client, at the middle of the arrivals."""
+    under_way_after: int  # The same count when the last request was due.
+    seconds: float  # Seconds between the two counts.
 
 
 def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> Overload | None:
@@ -171,7 +172,9 @@ def overload_of(stages: Sequence[StageFacts], found: Sequence[StageFinding]) -> 
     return Overload(arrived, completed, demand.at(middle), demand.at(last), (last - middle) / 1e6)
 
 
-MIN_USERS = 8  # Of a closed loop. Fewer leave most tenths of a round empty whatever they do.
+MIN_USERS = (
+    8  # Fewest users of a closed loop. Fewer leave most tenths of a round empty in any case.
+)
 MIN_ROUNDS = 3
 PARTS_A_ROUND = 10
 

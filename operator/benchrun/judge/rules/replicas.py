@@ -24,7 +24,7 @@ from benchrun.measure import by_server, counters, is_busy, rounded
 from benchrun.measure.request_figures import risen
 
 MAX_NAMES_CHARS = 200
-MIN_SAMPLES = 5  # Of a role: fewer say little about how often it is idle.
+MIN_SAMPLES = 5  # Fewest samples of a role: fewer say little about how often it is idle.
 
 
 def replicas_unequal(stage: StageFacts) -> Found:

@@ -23,7 +23,7 @@ from benchrun.judge.thresholds import Thresholds as Thresholds
 from benchrun.measure import QUEUED_LATENCIES, Plateau, Pools, Samples, pools_of
 
 Evidence = Mapping[str, float | str | None]
-SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Least to worst.
+SEVERITIES: tuple[Severity, ...] = ("Note", "Suspect", "Invalid")  # Severities from least to worst.
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,12 @@ class StageFinding:
 
     code: Code
     severity: Severity
-    stage_id: str  # Id of the stage; of the load point where it is about all its repeats.
-    evidence: Evidence = field(
-        default_factory=dict
-    )  # The figures that decided, and the threshold they crossed.
-    weight: float = (
-        0.0  # How marked it is, to pick the worst stage of a code; compared within the code only.
-    )
-    default_severity: Severity | None = None  # The rule's own, where the spec changed it.
+    stage_id: str  # Id of the stage; of the load point if the finding is about all its repeats.
+    evidence: Evidence = field(default_factory=dict)
+    """The deciding figures, and the threshold that they crossed."""
+    weight: float = 0.0
+    """Size of the effect, to pick the worst stage of a code; compared within the code only."""
+    default_severity: Severity | None = None  # The rule's own severity, if the spec changed it.
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +45,7 @@ class NotChecked:
     """The result of a rule whose input is missing, as opposed to a rule that found nothing."""
 
     code: Code
-    why: str  # In a few words: "no counters at both edges".
+    why: str  # Reason in a few words: "no counters at both edges".
 
 
 Found = Iterable[StageFinding | NotChecked]
@@ -130,7 +128,8 @@ class StageSummary:
     # From its `StageFacts`:
     batches: Mapping[str, Sequence[float]]
     gpus: Mapping[tuple[str, str], Sequence[float]] = field(default_factory=dict)
-    warmup: WarmupOutcome | None = None  # In the first record of a workload only.
+    warmup: WarmupOutcome | None = None
+    """Outcome of the warm-up; only in the first record of a workload."""
     most_running: float | None = None
 
 
@@ -199,9 +198,10 @@ class Rules:
     """A family of rules, and the sentence of every code that they find."""
 
     sentences: Mapping[tuple[int, Code], Sentence]
-    """By place and code: findings of one severity are shown in this order, over all families."""
+    """Sentences by position and code: findings of one severity are shown in this order, over all
+    families."""
     of_stages: Mapping[int, StageRule] = field(default_factory=dict)
-    """By place: findings of a stage come in this order, over all families."""
+    """Stage rules by position: findings of a stage come in this order, over all families."""
     of_cells: Sequence[Callable[[CellContext], Found]] = ()
     of_runs: Sequence[Callable[[RunContext], Found]] = ()
 

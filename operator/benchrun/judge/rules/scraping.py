@@ -55,9 +55,9 @@ def scrape_coverage(stage: StageFacts) -> Found:
     ]
 
 
-THINNED_INTERVALS = (
-    12.0  # A long run's timeline keeps means of 16 samples: missing samples are never so regular.
-)
+THINNED_INTERVALS = 12.0
+"""Scrape intervals between samples. A long run's timeline keeps means of 16 samples: missing
+samples are never so regular."""
 
 
 def littles_law(stage: StageFacts) -> Found:

@@ -159,7 +159,7 @@ def _is_same(root: str, expected: str) -> bool:
 
 
 _READ = ("generation_tokens", "prompt_tokens", "requests_finished", "prefix_queries")
-"""Counters that the operator's samples hold."""
+"""Names of the counters in the operator's samples."""
 
 
 def server_restarted(stage: StageFacts) -> Found:

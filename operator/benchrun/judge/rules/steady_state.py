@@ -39,7 +39,8 @@ from benchrun.measure import (
 BEYOND_CAPACITY = "arrivals beyond capacity"
 # Mean E2ELs that a plateau under a rate lasts before the requests in the system are looked at.
 MIN_ANSWER_TIMES = 3
-SKIPPED_SHARE = 0.1  # Of the requests, at the start of a short plateau: they met an empty server.
+SKIPPED_SHARE = 0.1
+"""Share of the requests skipped at the start of a short plateau: they met an empty server."""
 
 
 def not_steady_state(stage: StageFacts) -> Found:
@@ -168,9 +169,8 @@ def _growing_queue(stage: StageFacts) -> Found:
 class _Moved(NamedTuple):
     """A figure whose trend is both large and significant."""
 
-    percent: (
-        float  # From the first to the last of its values, by the trend; negative where it fell.
-    )
+    percent: float
+    """Change from the first to the last value in percent, by the trend; negative where it fell."""
     evidence: Evidence
 
 
@@ -335,9 +335,8 @@ def drift(run: RunContext) -> Found:
     return list(found.values())
 
 
-_Repeats = Sequence[
-    Sequence[float]
-]  # A figure of a load point: for each repeat in order, the means of its batches.
+_Repeats = Sequence[Sequence[float]]
+"""A figure of a load point: the means of its batches for each repeat, in order."""
 
 
 def _repeats(run: RunContext, figure: str) -> dict[str, _Repeats]:

@@ -84,7 +84,7 @@ def cold_start(stage: StageFacts) -> Found:
     users = (stage.expected.concurrency or 1) if stage.expected.closed_loop else 1
     begun = stage.record.user_start
     if begun is not None and begun.mode == "Spread":
-        users = 1  # There is no first wave.
+        users = 1  # There is no first wave of requests.
     beginning = _slow_beginning(stage)
     if stage.expected.follows_trace:
         users = _first_burst(stage, beginning.usual_us)
@@ -130,13 +130,13 @@ class _Beginning(NamedTuple):
 
     requests: int
     median_us: float
-    usual_us: float  # Median of all others.
+    usual_us: float  # Median TTFT of all other requests in microseconds.
     slowest_other_us: float
     slow_from_us: float
-    chance: float  # How likely a random order puts so many slow ones first.
-    is_certain: (
-        bool  # Chance is ruled out, or only the first is slow and no other is a third as slow.
-    )
+    chance: float  # Probability that a random order puts so many slow requests first.
+    is_certain: bool
+    """Whether chance is ruled out, or only the first request is slow and no other is a third as
+    slow."""
 
 
 def _slow_beginning(stage: StageFacts) -> _Beginning:

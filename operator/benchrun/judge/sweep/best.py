@@ -55,9 +55,9 @@ class Contender:
 
     side: Side
     cell: str
-    output: Figure  # Output tokens a second; per GPU where throughput is compared so.
+    output: Figure  # Output tokens per second; per GPU if throughput is compared per GPU.
     tpot: Figure  # Mean TPOT, in milliseconds.
-    gpus: int  # GPUs that share the throughput; 0: it is the whole server's.
+    gpus: int  # GPUs that share the throughput; 0: the throughput is the whole server's.
 
     @property
     def throughput(self) -> float:

@@ -339,10 +339,10 @@ def server_figures(side: Side, cell: str) -> dict[str, float | None]:
 
 
 MAX_BYTES = 60_000
-"""Of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and
+"""Bytes of rows, best, front and searches together. Leaves 40 kB for variants, their messages, and
 conditions."""
 _GIVEN_BY_OTHERS = (PER_GPU, api.KEYS["TotalTokenThroughput"], api.TOTAL_COST)
-"""Figures that the remaining ones and the spec give, near enough."""
+"""Figures that follow, closely enough, from the remaining ones and the spec."""
 
 
 def fitted(whole: SweepTable, *, max_bytes: int = MAX_BYTES) -> SweepTable:

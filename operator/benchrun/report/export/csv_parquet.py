@@ -26,13 +26,14 @@ _KEYS: tuple[Column[Any], ...] = (
     Column("run_uid", "text", lambda row: row.run.uid),
     Column("stage", "text", lambda row: row.stage.id),
 )
-"""Keys to join the tables."""
+"""Columns that join the tables."""
 
 
 class _StageRow(NamedTuple):
     run: ExportedRun
     stage: ExportedStage
-    metrics: Mapping[str, float | None]  # By vLLM's names, with the costs and tokens per joule.
+    metrics: Mapping[str, float | None]
+    """Figures by vLLM's names, with the costs and tokens per joule."""
     uncertain: Sequence[str]
     # Figures of the servers that write answers; the table of servers has every role.
     figures: api.RoleFigures | None

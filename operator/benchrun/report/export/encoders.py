@@ -10,11 +10,12 @@ from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
 Kind = Literal["text", "texts", "integer", "number", "flag", "instant"]
-Value = str | Sequence[str] | int | float | bool | datetime | None  # None: not known.
-Files = Mapping[str, bytes]  # Contents by their path in a folder, with forward slashes.
+Value = str | Sequence[str] | int | float | bool | datetime | None
+"""Value of a cell; None: not known."""
+Files = Mapping[str, bytes]  # File contents by their path in a folder, with forward slashes.
 Json = dict[str, Any]
 T = TypeVar("T")
-RUN_KEY = b"benchrun.run_uid"  # Key in the file's own metadata.
+RUN_KEY = b"benchrun.run_uid"  # Key of the run's uid in the file's own metadata.
 
 
 class NotExportable(ValueError):

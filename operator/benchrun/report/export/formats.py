@@ -28,14 +28,15 @@ class ExportedStage:
     record: StageRecord
     workload: api.Workload
     expected: ExpectedLoad
-    cell: str  # `chat/rate=4`.
+    cell: str  # Load point, for example `chat/rate=4`.
     repeat: int
-    verdict: api.Verdict  # Its load point's in the run's status; Unknown where there is no row.
+    verdict: api.Verdict
+    """Verdict of its load point in the run's status; Unknown if there is no row."""
     findings: tuple[str, ...]  # Codes found at its load point.
     # From the servers' metrics endpoints, by role, including the proxy.
     servers: tuple[api.RoleFigures, ...]
-    replicas: tuple[measure.Replica, ...]  # Each server of those roles.
-    gpus: measure.GpuFigures  # Of all roles together; unknown where a role has no samples.
+    replicas: tuple[measure.Replica, ...]  # Each server of these roles.
+    gpus: measure.GpuFigures  # GPU figures of all roles together; unknown if a role has no samples.
     # Throughput within the steady state; empty where the stage has none.
     steady: Mapping[str, float | None]
     began: datetime  # When the first request was sent.
@@ -73,7 +74,7 @@ class ExportedRun:
     spec: api.BenchmarkRunSpec
     status: api.BenchmarkRunStatus
     stages: tuple[ExportedStage, ...]
-    labels: tuple[tuple[str, str], ...] = ()  # The user's own, of the run.
+    labels: tuple[tuple[str, str], ...] = ()  # Labels of the run, set by the user.
 
     @property
     def server(self) -> api.ServerStatus | None:
@@ -265,14 +266,15 @@ class Format:
     """One format. `files` and `document` raise NotExportable."""
 
     summary: str
-    files: Callable[[ExportedRun], Files]  # Contents for a folder.
+    files: Callable[[ExportedRun], Files]  # Returns the contents for a folder.
     document: Callable[[ExportedRun, TableName], bytes]
-    """For a file, or for standard output; the table is of formats that are tables."""
+    """Returns the contents of a file, or for standard output; the table is used by formats that are
+    tables."""
     is_text: bool = True
 
 
 FORMATS: dict[str, Format] = {}
-"""By the name that `--format` takes; the module that writes a format adds it when it is
+"""Formats by the name that `--format` takes; the module that writes a format adds it when it is
 imported."""
 for _module in iter_modules([__file__.rpartition("/")[0]]):
     import_module(f"{__package__}.{_module.name}")

@@ -31,7 +31,7 @@ from benchrun.report.export.formats import (
 
 VERSION = "0.2"
 _COMPONENT_SCHEMA = "0.0.1"
-_UNKNOWN = "unknown"  # Stands where the schema requires a value.
+_UNKNOWN = "unknown"  # Stands in for an unknown value if the schema requires one.
 _PERCENTILES = {
     "p0p1": 0.1,
     "p1": 1.0,

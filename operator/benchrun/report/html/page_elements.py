@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from benchrun.report.tables import ABSENT, Rows
 
-ChartSpec = Mapping[str, object]  # Vega-Lite.
+ChartSpec = Mapping[str, object]  # A chart in Vega-Lite.
 _SHORT = 34
 _FIGURE = re.compile(r"[-+]?[0-9][0-9.,/e+-]*( ?%)?\??")
 
@@ -34,8 +34,9 @@ class Table(NamedTuple):
     rows: Rows
     # Headers of the columns with a verdict, an outcome or a severity.
     words: frozenset[str] = frozenset()
-    folded: bool = False  # Collapsed until it is clicked: the data of a chart.
-    stacked: bool = False  # Long sentences: on a narrow screen the cells of a row are stacked.
+    folded: bool = False  # Whether the table is collapsed until it is clicked: the data of a chart.
+    stacked: bool = False
+    """Whether the cells of a row are stacked on a narrow screen, for long sentences."""
 
     def is_numeric(self, column: int) -> bool:
         """Return whether a column holds figures, which are aligned on the right."""
@@ -52,8 +53,8 @@ class Chart(NamedTuple):
 
     title: str
     spec: ChartSpec
-    description: str  # For screen readers: what is drawn, and where the same data are in text.
-    wide: bool = False  # Scrolls sideways on a narrow screen; others shrink to it.
+    description: str  # Text for screen readers: what is drawn, and where the same data are in text.
+    wide: bool = False  # Whether it scrolls sideways on a narrow screen; other charts shrink to it.
 
 
 class Charts(NamedTuple):

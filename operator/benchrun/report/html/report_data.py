@@ -34,7 +34,7 @@ AXIS_UNITS: Mapping[Axis, str] = {
     "speed": "times as fast",
     "batch": "requests a batch",
 }
-"""Of the loads, as they follow a number."""
+"""Units of the loads, as they follow a number."""
 FIELDS = frozenset(f"results[].{name}" for name in ("metrics", "steady", "intervals", "objectives"))
 """Fields that `restored` recomputes, by their names in `truncated`."""
 AXIS_TITLES: Mapping[Axis, str] = {
@@ -54,7 +54,7 @@ class Reported:
     status: BenchmarkRunStatus
     records: Sequence[StageRecord] = ()  # The kept records, in the order of measurement.
     samples: Sequence[Sample] = ()  # The servers' samples, oldest first.
-    notes: Sequence[str] = ()  # What could not be read.
+    notes: Sequence[str] = ()  # Sentences on what could not be read.
 
     def records_of(self, cell: str) -> list[StageRecord]:
         """Return the records of a load point that are kept, one for each repeat."""
@@ -142,8 +142,8 @@ class ReportedSweep:
     declared: Sweep
     status: BenchmarkSweepStatus
     series: Mapping[str, Sequence[Sample]] = field(default_factory=dict)
-    """Of the servers of each variant's first run that kept any, oldest first; read for a page
-    only."""
+    """Samples of the servers of each variant's first run that kept any, oldest first; read for a
+    page only."""
 
     @property
     def spec(self) -> BenchmarkSweepSpec | None:

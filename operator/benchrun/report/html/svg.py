@@ -49,7 +49,7 @@ ATTRIBUTES = frozenset(
         "pointer-events",
     }
 )
-"""Kept. Others are dropped: nothing else changes how a chart looks."""
+"""Attributes that are kept. All others are dropped: they do not change how a chart looks."""
 _NAMESPACE = "{http://www.w3.org/2000/svg}"
 _LOCAL_URL = re.compile(r"url\(\s*[\"']?#([A-Za-z0-9_-]+)[\"']?\s*\)")
 _OWN_COLOUR = re.compile(r"var\(--[a-z0-9-]+\)")

@@ -18,7 +18,8 @@ CARD_HEIGHT = 225
 WIDE_WIDTH = 1080
 FONT_SIZE = 11.5
 CHARACTER_WIDTH = 7.2  # In pixels, for the widest font that a browser may fall back to.
-RAMP = tuple(f"var(--ramp-{step})" for step in range(8))  # Least to most load.
+RAMP = tuple(f"var(--ramp-{step})" for step in range(8))
+"""Colours from the least to the greatest load."""
 INK = "var(--ink)"
 SOFT_INK = "var(--soft)"
 GRID = "var(--grid)"
@@ -40,12 +41,13 @@ OF_WORDS: Mapping[str, str] = {
     "NotComparable": GREY,
 }
 
-STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # For a legend of lines.
+STROKES: ChartSpec = {"symbolType": "stroke", "symbolStrokeWidth": 3}  # Legend symbols for lines.
 DASHED: ChartSpec = {"type": "rule", "stroke": SOFT_INK, "strokeDash": [5, 3], "strokeWidth": 1.5}
 HAS_INTERVAL = "isValid(datum.low) && isValid(datum.high)"
-"""Of a row whose figure has an interval with both ends (a Vega expression)."""
+"""Whether the figure of a row has an interval with both ends (a Vega expression)."""
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
-"""All of the same widths: text is measured where the chart is drawn and set where it is read."""
+"""Fonts of the same character widths: text is measured where the chart is drawn and set where it is
+read."""
 _TEXT: ChartSpec = {
     "labelColor": SOFT_INK,
     "titleColor": SOFT_INK,
@@ -122,12 +124,12 @@ def nominal(name: str, looks: Mapping[Any, str], legend: ChartSpec | None = None
 
 # Ratio of greatest to least value from which a logarithmic axis shows more than a linear one.
 LOG_FROM_RATIO = 12.0
-LEAST_MS = 0.001  # Stands in for 0 on a logarithmic axis: the clock's own step.
+LEAST_MS = 0.001  # Milliseconds that stand in for 0 on a logarithmic axis: the step of the clock.
 MILLISECONDS = (
     "datum.value >= 1000 ? format(datum.value / 1000, '~r') + ' s' : format(datum.value, '~r') + "
     "' ms'"
 )
-"""How a tick of milliseconds reads (a Vega expression)."""
+"""Text of a tick of milliseconds (a Vega expression)."""
 MAX_TICKS = 6
 MARGIN = 1.15  # Factor of room around the values on a logarithmic axis.
 

@@ -19,7 +19,7 @@ from benchrun.report.sweep_rows import (
 )
 from benchrun.report.tables import ABSENT, Rows, figure
 
-MAX_OPEN_ROWS = 30  # Longer tables beside a chart are collapsed.
+MAX_OPEN_ROWS = 30  # Most rows of an open table beside a chart; longer tables are collapsed.
 MAX_BARS = 40  # Most bars of one chart; the table has all.
 MAX_DRAWN_CELLS = 8  # Most load points of a sweep that have charts; the table has all.
 EXPLAINED = (
@@ -144,10 +144,10 @@ def _change_charts(
 
 
 ROW_HEIGHT = 24
-MAX_LABEL_WIDTH = 150  # Pixels.
+MAX_LABEL_WIDTH = 150  # Width in pixels.
 # The text of a tick (a Vega expression).
 PERCENT = "datum.value === 0 ? '0' : format(datum.value, '+~r')"
-LEAST_REACH = 2.0  # Percent that the axis reaches from 0 at least.
+LEAST_REACH = 2.0  # Least percent that the axis reaches from 0.
 MARGINS = 58
 _WORDS = ("Better", "Worse", "Equivalent", "NoDetectableDifference", "Unknown")
 
@@ -322,10 +322,10 @@ SHAPES = (
     "triangle-right",
     "triangle-left",
 )
-"""So that variants can be told apart without colours."""
+"""Shapes of points, so that variants can be told apart without colours."""
 LEGEND_COLUMNS = 2
 LEGEND_ROW_HEIGHT = 18
-LABEL_WIDTH = 130  # Pixels.
+LABEL_WIDTH = 130  # Width in pixels.
 MARGIN = 1.1
 # The text of a tick of tokens (a Vega expression).
 FROM_ZERO = "datum.value === 0 ? '0' : format(datum.value, '~s')"

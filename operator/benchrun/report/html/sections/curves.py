@@ -19,7 +19,7 @@ from benchrun.report.tables import ABSENT, Column, Rows, figure, metric, table_o
 
 LATENCIES = {"ttft": "TTFT", "tpot": "TPOT", "e2el": "E2EL"}
 _QUEUED = "_including_client_queue"
-LEAST_PROBES = 2  # A single probe has no course.
+LEAST_PROBES = 2  # Fewest probes of a chart: a single probe shows no course.
 FORMULA = (
     "The knee is the load point of greatest power, request throughput / mean E2EL (Kleinrock, "
     "1979): up to it one percent more "
@@ -337,7 +337,7 @@ OUTCOMES: Mapping[str, tuple[str, str]] = {
     "Inconclusive": (theme.AMBER, "diamond"),
     "Missed": (theme.RED, "triangle-down"),
 }
-"""Colour and shape: a search can be read without colours."""
+"""Colour and shape of each outcome, so that a search can be read without colours."""
 MARGIN = 1.1
 
 

@@ -9,7 +9,7 @@ from benchrun.report import html
 from benchrun.report.html import AXIS_UNITS, ChartSpec, Curve, Reported, theme
 from benchrun.report.tables import Rows, figure
 
-MAX_LINES = len(theme.RAMP)  # More lines could not be told apart.
+MAX_LINES = len(theme.RAMP)  # Most lines of a chart: more could not be told apart.
 T = TypeVar("T")
 TITLES: dict[Latency, str] = {
     "ttft": "TTFT: to the first token",
@@ -17,7 +17,7 @@ TITLES: dict[Latency, str] = {
     "itl": "ITL: between tokens",
     "e2el": "E2EL: the whole request",
 }
-MARKED_SHARES = (0.5, 0.99)  # Thin lines at the median and the 99th percentile.
+MARKED_SHARES = (0.5, 0.99)  # Shares marked with thin lines: the median and the 99th percentile.
 PERCENTILES = (5.0, 25.0, 50.0, 75.0, 90.0, 95.0, 99.0, 99.9)
 
 

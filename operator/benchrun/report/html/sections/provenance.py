@@ -17,7 +17,7 @@ from benchrun.report.run_summary import sampling_text, startup_text
 from benchrun.report.tables import ABSENT, Column, Rows, figure, price_text, table_of
 
 REPEAT_SUFFIX = "-again"
-_OF_THAT_OBJECT = ("suspend", "cancel")  # Switches that concern a single object only.
+_OF_THAT_OBJECT = ("suspend", "cancel")  # Fields of the spec that switch a single object only.
 
 
 def provenance_section(run: Reported) -> html.Section:

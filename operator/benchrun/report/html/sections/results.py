@@ -5,7 +5,7 @@ from benchrun.report.run_list import template
 from benchrun.report.sweep_rows import LEGEND, configuration_rows, cuts, left_out, variant_rows
 from benchrun.report.tables import ABSENT, Rows
 
-MAX_NAMED = 8  # Load points listed by name where nothing limits them.
+MAX_NAMED = 8  # Most load points listed by name if nothing limits them.
 VERDICT = frozenset({"verdict"})
 
 

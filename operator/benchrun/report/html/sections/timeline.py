@@ -14,7 +14,8 @@ from benchrun.report import html
 from benchrun.report.html import ChartSpec, Reported, theme
 from benchrun.report.tables import Rows, figure
 
-AXIS_WIDTH = 46  # Width of the labels: equal in all panels, so that they share one time axis.
+AXIS_WIDTH = 46
+"""Width of the labels in pixels: equal in all panels, so that they share one time axis."""
 MARGINS = AXIS_WIDTH + 28
 STAGE_HEIGHT = 22
 PANEL_HEIGHT = 92
@@ -27,8 +28,9 @@ LINES = (
     theme.GREY,
 )  # One for each run: a chart can't show more.
 _UNITS = (("s", 1.0, 300.0), ("min", 60.0, 10_800.0), ("h", 3600.0, float("inf")))
-"""Name, seconds, and up to which span it is used."""
-MANY_STAGES = 40  # Above it, a second chart that scrolls has room for each stage.
+"""Units of time: name, length in seconds, and the largest span in seconds that is shown in it."""
+MANY_STAGES = 40
+"""Number of stages above which a second chart, which scrolls, has room for each stage."""
 PIXELS_A_STAGE = 26
 MAX_WIDTH = 5200
 
@@ -224,7 +226,7 @@ class _Frame(NamedTuple):
 class _Layer(NamedTuple):
     mark: ChartSpec
     x: str
-    encoding: ChartSpec  # Without x.
+    encoding: ChartSpec  # Encoding without x.
     rows: theme.Rows
 
 
