@@ -330,8 +330,8 @@ class Tally:
     """The figures over all doses."""
 
     harmful_unnoticed_percent: float
-    """Share of the load points of one dose that are Valid with a headline figure off by more than 5
-    %, for the worst mistake and dose."""
+    """Share of the load points of one dose that are Valid with a headline figure off by more than
+    5 %, for the worst mistake and dose."""
     harmful_unnoticed_mean_percent: float
     """Share of all harmed load points that are Valid."""
     harmed: int

@@ -31,7 +31,7 @@ Tried = Literal["played", "real"]
 class Fault:
     """What goes wrong, and what should become of a run to which it happens."""
 
-    name: str  # of the fault and of its run
+    name: str  # name of the fault and of its run
     family: Family
     what: str
     reason: str  # reason with which the run ends, or waits
@@ -69,8 +69,8 @@ class Measured:
 
     phase: str
     reason: str
-    told_seconds: float | None  # from the first sign of the fault to the status
-    freed_seconds: float | None  # from when the run must end; None: it held no server, or keeps it
+    told_seconds: float | None  # time from the first sign of the fault to the status
+    freed_seconds: float | None  # time from the due end of the run; None: no server, or it is kept
 
 
 FAULTS: tuple[Fault, ...] = (

@@ -37,8 +37,8 @@ MIN_ROUNDS = 3
 TAIL_PERCENT = 90.0
 MIN_TAIL_ROUNDS = 12
 """Fewest rounds in each stage for reliable percentiles beyond `TAIL_PERCENT`: the longest answers
-reach their level last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11
-%."""
+reach their level last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL
+11 %."""
 FAR = 2.0
 """A limit that differs from every value by at least this factor is decided, whatever the
 correlation."""
