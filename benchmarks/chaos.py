@@ -38,7 +38,7 @@ class Wishes:
     minutes: float
     burst: int
     rounds: tuple[int, ...]
-    """Only these; empty: as many as it takes."""
+    """Only these rounds; empty: as many as it takes."""
     only: tuple[int, ...]
     """Only these faults of a round; empty: all."""
     trials: int

@@ -37,11 +37,13 @@ TICK_SECONDS = 0.01
 _RATES = [f"{RATE + n:g}" for n in range(LOAD_POINTS)]
 MAX_RATIO = 10.0
 MAX_ALL_RATIO = 20.0
-"""A rule that became quadratic would be far above, on any machine."""
+"""Limit of `all_ratio`. A rule that became quadratic would be far above it, on any machine."""
 MAX_LAG_MS = 500.0
-"""Judged on the event loop the run would hold it up for all of `run_seconds`."""
+"""Limit of `run_max_lag_ms`. If it were judged on the event loop, the run would block it for all of
+`run_seconds`."""
 MAX_RUN_MB = 100.0
-"""A cell's records are open at a time; all of the run's take 400 MB."""
+"""Limit of `run_mb`. The records of one load point are open at a time; all of the run's take 400
+MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +55,22 @@ class Figures:
     """
 
     judge_ms: float
-    """Every rule over the stage, the shapes that rules share included."""
+    """Time of every rule over the stage, including the shapes that rules share."""
     all_ms: float
-    """The same with pools, intervals, steady state, explanation and the finished row."""
+    """The same including pools, intervals, steady state, explanation and the finished row."""
     read_ms: float
-    """Unpacking and checking the record."""
+    """Time to unpack and check the record."""
     ratio: float
-    """`judge_ms` to `read_ms`, in one run: does not depend on the machine."""
+    """Ratio of `judge_ms` to `read_ms`, measured in one benchmark run: it does not depend on the
+    machine."""
     all_ratio: float
-    """`all_ms` to `read_ms`."""
+    """Ratio of `all_ms` to `read_ms`."""
     run_seconds: float
-    """A run of 64 such stages, from its packed records to its rows."""
+    """Time for a run of 64 such stages, from its packed records to its rows."""
     run_max_lag_ms: float
-    """How late, at worst, the event loop came to what was due meanwhile."""
+    """Largest delay of what was due on the event loop meanwhile."""
     run_mb: float
-    """By how much the process grew for it."""
+    """Growth of the process in MB during that run."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""

@@ -31,8 +31,8 @@ ROUNDS = 5
 MAX_BYTES = 5_000_000
 MAX_OPEN_MS = 2_000.0
 MAX_RATIO = 10.0
-"""The large run has 67 times as many stages; a page that a browser works on for each would be far
-above, on any machine."""
+"""The large run has 67 times as many stages. A page on which a browser works for each stage would
+be far above the limit, on any machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +42,14 @@ class Figures:
     stages: int
     page_bytes: int
     build_seconds: float
-    """Making the page, charts and all."""
+    """Time to make the page, including charts."""
     open_ms: float
-    """From asking for the file to the frame in which it is there."""
+    """Time from requesting the file to the frame that shows it."""
     small_open_ms: float
-    """The same of a run with three stages."""
+    """The same for a run with three stages."""
     ratio: float
-    """Of the two, in one run: does not depend on the machine."""
+    """Ratio of `open_ms` to `small_open_ms`, measured in one benchmark run: it does not depend on
+    the machine."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""

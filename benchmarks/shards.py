@@ -22,13 +22,14 @@ from truth_kit.lab import Experiment, measure
 from truth_kit.timing import ttft_error
 
 RATES = range(100, 625, 25)
-"""Requests a second. Close to one another: what is too much for one is found to a few percent."""
+"""Requests a second, in small steps: the rate that is too much for one process is found to a few
+percent."""
 TTFT_MS = 100.0
 TPOT_MS = 10.0
 TOKENS = 32
 SECONDS = 6
 TIMES = {2: 1.6, 8: 6.0}
-"""How many times the load that is too much for one, by the number of processes."""
+"""Number of processes -> multiple of the load that is too much for one process."""
 MIN_ACHIEVED_SHARE = 0.99
 MAX_SKEW_US = 20_000
 
@@ -44,13 +45,14 @@ class Figures:
     asked_rate: int
     achieved_rate: float
     ttft_error_percent: float | None
-    """By how much the mean is too long; None: the requests are not those of the server's log."""
+    """Percent by which the mean TTFT is too long; None: the requests are not those of the server's
+    log."""
     alone_ttft_error_percent: float | None
-    """Of one process at the rate at which it is called saturated: the several send more, and may
-    not be further off."""
+    """The same for one process at the rate at which it is called saturated. Several processes send
+    more, and may not be further off."""
     called_saturated: Severity | None
-    """How badly the judge thinks of the several. Suspect is told, not limited: a server without a
-    core left has the same signs."""
+    """Severity of the judge's finding about several processes. Suspect is reported, not limited: a
+    server that lacks a core shows the same signs."""
     start_skew_us: int
     clock_error_us: int
     cores_a_process: float

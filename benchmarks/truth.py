@@ -29,13 +29,13 @@ CLEAN_STAGES = 70
 PAIRS = 600
 REAL_SERVERS = 10
 LANES = 4
-"""Experiments at a time: each client and its server want most of a core while they start, little
-when they measure."""
+"""Experiments that run at the same time: a client and its server want most of a core while they
+start, and little while they measure."""
 
 DOSES = sum(len(mistake.doses) for mistake in doses.MISTAKES)
 
 Figure = float | str | None
-"""None: the product does not tell what it takes to know it."""
+"""None: the product does not report what this figure needs."""
 Found = Mapping[str, Figure]
 LIMITS: Mapping[str, tuple[float, float]] = {
     "false_met_percent": (0, 5),
@@ -79,11 +79,11 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "false_suspect_percent": (0, 5),
     "false_invalid": (0, 0),
 }
-"""Least and greatest that each may be."""
+"""Least and greatest allowed value of each figure."""
 ALIKE = ("NoDetectableDifference", "Equivalent")
 WORDS: Mapping[str, Sequence[str]] = {"real_aa": ALIKE, "real_bb": ALIKE, "real_ab": ("Worse",)}
 CLIENTS_OWN = ("ClientSaturated", "ClientThrottled")
-"""Codes that say that the client had too little of a core. On a shared host that may be so."""
+"""Codes that say that the client had too little of a core. On a shared host that may be true."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +92,9 @@ class Lab:
 
     lanes: int
     named: str
-    """Only mistakes whose name holds this."""
+    """Only mistakes whose name contains this text."""
     arms: asyncio.Future[Mapping[str, Sequence[Outcome]]]
-    """The outcomes of the pairs' servers, once they are measured."""
+    """Outcomes of the pairs' servers, set once they are measured."""
 
     @property
     def lanes_timed(self) -> int:
@@ -264,7 +264,7 @@ SIMULATED: Mapping[str, Part] = {
     "search": _simulated(simulated_searches.measured),
     "pairs": _pairs,
 }
-"""One after the other, at idle priority, beside those that are measured."""
+"""Parts that run one after the other at idle priority, beside the measured parts."""
 MEASURED: Mapping[str, Part] = {
     "pairs": _arms,
     "paired": _paired,
@@ -273,7 +273,7 @@ MEASURED: Mapping[str, Part] = {
     "doses": _doses,
     "clean": _clean,
 }
-"""One after the other."""
+"""Parts that run one after the other."""
 PARTS = tuple(dict.fromkeys((*SIMULATED, *MEASURED)))
 
 

@@ -22,7 +22,7 @@ FOLDERS = {
     "docs/": UNIT / "development",
     "examples/": UNIT / "api",
 }
-"""Where the tests of a folder stand, the longest beginning first."""
+"""Start of a path -> folder of its tests; the longest start is first."""
 
 
 def main() -> int:

@@ -19,7 +19,7 @@ import yaml
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = (ROOT / "operator" / "benchrun", ROOT / "client-image")
 MAX_CRD_BYTES = 230_000
-"""Of one CRD as compact JSON."""
+"""Most bytes of one CRD as compact JSON."""
 WIDE = 100
 LONG_FUNCTION = 60
 VERBS = frozenset(
@@ -39,7 +39,7 @@ VERBS = frozenset(
         """,
     )
 )
-"""What a docstring of a function may begin with: a verb in the imperative."""
+"""Verbs in the imperative with which the docstring of a function may begin."""
 LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.COMMENT}
 
 

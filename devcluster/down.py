@@ -50,7 +50,7 @@ def clear(settings: Settings) -> None:
     node_process.forget(settings)
     for name in (settings.socket, settings.socket.with_name(f"{settings.socket.name}.ttrpc")):
         name.unlink(missing_ok=True)
-    if not network.foreign_owner(settings):  # else what bears this name is not ours
+    if not network.foreign_owner(settings):  # otherwise another owner uses this name
         network.disconnect(settings)
         cgroups.remove(settings)
     mount_points.remove(settings)

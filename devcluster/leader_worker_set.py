@@ -19,7 +19,7 @@ from devcluster.settings import Settings
 NAMESPACE = "lws-system"
 REPOSITORY = "docker.io/lws/lws"
 USER = "65532:65532"
-"""By number: kubelet must see that it is not root."""
+"""User as a number: kubelet must see that it is not root."""
 
 
 def install(settings: Settings) -> None:

@@ -79,7 +79,7 @@ class Supervisor:
     settings: Settings
     running: dict[int, Server] = field(default_factory=dict)
     waiting: dict[str, float] = field(default_factory=dict)
-    """Servers that ended, by name, and when to start them again."""
+    """Servers that ended: name -> when to start them again."""
 
     def run(self) -> NoReturn:
         """Run the servers and never return; the node ends when it is killed."""

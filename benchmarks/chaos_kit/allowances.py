@@ -8,7 +8,7 @@ from chaos_kit.faults import Fault, run_names, sweep_name, swept_names
 COMPLETED = "Completed"
 GONE = "Gone"
 RESTART_SECONDS = 12.0
-"""Until an operator that was killed has read everything and works again, on busy cores."""
+"""Time until a killed operator has read everything and works again, on busy cores."""
 
 _DELETED = {
     "Job": {"ClientGone"},
@@ -39,12 +39,12 @@ class Allowance:
     """What may become of a run or a sweep."""
 
     endings: frozenset[str] = frozenset({COMPLETED})
-    """The reason of `Failed`, or one of the words above."""
+    """`COMPLETED`, `GONE`, or the reason of `Failed`."""
     may_lose: bool = False
-    """Records that were refused for good."""
+    """Whether records that were refused for good may be missing."""
     is_aimed_at: bool = False
     late_seconds: float | None = None
-    """Later than undisturbed; None: as long as it takes."""
+    """Seconds by which it may end later than an undisturbed one; None: no limit."""
 
 
 def allowances(

@@ -48,12 +48,12 @@ class Chronicle:
             for name in namespaces
         }
         self.made: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """Uids of all Jobs and Deployments that ever were, by kind and uid of the run."""
+        """Uids of all Jobs and Deployments that ever existed, by kind and uid of the run."""
         self.runs: dict[str, set[str]] = defaultdict(set)
-        """Names of all runs that ever were, by namespace."""
+        """Names of all runs that ever existed, by namespace."""
         self.began: dict[str, float] = {}
         self.ended: dict[str, float] = {}
-        """`time.monotonic()`, by uid of a run."""
+        """Instant at which a run ended (`time.monotonic()`), by uid."""
 
     def start(self) -> None:
         """Start watching."""

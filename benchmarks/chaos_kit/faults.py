@@ -13,7 +13,7 @@ VARIANTS = 2
 TENANTS = ("a", "b", "c")
 
 MOMENTS = ("applied", "created", "heard", "served", "measuring", "recorded", "measured", "ended")
-"""Steps of a run, in order: its Job is there, its client answers, its server is there, ..."""
+"""Steps of a run in order: its Job exists, its client answers, its server exists, and so on."""
 STRAY = ("Background", "Foreground", "Orphan")
 _CLOCKS_SECONDS = (-5 * 3600, -90, 90, 30 * 86400)
 _ANSWERS = (409, 429, 500, 503, 504, "hang", "drop", "lost")
@@ -35,19 +35,19 @@ class Fault:
     """One thing that goes wrong."""
 
     number: int
-    """Its place in the draw of its round."""
+    """Position of the fault in the draw of its round."""
     kind: str
     how: str
     tenant: str
     run: str
-    """The run, or the sweep, that it is aimed at, or by whose steps it is timed."""
+    """The run or sweep that the fault is aimed at, or whose steps time it."""
     moment: str
     delay_seconds: float
-    """After that step."""
+    """Seconds from that step to the fault."""
     seconds: float
-    """How long it lasts."""
+    """Seconds that the fault lasts."""
     seed: int
-    """For chance within it."""
+    """Seed of the random choices within the fault."""
 
     def __str__(self) -> str:
         where = f"all, by {self.run}" if self.is_of_all else f"{self.tenant}/{self.run}"
@@ -84,7 +84,7 @@ def swept_names(round_number: int) -> tuple[str, ...]:
 
 Draw = random.Random
 Choice = Callable[[Draw], tuple[str, float]]
-"""How, and for how many seconds."""
+"""Return the way of a fault and its duration in seconds."""
 
 
 def _of(*ways: str, least: float = 0.0, most: float = 0.0) -> Choice:
@@ -137,7 +137,7 @@ _SWEEP: dict[str, tuple[int, Choice]] = {
 OF_ALL = frozenset(_OPERATOR)
 AIMED = frozenset(_RUN) | frozenset(_SWEEP)
 FROM_THE_START = ("no-node", "never-a-node", "pod-clock")
-"""What the run's kubelet must know before it has a pod."""
+"""Kinds of faults that the run's kubelet must know before it has a pod."""
 
 
 def drawn(seed: int, round_number: int, count: int) -> tuple[Fault, ...]:

@@ -13,17 +13,19 @@ class Figures:
     """The JSON object that is printed; its keys are these names."""
 
     faults: int
-    """That were carried out."""
+    """Number of faults that were carried out."""
     lost: int
-    """Stages of runs that completed whose record is not stored as it was measured."""
+    """Number of stages of completed runs whose record is not stored as it was measured."""
     doubled: int
-    """Stages that were stored or measured twice, runs and servers that were made twice."""
+    """Number of stages that were stored or measured twice, and of runs and servers that were made
+    twice."""
     leaked: int
-    """Objects that nobody wants any more and that stay."""
+    """Number of objects that nothing needs any more and that stay."""
     wrong: int
-    """Runs and sweeps that did not end, or ended for a reason that no fault explains."""
+    """Number of runs and sweeps that did not end, or ended for a reason that no fault explains."""
     late: int
-    """Runs that nothing was aimed at and that took longer than the operator was disturbed."""
+    """Number of runs that no fault was aimed at and that took longer than the operator was
+    disturbed."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""

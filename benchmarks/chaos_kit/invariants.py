@@ -9,7 +9,7 @@ from chaos_kit.allowances import COMPLETED, GONE, Allowance
 
 Key = Literal["lost", "doubled", "leaked", "wrong", "late"]
 CALM_SECONDS = 15.0
-"""How much longer than undisturbed a run may take for no reason at all: two cores are shared."""
+"""Seconds by which a run may exceed an undisturbed one for no reason: two cores are shared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,19 +29,19 @@ class SeenRun:
 
     name: str
     ending: str | None
-    """Completed, Gone, or the reason of Failed; None: it goes on."""
+    """Completed, Gone, or the reason of Failed; None: the run has not ended."""
     message: str = ""
     stages: int = 0
-    """That its plan has."""
+    """Number of stages in its plan."""
     stored: tuple[tuple[int, str], ...] = ()
     """Sequence and digest of every record in the cluster."""
     measured: tuple[tuple[str, ...], ...] = ()
-    """Digests of what each client that measured for it has measured."""
+    """Digests of the stages that each client measured for the run, by client."""
     deployments: int = 0
     jobs: int = 0
-    """That were ever made for it."""
+    """Number of Jobs ever made for the run."""
     seconds: float = 0.0
-    """From its creation to its end."""
+    """Seconds from its creation to its end."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,9 +73,9 @@ class Kubelets:
         self._plan_of = plan_of
         self._changed = asyncio.Event()
         self.pods: dict[str, PlayedPod] = {}
-        """By uid; also those that have ended."""
+        """Pods by uid, including those that have ended."""
         self.orders: dict[tuple[str, str], Orders] = defaultdict(Orders)
-        """By namespace and run."""
+        """Orders by namespace and run."""
         self.measured: dict[str, list[PlayedPod]] = defaultdict(list)
         """Clients that began to measure, by uid of their run."""
 

@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 STAGES = 2
 DEADLINE_SECONDS = 90
-"""Longer than a round disturbs one run."""
+"""Longer than a chaos round disturbs one run."""
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 CONTAINERS = {"client": ("client", CLIENT_IMAGE), "server": ("vllm", SERVER_IMAGE)}

@@ -30,7 +30,7 @@ class Operators:
         self._watchdog: asyncio.Task[None] | None = None
         self.proxies = [FaultyProxy(api.url, tls=self._tls) for _ in range(2)]
         self.ended: list[str] = []
-        """Last words of processes that ended by themselves."""
+        """Last output of operator processes that ended by themselves."""
 
     async def start(self) -> None:
         """Start the operator and wait until it is ready."""

@@ -34,13 +34,14 @@ class Spoiling:
     """A rule for requests that are spoilt, for as long as it stands."""
 
     answer: str
-    """A status code, or `hang`, `drop` (nothing is done), `lost` (it is done, and not told)."""
+    """A status code, `hang`, `drop` (the request is not carried out) or `lost` (it is carried out,
+    and the answer is not sent)."""
     namespace: str | None = None
-    """None: all."""
+    """Namespace of the spoilt requests; None: all namespaces."""
     share: float = 1.0
     writes_only: bool = False
     left: float = float("inf")
-    """How many more."""
+    """Number of requests that are still to be spoilt."""
     draw: random.Random = field(default_factory=random.Random)
     over: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -63,7 +64,7 @@ class _Talk:
 
     is_watch: bool = False
     swallows: Callable[[], None] | None = None
-    """What happens in the place of passing on the next answer."""
+    """Called instead of passing on the next answer."""
 
 
 class FaultyProxy:
@@ -78,12 +79,13 @@ class FaultyProxy:
         self._watches: set[asyncio.StreamWriter] = set()
         self.spoilings: list[Spoiling] = []
         self.audible = asyncio.Event()
-        """Watches are passed on."""
+        """Set while events of watches are passed on."""
         self.audible.set()
         self.watches_gone = False
-        """Every watch, and every next page of a list, is answered with 410."""
+        """Whether every watch, and every next page of a list, is answered with 410."""
         self.at_write: tuple[int, str, Callable[[], None]] | None = None
-        """In so many writes, `before` or `after` it is done, call this."""
+        """Number of writes left until the chosen one, `before` or `after` it is carried out, and
+        the function to call then."""
         self.url = ""
 
     async def start(self) -> None:

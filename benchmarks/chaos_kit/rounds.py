@@ -24,7 +24,8 @@ from chaos_kit.kubelets import Kubelets
 from chaos_kit.operators import Operators
 
 STRIKES_SECONDS = 45.0
-"""After the beginning of a round a fault strikes, whatever it waits for."""
+"""Seconds after the start of a round at which a fault strikes at the latest, whatever it waits
+for."""
 SETTLE_SECONDS = 200.0
 LEAK_SECONDS = 25.0
 GONE_SECONDS = 90.0
@@ -38,7 +39,7 @@ class Outcome:
     carried_out: tuple[Fault, ...]
     violations: tuple[Violation, ...]
     longest_seconds: float
-    """Of the runs."""
+    """Longest duration of a run."""
 
 
 class Arena:

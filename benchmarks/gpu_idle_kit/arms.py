@@ -27,7 +27,7 @@ from gpu_idle_kit.wire import Packet, Wire
 
 POLL_SECONDS = 0.05
 STEP_SECONDS = 1200.0
-"""Longest wait for anything; speed is judged by the figures."""
+"""Longest wait for any step; the figures judge the speed."""
 OPERATOR_SECONDS = 120.0
 """Longest wait for a sign of an operator."""
 
@@ -40,10 +40,10 @@ class Watched:
 
     exchanges: list[Exchange]
     records: list[Exchange]
-    """What the operator asked the client; empty without either."""
+    """Requests of the operator to the client; empty in an arm without operator or client."""
     deleted_at: float
     template: Json
-    """The server's pod template."""
+    """Pod template of the server."""
 
     def seen(self) -> Seen:
         """Sort the exchanges into stages. Raises NotAsExpected when they do not fit the plan."""

@@ -20,7 +20,7 @@ class Seen:
     ready_at: float
     deleted_at: float
     warmups: tuple[Exchange, ...]
-    """Canary and warm-up: asked for, but no figure comes of them."""
+    """Canary and warm-up requests: they were asked for, but no figure comes from them."""
     stages: tuple[tuple[Exchange, ...], ...]
 
     @property

@@ -23,11 +23,11 @@ class Exchange:
     method: str
     path: str
     status: int | None
-    """None when the connection ended before the answer did."""
+    """Status of the answer; None: the connection ended before the answer did."""
     began: float
-    """First byte of the request (`time.time()`)."""
+    """Instant of the first byte of the request (`time.time()`)."""
     ended: float
-    """Last byte of the answer."""
+    """Instant of the last byte of the answer."""
     asked_by: tuple[str, int]
 
     @property

@@ -16,9 +16,10 @@ from pathlib import Path
 CLONE_NEWNET = 0x40000000
 ETH_P_ALL = 0x0003
 ETH_P_IP = 0x0800
-"""What goes out is shown to those alone who ask for everything."""
+"""Protocol number of IPv4. Sockets for it alone see no outgoing packets; only those for `ETH_P_ALL`
+do."""
 PACKET_PROTOCOL = 0xFFFFF000
-"""Where a filter program finds it."""
+"""Offset at which a filter program finds the protocol of a packet."""
 SOL_PACKET = 263
 PACKET_STATISTICS = 6
 SO_ATTACH_FILTER = 26
@@ -36,7 +37,7 @@ class Packet:
     """One TCP segment."""
 
     at: float
-    """`time.time()`."""
+    """Instant of the segment (`time.time()`)."""
     to_server: bool
     peer: tuple[str, int]
     sequence: int

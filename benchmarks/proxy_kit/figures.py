@@ -9,7 +9,7 @@ from _outcome import beyond
 from proxy_kit.load import OUTPUT_TOKENS, Times
 
 MAX_ADDED_MS = 2.0
-"""To a time to first token, at 50 requests a second."""
+"""Largest addition to a time to first token, at 50 requests a second."""
 _PREFIX = "benchrun_proxy_"
 
 
@@ -20,20 +20,20 @@ class Figures:
     requests_per_second: float
     requests: int
     added_mean_ms: float
-    """By the proxy's own metric."""
+    """Mean time that the proxy adds, by its own metric."""
     added_p99_below_ms: float
-    """The bound of the bucket that the p99 lies in; without a limit: the machine may be busy
+    """Bound of the bucket that contains the p99. It has no limit, because the machine may be busy
     elsewhere for a moment."""
     ttft_through_ms: float
-    """Median, as the client of the proxy sees it."""
+    """Median TTFT that a client of the proxy sees."""
     ttft_past_ms: float
-    """Median for a client that asks both servers itself."""
+    """Median TTFT of a client that asks both servers itself."""
     ttft_difference_ms: float
     loop_lag_p99_below_ms: float
     cpu_share: float
-    """Of one core."""
+    """CPU use of the proxy as a share of one core."""
     cpu_us_per_token: float
-    """All of its CPU time over all tokens that went through."""
+    """CPU time of the proxy divided by the number of tokens that went through."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""

@@ -19,7 +19,7 @@ OUTPUT_TOKENS = 32
 PROMPT_BYTES = 2000
 HEADERS = {"Content-Type": "application/json"}
 DIRECT_EVERY = 5
-"""So many requests through the proxy for each that goes past it."""
+"""Number of requests through the proxy for each request that goes past it."""
 
 
 class Failed(Exception):

@@ -58,7 +58,7 @@ class SimulatedRun:
     name: str
     uid: str
     body: dict[str, Any]
-    """Its spec as written."""
+    """Spec of the run as written."""
     spec: BenchmarkRunSpec
     status: BenchmarkRunStatus
     records: tuple[StageRecord, ...]

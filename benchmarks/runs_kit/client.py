@@ -30,7 +30,8 @@ from benchrun_client.run_progress import RunState
 from runs_kit.metrics_page import Server, Work
 
 RECORDING_SECONDS = 0.2
-"""A record is made beside the next stage and arrives this long after that has begun."""
+"""Time from the start of the next stage until the record of the previous one, made beside it,
+arrives."""
 TTFT_US = 90_000
 GAP_US = 11_000
 JITTER_US = 1_500
@@ -46,7 +47,7 @@ class PlayedClient:
         self._listener = RecordServer(self._ledger)
         self._last_record: Sealed | None = None
         self.digests: list[str] = []
-        """Of what it has measured, in order."""
+        """Digests of the stages that it has measured, in order."""
 
     async def start(self, plan: Plan) -> None:
         """Take over the plan, answer on port 8090, and become ready."""

@@ -36,9 +36,9 @@ class Cluster:
     def __init__(self, session: aiohttp.ClientSession, *, url: str, authority: str | None) -> None:
         self._session = session
         self.url = url
-        """The API server's."""
+        """URL of the API server."""
         self.authority = authority
-        """File with the certificate that signed the API server's; None for the system's own."""
+        """File with the certificate that signed the API server's; None: the system's own."""
 
     @classmethod
     async def connect(cls) -> Self:
@@ -127,9 +127,9 @@ class Picture:
         self._changed = asyncio.Event()
         self._watches: list[asyncio.Task[None]] = []
         self.objects: dict[str, dict[str, Json]] = {kind: {} for kind in paths}
-        """By kind and name."""
+        """Objects by kind and name."""
         self.first_seen: dict[tuple[str, str], float] = {}
-        """`time.monotonic()` by kind and name."""
+        """Instant at which an object was first seen (`time.monotonic()`), by kind and name."""
 
     def start(self) -> None:
         """Start one watch for each kind."""

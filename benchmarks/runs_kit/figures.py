@@ -12,28 +12,28 @@ class Figures:
 
     runs: int
     create_seconds: float
-    """What it takes the benchmark itself to create as many runs with plan, NetworkPolicy, Service
-    and Job, and to write each a status: what the API server takes. The median of some rounds, for a
-    host is slow at times."""
+    """Time that the benchmark itself takes to create the same number of runs with plan,
+    NetworkPolicy, Service and Job, and to write a status to each: the API server's share. It is the
+    median of several rounds, because a host is slow at times."""
     children_seconds: float
-    """From the apply of the last run until plan, Service and client Job of every run exist."""
+    """Time from the apply of the last run until plan, Service and client Job of every run exist."""
     children_ratio: float
-    """Of that to `create_seconds`."""
+    """Ratio of `children_seconds` to `create_seconds`."""
     server_children_seconds: float
-    """From the last client pod becoming ready until the Deployment of every run exists."""
+    """Time from the last client pod becoming ready until the Deployment of every run exists."""
     server_children_ratio: float
-    """Of that to `create_seconds`."""
+    """Ratio of `server_children_seconds` to `create_seconds`."""
     rss_mib: float
     """Most resident memory of the operator at any time (VmHWM)."""
     cpu_cores: float
-    """Mean over the window in which every server is scraped."""
+    """Mean CPU use, in cores, over the window in which every server is scraped."""
     writes_per_run: int
-    """Requests of the operator that change something, of the run that took most; status.live alone
-    is not counted."""
+    """Most modifying requests of the operator for one run; writes of status.live alone are not
+    counted."""
     requests_per_waiting_run_per_minute: float
     decide_p99_ms: float
-    """99th percentile of the CPU time that deciding on a run takes in a pass: the bound of the
-    bucket that it lies in."""
+    """99th percentile of the CPU time that a reconcile spends on deciding about a run: the bound of
+    the bucket that contains it."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""

@@ -9,7 +9,7 @@ from benchrun.names import API_VERSION, KIND
 Json = dict[str, Any]
 
 NO_SCHEDULER = "benchrun-scale-nobody"
-"""No scheduler has this name, so no node takes the pods and no kubelet touches them."""
+"""Name that no scheduler has, so no node takes the pods and no kubelet touches them."""
 STAGES = 6
 ALIKE_KINDS = ("BenchmarkRun", "ConfigMap", "NetworkPolicy", "Service", "Job")
 

@@ -43,10 +43,10 @@ class Work:
 
     requests: int = 0
     input_tokens: int = 0
-    """Of each request, as the next one."""
+    """Input tokens of each request; `output_tokens` is per request as well."""
     output_tokens: int = 0
     began: float = 0.0
-    """Unix seconds."""
+    """Start of the work in Unix seconds."""
     ends: float = 0.0
 
     def done(self, now: float) -> int:
@@ -137,9 +137,9 @@ class MetricsServer:
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
-        """By address; an address without one answers 503, as a loading server would."""
+        """Servers by address; an address without one answers 503, as a loading server would."""
         self.readings: Counter[str] = Counter()
-        """Pages read, by address."""
+        """Number of pages read, by address."""
         self._listener: asyncio.Server | None = None
 
     async def start(self, addresses: list[str]) -> None:

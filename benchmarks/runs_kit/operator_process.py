@@ -42,10 +42,10 @@ class Usage:
     rss_mib: float
     peak_rss_mib: float
     cpu_seconds: float
-    """User and system, since it started."""
+    """User and system CPU seconds since the process started."""
     kept_waiting_seconds: float
-    """Ready to run, while the machine's cores were busy with something else: no fault of the
-    operator."""
+    """Seconds in which the process was ready to run while other work held the machine's cores: no
+    fault of the operator."""
 
 
 class OperatorProcess:

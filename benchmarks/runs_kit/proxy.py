@@ -30,18 +30,18 @@ class Request:
     """One request of the operator."""
 
     at: float
-    """`time.monotonic()` when it was read."""
+    """Instant at which the request was read (`time.monotonic()`)."""
     method: str
     resource: str
-    """Plural, with the subresource: `benchmarkruns/status`."""
+    """Plural name with the subresource, such as `benchmarkruns/status`."""
     of_collection: bool
-    """A list or watch: about no run in particular."""
+    """Whether it is a list or watch, which concerns no particular run."""
     watches: bool
-    """A watch."""
+    """Whether it is a watch."""
     run: str | None
-    """The run that path or body name."""
+    """Name of the run in path or body; None: neither names one."""
     changes: tuple[str, ...]
-    """Fields of the status that it writes."""
+    """Fields of the status that the request writes."""
 
     @property
     def live_only(self) -> bool:
@@ -66,12 +66,12 @@ class CountingProxy:
         self._tls = tls
         self._run_name = run_name
         self._server: asyncio.Server | None = None
-        self._own_port = 0  # any that is free
+        self._own_port = 0  # any free port
         self._open: set[asyncio.StreamWriter] = set()
         self.requests: list[Request] = []
-        """Everything asked so far, oldest first."""
+        """All requests so far, oldest first."""
         self.url = ""
-        """Where the operator finds it."""
+        """URL at which the operator reaches the proxy."""
 
     async def start(self) -> None:
         """Listen on a free port; after a stop, on the same one again."""

@@ -28,12 +28,13 @@ CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 RUN_NAME = re.compile(r"played-\d{4}")
 CREATE_ROUNDS = 5
 AT_ONCE = 16
-"""Requests of the benchmark in flight."""
+"""Most requests of the benchmark in flight."""
 STEP_SECONDS = 300.0
-"""Longest wait for anything; speed is judged by the figures."""
+"""Longest wait for any step; the figures judge the speed."""
 QUIET_SECONDS = 3.0
 LEAST_READ_PERCENT = 90.0
-"""Of the pages due in the window; with fewer read the CPU figure would flatter."""
+"""Least share of the pages due in the window that must be read; with fewer the CPU figure would
+flatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Scale:
     runs: int
     scrape_seconds: float
     wait_seconds: float
-    """How long all runs wait for a GPU."""
+    """Seconds that all runs wait for a GPU."""
 
 
 @dataclass(slots=True)
@@ -54,7 +55,7 @@ class PlayedRun:
     address: str
     client: PlayedClient
     uid: str = ""
-    """Known once it was applied."""
+    """Uid of the run; empty before it is applied."""
 
 
 class Scenario:

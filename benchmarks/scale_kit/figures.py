@@ -16,36 +16,39 @@ class Figures:
 
     runs: int
     bare_seconds: float
-    """Until a script that does nothing else has made as many runs with plan, NetworkPolicy,
-    Service and Job; half of them before, half of them after the operator. As in the next, time in
-    which the process waited for a core does not count: other hosts are less busy."""
+    """Time that a script that does nothing else takes to make the same number of runs with plan,
+    NetworkPolicy, Service and Job; half of them before the operator, half after it. As in the next
+    figure, time in which the process waited for a core does not count: other hosts are less
+    busy."""
     children_seconds: float
-    """From the first of as many runs being applied until the last of those children is there."""
+    """Time from the apply of the first of these runs until the last of their children exists."""
     children_ratio: float
-    """Of that to `bare_seconds`."""
+    """Ratio of `children_seconds` to `bare_seconds`."""
     writes_per_run: int
-    """Requests of the operator that change something, of the run that took most; status.live alone
-    is not counted."""
+    """Most modifying requests of the operator for one run; writes of status.live alone are not
+    counted."""
     reconcile_p50_ms: float
     reconcile_p99_ms: float
-    """Of all passes: the bound of the bucket that it lies in. The API server's time is in it."""
+    """99th percentile over all reconciles: the bound of the bucket that contains it. It includes
+    the API server's time."""
     rss_mib: float
     """Most resident memory of the operator at any time (VmHWM)."""
     cpu_cores: float
-    """While all runs are active, half of them scraped every second and going through their
-    stages."""
+    """CPU use in cores while all runs are active; half of them are scraped every second and go
+    through their stages."""
     restart_converged_seconds: float
-    """From a new process with all runs active and many that have ended, until it is ready, follows
-    every client and has nothing left to look at; without the time in which it waited for a core."""
+    """Time from the start of a new process, with all runs active and many ended, until it is ready,
+    follows every client and has nothing left to reconcile. Time in which it waited for a core does
+    not count."""
     restart_writes: int
-    """From then until all has been quiet for a while."""
+    """Modifying requests from then until all has been quiet for a while."""
     scrape_cores_500: float
-    """What it takes to read 500 pages a second, by what a page takes where nothing else happens but
-    that live figures are shown and clients are listened to."""
+    """CPU use in cores to read 500 pages a second, computed from the cost of a page where nothing
+    else happens except showing live figures and listening to clients."""
     other_tenant_release_seconds: float
-    """From the last record of another tenant's run until its server is deleted, at worst: while the
-    runs are applied, while their clients and their servers become ready, and while they end. Here,
-    too, the time in which the operator waited for a core does not count."""
+    """Longest time from the last record of another tenant's run until its server is deleted: while
+    the runs are applied, while their clients and servers become ready, and while they end. Time in
+    which the operator waited for a core does not count."""
 
     def beyond_limits(self) -> Iterator[str]:
         """Yield a line for every limit that is not kept."""
@@ -96,7 +99,7 @@ def whole_cores(window: Window, *, targets: int, a_page: float) -> float:
 
 
 Buckets = Mapping[float, float]
-"""Of a histogram: how many were at most so long."""
+"""Buckets of a histogram: upper bound -> number of values up to it."""
 
 
 def added(histograms: Iterable[Buckets]) -> Buckets:

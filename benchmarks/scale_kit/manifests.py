@@ -10,7 +10,8 @@ Json = dict[str, Any]
 
 STAGES = manifests.STAGES
 REQUESTS = 40
-"""Of a stage: the judge reads records one run after the other, and is not what is measured."""
+"""Requests of a stage. Few suffice: the judge, which reads records one run after the other, is not
+what is measured."""
 
 
 def run(name: str, namespace: str) -> Json:

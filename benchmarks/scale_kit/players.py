@@ -21,9 +21,9 @@ from runs_kit.metrics_page import MetricsServer, Server
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 GETS_READY_SECONDS = 2.0
-"""A client's process answers long before it has found tokenizer and data."""
+"""Time until a client is ready: its process answers long before it has found tokenizer and data."""
 AT_ONCE = 16
-"""Requests of the kubelets in flight."""
+"""Most requests of the kubelets in flight."""
 TOLD_SECONDS = 900.0
 
 
@@ -42,16 +42,17 @@ class PlayedRun:
     address: str
     client: PlayedClient
     uid: str = ""
-    """Known once it was applied."""
+    """Uid of the run; empty before it is applied."""
     pods: dict[str, str] = field(default_factory=dict)
-    """Names by role, of those that are there."""
+    """Names of the existing pods by role."""
     changed: asyncio.Event = field(default_factory=asyncio.Event)
     has_client: bool = False
     waits_for_gpu: bool = False
     stage_seconds: float | None = None
-    """How long a stage takes; None while there is no GPU for it."""
+    """Seconds that a stage takes; None: there is no GPU for it yet."""
     first_seconds: float = 0.0
-    """Of its first stage, beyond that: stages of many runs do not end at the same time."""
+    """Additional seconds of the first stage, so that the stages of many runs do not end at the same
+    time."""
     has_measured: bool = False
     may_finish: bool = False
     has_succeeded: bool = False
@@ -86,9 +87,9 @@ class Tenant:
         self.runs = {run.name: run for run in runs}
         self.picture = Picture(api, namespace, notify=self._heard)
         self.released: dict[str, float] = {}
-        """When the server of a run was deleted, by `time.monotonic()`."""
+        """Instant at which the server of a run was deleted (`time.monotonic()`), by run."""
         self.kubelets = asyncio.Event()
-        """No pod gets anywhere before this is set."""
+        """Set once pods may make progress."""
         self._places = asyncio.Semaphore(AT_ONCE)
         self._playing: dict[str, asyncio.Task[None]] = {}
 

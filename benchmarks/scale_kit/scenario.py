@@ -39,7 +39,7 @@ from scale_kit.players import PlayedRun, Tenant, addresses
 
 RUN_NAME = re.compile(r"(?:many|few|old)-\d{4,5}")
 STEP_SECONDS = 1200.0
-"""Longest wait for anything; speed is judged by the figures."""
+"""Longest wait for any step; the figures judge the speed."""
 QUIET_SECONDS = 3.0
 AFTER_RESTART_SECONDS = 15.0
 ALONE_SECONDS = 20.0
@@ -57,7 +57,7 @@ class Scale:
 
     runs: int
     ended: int
-    """Runs that have ended, when the operator starts once more."""
+    """Number of runs that have ended when the operator starts again."""
     scrape_seconds: float
 
 

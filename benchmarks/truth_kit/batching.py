@@ -20,12 +20,14 @@ PROMPT_TOKENS = 512
 PROMPT_SIGMA = 1.0
 OUTPUT_TOKENS = 128
 OUTPUT_SIGMA = 0.8
-"""Means and spreads of the logarithms of lognormal lengths."""
+"""Spread of the logarithm of lognormal lengths, as `PROMPT_SIGMA`; the token counts above are the
+means."""
 CAPACITY = 10.2
-"""Requests a second that a long queue is served at."""
+"""Requests a second at which a long queue is served."""
 STEADY_ROUNDS = 15
 STEADY_SECONDS = 60.0
-"""Rounds of a closed loop, or seconds of an open one, until an empty server stands."""
+"""Time until a server that began empty is steady: rounds of a closed loop, or seconds of an open
+one."""
 
 Speed = Callable[[float], float]
 

@@ -21,7 +21,7 @@ from truth_kit.spread import spread
 PERCENTS = (50, 90, 95, 99)
 TIMES = (1.0, 1.2, 1.5, 2.0, 3.0, 0.8, 0.67, 0.5)
 HIGH_LOAD = 0.7
-"""Up to this share of capacity power is demanded."""
+"""Share of capacity up to which power is required."""
 INTERVAL_LOAD = 0.8
 TRUTH_REQUESTS = 400_000
 CHUNK = 20
@@ -30,7 +30,7 @@ SECONDS_A_SERVICE_US = 2_000_000.0
 NEARLY_CONSTANT_US = 50_000.0
 
 Values = Mapping[str, list[float]]
-"""By latency, in microseconds, in order of sending."""
+"""Values by latency, in microseconds, in order of sending."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Server:
 
     name: str
     load: float
-    """Share of capacity of an open loop; 0 for users."""
+    """Load of an open loop as a share of capacity; 0 for users."""
     users: int | None
     figures: tuple[str, ...]
 
@@ -162,7 +162,7 @@ SERVERS = (
     *(Server(f"constant {scatter}% 8 users", 0.0, 8, ("e2el",)) for scatter in (0.1, 1, 5)),
 )
 SIZES = ((50, 1), (400, 1), (2000, 1), (5000, 1), (400, 3), (400, 5))
-"""Requests a stage, and repeats."""
+"""Requests of a stage, and number of repeats."""
 STAGES = {50: 100, 400: 100, 2000: 80, 5000: 20}
 REPEATED_STAGES = 40
 
@@ -189,7 +189,7 @@ class _Task:
 
 
 Tally = Counter[tuple[str, str, int]]
-"""By word, figure and percentile."""
+"""Counts by word, figure and percentile."""
 
 
 def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:

@@ -20,15 +20,15 @@ _USERS = (1, 4, 12, 24)
 _TOKENS = (8, 24, 48)
 MOST_REQUESTS_A_SECOND = 36
 MOST_TOKENS_A_SECOND = 1200
-"""Of a load point: five clients and their servers share two cores. What one client carries with a
-core to itself, the ramp of `capacity` shows."""
+"""Most tokens a second of a load point: five clients and their servers share two cores. The ramp of
+`capacity` shows what one client carries with a core to itself."""
 
 QUEUE_LOADS: Mapping[float, float] = {0.5: 12.0, 0.7: 12.0, 0.8: 12.0, 0.9: 20.0, 0.95: 30.0}
-"""Load in shares of capacity, and how long its stages take in seconds: several relaxation times of
-the queue."""
+"""Load as a share of capacity -> duration of its stages in seconds: several relaxation times of the
+queue."""
 _LENGTHS = ((32, 4, 5), (64, 12, 3), (256, 40, 1))
-"""Prompt tokens, output tokens, and of nine requests so many: lengths vary by more than their
-mean."""
+"""Prompt tokens, output tokens, and the number of such requests out of nine: lengths vary by more
+than their mean."""
 _SLOTS = (3, 4)
 _QUEUE_TTFT_MS = 50
 _QUEUE_TPOT_MS = 6

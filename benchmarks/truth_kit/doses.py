@@ -21,20 +21,20 @@ from truth_kit.physical import Standstill
 Cause = Literal["client", "path", "frontend", "server"]
 Named = Literal["rightly", "wrongly", "unknown", "nobody"]
 Beside = Literal["none", "few", "alike", "any"]
-"""What may run beside an experiment: nothing; one more; only those that compete for the cores as it
-does; or any, since its client and servers run ahead of all processes."""
+"""Experiments that may run beside this one: none; one more; only those that compete for the cores
+in the same way; or any, because its client and servers run ahead of all processes."""
 AHEAD: Collection[Beside] = ("any", "few")
-"""Where client and servers run ahead of all processes."""
+"""Values with which client and servers run ahead of all processes."""
 CAUSES: Mapping[str, Cause] = {
     "ClientSaturated": "client",
     "ClientThrottled": "client",
     "PathSlow": "path",
     "FrontendSaturated": "frontend",
 }
-"""Codes that blame one of them; a finding that blames none is about the server, about the load, or
-says that it does not know."""
+"""Code -> the cause that it blames. A finding that blames none is about the server, about the load,
+or says that it does not know."""
 UNKNOWN = "ClientServerGap"
-"""The code that says: something between client and engine, not the client, and no more is known."""
+"""Code for a delay between client and engine that is not the client's, with nothing more known."""
 RATE = "15"
 SECONDS = 11.5
 OUTPUT_TOKENS = 24
@@ -44,8 +44,8 @@ SERVER = (
     "--sim-prefill-us-per-token=200",
     "--sim-tpot-us-per-running=200",
 )
-"""TTFT 113 ms, of which the prefill of 64 tokens is 13. 5 % of it are more than the 5 ms that the
-rules let pass."""
+"""TTFT is 113 ms, 13 ms of which are the prefill of 64 tokens. 5 % of it are more than the 5 ms
+that the rules tolerate."""
 HARMFUL_PERCENT = 5.0
 HEADLINE = ("output_throughput", "mean_ttft_ms", "mean_tpot_ms")
 
@@ -57,16 +57,16 @@ class Mistake:
     name: str
     doses: Sequence[float]
     with_dose: Callable[[float], Mapping[str, Any]]
-    """Changed fields of the experiment; `flags` are added to the server's."""
+    """Return the changed fields of the experiment for a dose; `flags` are added to the server's."""
     expected: frozenset[str]
-    """Findings that say what is wrong, and those that it brings with it. Others of severity Suspect
+    """Findings that name the mistake, and those that it causes as well. Others of severity Suspect
     or Invalid are extra."""
     also: Mapping[str, Any] = field(default_factory=dict)
-    """Changed fields of the twin's experiment and of all doses'."""
+    """Changed fields of the twin's experiment and of the experiments of all doses."""
     cause: Cause | None = None
-    """Who is to blame; None: nobody in particular."""
+    """The part to blame; None: none in particular."""
     cells: int = 1
-    """Load points of a dose."""
+    """Number of load points of a dose."""
     prompt_tokens: int = 64
     beside: Beside = "any"
 
@@ -255,11 +255,11 @@ class Seen:
 
     harm_percent: float
     figure: str
-    """The one that is harmed most."""
+    """Name of the figure with the largest harm."""
     codes: frozenset[str]
-    """Findings of severity Suspect and Invalid that no clean twin has as severely."""
+    """Codes of Suspect and Invalid findings that no clean twin has as severely."""
     shared: frozenset[str] = frozenset()
-    """Those that one has."""
+    """Codes of Suspect and Invalid findings that a clean twin has as severely."""
 
     @property
     def harmed(self) -> bool:
@@ -321,7 +321,7 @@ def _harm_percent(name: str, row: Result, twin: Result) -> float:
     told = row.figure(name)
     true = twin.figure(name)
     if told is None or not true or name in row.uncertain:
-        return 0.0  # A figure that the row itself calls uncertain does no harm.
+        return 0.0  # The row itself calls the figure uncertain, so it does no harm.
     return 100 * abs(told - true) / true
 
 
@@ -330,27 +330,29 @@ class Tally:
     """The figures over all doses."""
 
     harmful_unnoticed_percent: float
-    """Of the load points of one dose, those that are Valid with a headline figure off by more than
-    5 %: of the worst mistake and dose."""
+    """Share of the load points of one dose that are Valid with a headline figure off by more than
+    5 %, for the worst mistake and dose."""
     harmful_unnoticed_mean_percent: float
-    """Of all harmed load points."""
+    """Share of all harmed load points that are Valid."""
     harmed: int
     undecided: int
-    """Harmed load points whose findings a clean twin all has, too."""
+    """Number of harmed load points whose findings a clean twin all has, too."""
     extra_findings: int
     named: int
-    """Harmed load points that have a finding and whose cause is client, path or front end: what the
-    next three are shares of."""
+    """Number of harmed load points with a finding and with client, path or front end as the cause:
+    the base of the next three shares."""
     named_rightly_percent: float
-    """Of those that do not say, with reason, that it is not known."""
+    """Share whose findings name the right cause, among those that do not say, with reason, that the
+    cause is not known."""
     named_unknown_percent: float
     nobody_named_percent: float
     server_blames_others_percent: float
-    """Of harmed load points that have a finding and whose cause is the server."""
+    """Share of harmed load points with a finding and with the server as the cause, whose findings
+    blame another part."""
 
 
 Dose = tuple[str, float]
-"""The mistake's name, and how much."""
+"""Name of the mistake, and the size of the dose."""
 
 
 def tally(found: Mapping[Dose, Sequence[Seen]], *, say: Callable[[str], None]) -> Tally:

@@ -23,10 +23,11 @@ LIMIT_PERCENT = 5.0
 SERVERS = 5
 QUESTIONS = (5, 20, 30)
 DESIGNS = ((3, 5), (5, 5), (5, 20), (5, 30), (8, 30))
-"""Servers a side and questions, whose power is told and tried."""
+"""Servers a side and number of questions; their power is reported and tried."""
 CORRELATIONS = (0.0, 0.6)
 COMPARISONS = 1200
-"""A setting. A share of 5 % of them has a standard error of 0.6 points, one of 80 % of 1.2."""
+"""Comparisons per setting. A share of 5 % has a standard error of 0.6 points, one of 80 % of
+1.2."""
 CHUNK = 100
 TYPICAL: dict[ComparedMetric, float] = {
     "OutputThroughput": 1200.0, "RequestThroughput": 9.4, "TotalTokenThroughput": 10_800.0,
@@ -40,12 +41,12 @@ class Sides:
 
     servers: int
     questions: int
-    """A multiple of five: so many load points with five figures each."""
+    """Number of questions, a multiple of five: load points with five figures each."""
     correlation: float
     worse_percent: float
-    """By how much each figure of the candidate is truly worse."""
+    """Percent by which each figure of the candidate is truly worse."""
     first_percent: float = 0.0
-    """By how much the first figure, which is a throughput, is greater."""
+    """Percent by which the first figure, a throughput, is greater."""
 
     def draw(self, random: Random) -> tuple[list[MeasuredRun], list[MeasuredRun]]:
         """Draw the servers of baseline and candidate."""
@@ -98,16 +99,15 @@ class Shares:
     """Shares in percent, of the worst setting each."""
 
     false_regressed: float
-    """Of comparisons in which every figure is worse by exactly the limit, those called
-    Regressed."""
+    """Share of comparisons called Regressed, when every figure is worse by exactly the limit."""
     regressed_found: float
-    """With 30 questions, of comparisons in which every figure is worse by twice the limit, those
-    called Regressed."""
+    """Share of comparisons with 30 questions called Regressed, when every figure is worse by twice
+    the limit."""
     not_regressed_found: float
-    """With 30 questions, of comparisons without any change, those called NotRegressed."""
+    """Share of comparisons with 30 questions called NotRegressed, when nothing has changed."""
     power_told_error: float | None
-    """Points between 80 % and the share found of changes as small as the product says it finds in
-    80 %; None: it does not say."""
+    """Difference in points between 80 % and the share found of changes of the size that the product
+    says it finds in 80 %; None: it does not say."""
 
 
 def measured(*, comparisons: int = COMPARISONS, say: Callable[[str], None]) -> Shares:

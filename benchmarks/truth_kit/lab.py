@@ -61,40 +61,43 @@ class Experiment:
     servers: Sequence[Sequence[str]] = ((),)
     """Flags of each server."""
     real_servers: bool = False
-    """They are vLLM on CPUs instead of simulated ones, and have no log of their own."""
+    """Whether the servers are vLLM on CPUs instead of simulated ones; they have no log of their
+    own."""
     repeats: int = 1
     about_seconds: float = 0.0
-    """How long it takes, roughly; the longest begin first, so that none is left over at the end."""
+    """Approximate duration; the longest experiments begin first, so that none is left over at the
+    end."""
     measurement: Mapping[str, Any] = field(default_factory=dict)
     expected: Mapping[str, Severity] = field(default_factory=dict)
     evidence: Mapping[str, str] = field(default_factory=dict)
-    """Words that the evidence of one of the expected findings must hold."""
+    """Values that the evidence of one of the expected findings must have, by key of the
+    evidence."""
     client_cpu_share: float | None = None
-    """So much of a core for the client once it measures."""
+    """Share of a core for the client once it measures; None: no limit."""
     client_stopped: Standstill | None = None
     server_cpu_share: float | None = None
-    """So much of a core for the first server."""
+    """Share of a core for the first server; None: no limit."""
     server_stopped: Standstill | None = None
     path_delay_ms: float = 0.0
-    """Of everything between client and server, each way."""
+    """Delay of everything between client and server, each way."""
     path_loss_percent: float = 0.0
-    """Of the packets between them."""
+    """Share of the packets between them that are lost."""
     neighbours: int = 0
-    """Processes beside them that never rest."""
+    """Number of other processes that keep the CPU busy."""
     read_servers: bool = True
     """Whether the operator can read the servers' metrics pages."""
     environment: Mapping[str, str] = field(default_factory=dict)
     allow_reset: bool = False
     client_processes: int = 1
     client_ahead: bool = False
-    """Once it measures, the client runs before all processes of ordinary priority, as if it had a
-    core to itself; likewise the servers."""
+    """Whether the client, once it measures, runs before all processes of ordinary priority, as if
+    it had a core to itself; `servers_ahead` does the same for the servers."""
     servers_ahead: bool = False
     threads_ahead: bool = False
-    """So does whatever they start, threads included."""
+    """Whether the processes and threads that they start run ahead, too."""
     traffic: str = ""
-    """Experiments with the same word send the same prompts at the same instants; without any, each
-    has its own."""
+    """Experiments with the same word send the same prompts at the same instants; an empty word: the
+    experiment has traffic of its own."""
 
     def spec(self, url: str) -> BenchmarkRunSpec:
         """Build the BenchmarkRun spec for an endpoint, as a person would write it."""
@@ -122,7 +125,7 @@ class Outcome:
     samples: tuple[Sample, ...]
     compilations: tuple[float, ...]
     truth: tuple[Mapping[str, Any], ...]
-    """The servers' own log, one object a finished request."""
+    """Log of the servers, one object per finished request."""
     wall_seconds: float
 
     @cached_property

@@ -155,7 +155,7 @@ MISTAKES: tuple[Experiment, ...] = (
         *("--sim-ttft-ms=60", "--sim-tpot-ms=50", "--max-num-seqs=1024"),
         workloads=[users(1000, 3000, tokens=64)],
         about_seconds=40,
-        servers_ahead=True,  # Otherwise the server, waiting for a core, is the slower one.
+        servers_ahead=True,  # Otherwise the server waits for a core and is the slower one.
     ),
     _mistake(
         "fewer requests than users",
@@ -259,5 +259,5 @@ MISTAKES: tuple[Experiment, ...] = (
     ),
     _mistake("no counters at all", {Code.NOT_CHECKED: "Note"}, "--sim-metrics=none"),
 )
-"""One experiment each. Not in here: a missing record and an answer without tokens, which need no
-server; unit tests hold those to their lines."""
+"""One experiment per mistake. A missing record and an answer without tokens are not included: they
+need no server, and unit tests cover them."""

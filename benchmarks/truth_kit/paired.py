@@ -36,8 +36,8 @@ PROMPT_TOKENS = 64
 OUTPUT_TOKENS = 24
 CLOCK_MS = 0.05
 ROUNDING_PERCENT = 0.1
-"""An error below either is none: an event loop wakes no more exactly than 0.05 ms, and tables have
-three digits."""
+"""Errors in percent below this, or below CLOCK_MS, count as none: an event loop wakes no more
+exactly than 0.05 ms, and tables have three digits."""
 RESAMPLES = 2000
 LOWER = 0.025
 MAX_RATIO = 1.1
@@ -49,7 +49,7 @@ FIGURES = (
 
 
 Lines = Callable[[Sequence[Line]], Sequence[Line] | None]
-"""Take those of a stage out of the log."""
+"""Take the lines of a stage out of the log."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Stage:
     load: str
     errors: Figures
     floors: Figures
-    """Errors that count as none."""
+    """Errors up to these values count as none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,9 +192,9 @@ async def _stages(say: Callable[[str], None]) -> Sequence[Stage]:
         async with AsyncExitStack() as stack:
             to = await stack.enter_async_context(server(Path(folder), FLAGS, environment={}))
             bench = await stack.enter_async_context(_bench(Path(folder) / "vllm.log"))
-            await _answer(bench)  # It is ready.
+            await _answer(bench)  # The server is ready.
             run_ahead(bench, with_threads=True)
-            await _theirs(FIRST, 0, bench, to)  # It warms up, as the project's client does.
+            await _theirs(FIRST, 0, bench, to)  # The server warms up, as with the project's client.
             run_ahead(to.process, with_threads=True)
             for number, order in enumerate(permutations((OURS, FIRST, SECOND)), 1):
                 for name in order:

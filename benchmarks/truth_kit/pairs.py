@@ -26,18 +26,19 @@ from truth_kit.spread import spread
 
 SERVER_DEVIATION = 0.015
 POINT_DEVIATION = 0.005
-"""Relative: of a server's speed, and of a load point's beside the server's others."""
+"""Relative deviation of a load point's speed from the server's others; SERVER_DEVIATION is that of
+a server's speed."""
 CORRELATION = 0.6
-"""Of a server's speeds in prefill and decoding."""
+"""Correlation of a server's speeds in prefill and decoding."""
 EFFECT = 0.05
 SERVERS_A_SIDE = 5
 POINTS = (1, 2, 4, 6)
 POOL = 60
-"""Servers of an arm that are made of one record."""
+"""Number of servers of an arm that are made from one record."""
 TTFT_MS = 40.0
 TPOT_MS = 12.0
 BLOCK = 8
-"""Real servers that are halved together: four a side."""
+"""Number of real servers that are split together: four a side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ class Shares:
 @dataclass(frozen=True, slots=True)
 class _Task:
     spec: str
-    """JSON: models that are derived from the contract's can't be pickled."""
+    """Spec as JSON, because models that derive from the contract's cannot be pickled."""
     records: Sequence[StageRecord]
     pairs: int
     seed: int

@@ -24,8 +24,7 @@ CPU_CGROUP = Path("/sys/fs/cgroup/cpu" if Path("/sys/fs/cgroup/cpu").is_dir() el
 UNIFIED_CGROUP = next(filter(Path.is_dir, map(Path, ("/sys/fs/cgroup/unified", "/sys/fs/cgroup"))))
 PERIOD_US = 100_000
 WEIGHTS = {"cpu.shares": 262_144, "cpu.weight": 10_000}
-"""The most that the two versions of control groups know: what runs beside it takes none of the
-share."""
+"""Largest weights in the two versions of control groups: other processes take none of the share."""
 NEW_NETWORK = 0x40000000
 """CLONE_NEWNET of unshare(2)."""
 SCHED_SETATTR = {"x86_64": 314, "aarch64": 274}

@@ -31,8 +31,8 @@ VLLM_FLAGS = (
     "--max-num-seqs=16",
 )
 COMPILED = {"PYTHONPYCACHEPREFIX": str(CACHE / "truth-pycache"), "PYTHONDONTWRITEBYTECODE": ""}
-"""Clients and simulated servers of this checkout compile their modules once, not at each of some
-200 starts."""
+"""Environment with which clients and simulated servers of this checkout compile their modules once,
+not at each of some 200 starts."""
 VLLM_VARIABLES = {
     "HF_HUB_OFFLINE": "1",
     "VLLM_NO_USAGE_STATS": "1",
@@ -56,13 +56,13 @@ class Server:
     port: int
     process: asyncio.subprocess.Process
     truth: Path
-    """Its own log of requests, where it is a simulated one."""
+    """Log of requests that a simulated server writes."""
     compilations: list[float] = field(default_factory=list)
-    """When its log told of compiling; Unix seconds."""
+    """Instants at which its log reported compiling, in Unix seconds."""
     group: Path | None = None
-    """Its control group, where its CPU is limited."""
+    """Control group that limits its CPU; None: its CPU is not limited."""
     waits: Path | None = None
-    """Its control group, where others beside it want its cores."""
+    """Control group in which others compete for its cores; None: there are none."""
 
     @property
     def url(self) -> str:

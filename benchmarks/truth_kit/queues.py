@@ -12,10 +12,10 @@ from random import Random
 
 Draw = Callable[[Random], float]
 SIGMA = 0.5
-"""Of the logarithm of a general service time: its coefficient of variation is 53 %."""
+"""Spread of the logarithm of a general service time; its coefficient of variation is 53 %."""
 WARMUP_RELAXATIONS = 8.0
-"""A stage begins this many relaxation times after an empty server: what is left of the beginning is
-e^-8 of it."""
+"""Relaxation times from an empty server to the start of a stage: e^-8 of the initial state is
+left."""
 
 
 def exponential(random: Random) -> float:
@@ -36,7 +36,7 @@ class Queue:
     servers: int
     service: Draw
     users: int | None = None
-    """Who send again and again; None: arrivals are Poisson."""
+    """Number of users who send again and again; None: arrivals are Poisson."""
 
     def relaxation(self, load: float) -> float:
         """Return its relaxation time at a load (0 to 1), in mean service times.
@@ -56,7 +56,7 @@ CLOSED = (
     Queue("48 users of G/32", 32, lognormal, users=48),
     Queue("40 users of G/8", 8, lognormal, users=40),
 )
-"""Of their users a half, a third or four fifths wait."""
+"""Closed queues in which a half, a third or four fifths of the users wait."""
 QUEUES = (*OPEN, *CLOSED)
 LOADS = (0.5, 0.7, 0.8, 0.9, 0.95)
 PERCENTS = (50, 90, 95, 99)
@@ -195,13 +195,13 @@ SIMULATED: Mapping[float, Mapping[int, float]] = {
     0.9: {50: 0.9817, 90: 1.8133, 95: 2.1510, 99: 2.9654},
     0.95: {50: 1.1561, 90: 2.1557, 95: 2.5450, 99: 3.4347},
 }
-"""Of M/G/32: means of two runs of `simulated` over 4 million requests, seeds 1 and 2. The two
-differ by at most 0.1 % at a load of
-0.5 and 0.7, 0.2 % at 0.8, 0.4 % at 0.9, 0.9 % at 0.95; the mean is off by about half of that."""
+"""Truth of M/G/32: means of two runs of `simulated` over 4 million requests, seeds 1 and 2. The two
+differ by at most 0.1 % at a load of 0.5 and 0.7, 0.2 % at 0.8, 0.4 % at 0.9, 0.9 % at 0.95; the
+mean is off by about half of that."""
 CLOSED_TRUTH: Mapping[str, Mapping[int, float]] = {
     "16 users of M/8": {50: 1.7441, 90: 3.3706, 95: 4.0638, 99: 5.6729},
     "48 users of G/32": {50: 1.3866, 90: 2.1840, 95: 2.5163, 99: 3.3255},
     "40 users of G/8": {50: 4.9202, 90: 5.8408, 95: 6.1823, 99: 6.9879},
 }
-"""Means of two runs of `closed_stage` over 2 million requests each, without the first twentieth;
-they differ by 0.2 % at most."""
+"""Means of two runs of `closed_stage` over 2 million requests each, without the first twentieth.
+They differ by at most 0.2 %."""

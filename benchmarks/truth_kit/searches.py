@@ -42,17 +42,17 @@ class Case:
     """A queue, the utilisation up to which it keeps its limit, and the stages of the search."""
 
     servers: int
-    sigma: float | None  # Of log service times; None: they are exponential.
+    sigma: float | None  # Spread of the logarithm of service times; None: they are exponential.
     rho: float
     percentile: float
-    requests: int  # Per stage.
+    requests: int  # Number of requests per stage.
     limit_ms: int
     kind: Literal["queue", "batching", "constant", "users"] = "queue"
-    """A queue whose E2EL has the limit; a server with continuous batching, or one whose answers are
-    nearly constant, at a rate or with users, whose TTFT has it."""
+    """Server and its limit: a queue with a limit on E2EL, or a server with continuous batching, or
+    with nearly constant answers at a rate or with users; the latter have a limit on TTFT."""
     drift_percent: float = 0.0
-    """From each stage to the next the server takes so much longer for a request; below 0: it gets
-    faster."""
+    """Percent by which the server takes longer for a request from each stage to the next; below 0:
+    it gets faster."""
 
     @property
     def truth(self) -> float:
@@ -99,7 +99,8 @@ class Shares(NamedTuple):
     above_truth_percent: float
     none_found_percent: float
     median_below_percent: float
-    """How far the median load found is below the truth; where none was found it counts as 0."""
+    """Percent by which the median load found is below the truth; a search that finds none counts as
+    0."""
     mean_stages: float
 
 
@@ -206,7 +207,7 @@ def search_of(case: Case, *, max_repeats: int = 6) -> Search:
 
 
 Row = tuple[float, float, float]
-"""When a request was sent, its TTFT and its E2EL, in milliseconds."""
+"""Instant at which a request was sent, its TTFT and its E2EL, in milliseconds."""
 
 
 def stage(case: Case, load: float, slower: float, chance: random.Random) -> list[Row]:
@@ -310,19 +311,19 @@ OTHERS: tuple[tuple[Literal["batching", "constant", "users"], int, float, float,
     ("constant", 8, 0.85, 90.0, 4000),
     ("users", 8, 1.0, 90.0, 300),
 )
-"""Kind, servers, utilisation, percentile, requests a stage."""
+"""Kind, servers, utilisation, percentile and requests of a stage."""
 CASES = (
     (1, None, 0.6, 90.0, 4000),
     (1, None, 0.7, 50.0, 4000),
     (8, None, 0.9, 95.0, 6000),
     (32, 0.5, 0.95, 95.0, 6000),
 )
-"""Servers, spread of service times, utilisation, percentile, requests a stage."""
+"""Servers, spread of service times, utilisation, percentile and requests of a stage."""
 DRIFTS_PERCENT = (-1.0, 0.5)
-"""Of a stage: over a search of twenty a server that gets faster by a fifth, as one that warms up,
-or slower by a tenth."""
+"""Drift per stage. Over a search of twenty stages a server gets faster by a fifth, like one that
+warms up, or slower by a tenth."""
 DRIFTING = ((1, None, 0.7, 50.0, 2000), (8, None, 0.9, 95.0, 6000))
-"""Of the cases those that drift."""
+"""Cases of a drifting server; the fields are those of `CASES`."""
 
 
 def simulated_searches(

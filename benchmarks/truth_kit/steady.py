@@ -24,9 +24,9 @@ LATENCIES = ("ttft", "tpot", "e2el")
 TRUTH_REQUESTS = 300_000
 REQUESTS_A_SETTING = 50_000
 LOAD_POINTS = (12, 160)
-"""Least and most of a setting: short stages scatter more."""
+"""Least and most load points of a setting: short stages scatter more."""
 LEAST_SHOWN = 8
-"""Valid load points of a setting, of which an average says something."""
+"""Fewest valid load points of a setting for a meaningful average."""
 CHUNK = 4
 SLOW_RATE = 3.0
 SLOW_REQUESTS = 2000
@@ -70,14 +70,14 @@ SLOW_CHANGES = ("60 s", "300 s", "wave")
 class _Task:
     setting: Setting | None
     change: str
-    """Of a server that changes slowly; empty for one that does not."""
+    """Change of a server that changes slowly; empty: the server does not change."""
     repeats: int
     seed: int
 
 
 Tally = Counter[str]
 Shown = Mapping[str, list[float]]
-"""By key of a figure, what Valid rows show over the truth."""
+"""Key of a figure -> the values of Valid rows divided by the truth."""
 
 
 def measured(*, say: Callable[[str], None], scale: float = 1.0) -> Mapping[str, float | None]:

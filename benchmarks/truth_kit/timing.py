@@ -11,7 +11,8 @@ from benchrun_client.contract import StageRecord
 from truth_kit.lab import Outcome
 
 SLACK_SECONDS = 0.050
-"""The two clocks drift apart by less while a run lasts; the stage before ends earlier."""
+"""Slack between the two clocks, which drift apart by less while a run lasts; the previous stage
+ends earlier."""
 LATENCIES = ("ttft", "tpot", "itl", "e2el")
 
 Line = Mapping[str, Any]

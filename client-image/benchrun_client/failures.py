@@ -26,7 +26,7 @@ BadInput = Literal[
     "PromptTooLong",
     "ModelNotServed",
 ]
-"""What the user wrote is wrong; the same plan will fail again."""
+"""Reasons caused by the user's input; the same plan will fail again."""
 Trouble = Literal[
     "EndpointNotFound",
     "EndpointNotReady",
@@ -36,11 +36,12 @@ Trouble = Literal[
     "ShardLost",
     "ClientError",
 ]
-"""The server or its endpoint is wrong or unreachable; `ClientError`: the client is wrong."""
+"""Reasons caused by the server or its endpoint, which is wrong or unreachable; `ClientError`: the
+client is wrong."""
 Reason = Literal[BadInput, Trouble]
 MAX_MESSAGE_CHARACTERS = 1500
-"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, whatever the
-script."""
+"""Keeps the JSON of a failure under the 4,096 bytes of a termination message, in any writing
+system."""
 TERMINATION_LOG_VARIABLE = "BENCHRUN_TERMINATION_LOG"
 DEFAULT_TERMINATION_LOG = Path("/dev/termination-log")
 MAX_TERMINATION_BYTES = 4096

@@ -21,10 +21,10 @@ from aiohttp import web
 
 from benchrun_client.failures import RunFailure
 
-API_KEY_VARIABLE = "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same.
+API_KEY_VARIABLE = "OPENAI_API_KEY"  # vLLM's own variable: its load engine reads the same one.
 MAX_ANSWER_BYTES = 256 * 1024
 NETWORK_ERRORS = (aiohttp.ClientError, TimeoutError, OSError)
-"""What aiohttp raises about the other side or the way to it."""
+"""Exceptions of aiohttp about the other side or the network path to it."""
 
 
 def proxies_set(environment: Mapping[str, str] = os.environ) -> bool:

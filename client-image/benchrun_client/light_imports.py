@@ -26,7 +26,8 @@ UNUSED = (
     "vllm.multimodal",
     "vllm.tokenizers",
 )
-"""With all modules below them. Loading data and tokenizers is ours."""
+"""Modules that are not used, with all their submodules. Data and tokenizers are loaded by the
+client's own code."""
 
 
 def transformers() -> Any:
@@ -49,11 +50,11 @@ def vllm_benchmark() -> Any:
     sys.meta_path.insert(0, finder)
     try:
         return import_module(BENCHMARK)
-    except Exception as error:  # whatever another version does with a placeholder
+    except Exception as error:  # Another version may do anything with a placeholder.
         log.info("vLLM's benchmark is imported with torch: %s: %s", type(error).__name__, error)
     finally:
         sys.meta_path.remove(finder)
-        for name, module in list(sys.modules.items()):  # Other threads import meanwhile.
+        for name, module in list(sys.modules.items()):  # Other threads may import at the same time.
             if type(module) is _PlaceholderModule:
                 del sys.modules[name]
     # Transformers remember that there was no torch.

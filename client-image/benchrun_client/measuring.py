@@ -144,9 +144,8 @@ class Measuring(StageSender):
         self._measured = 0
         # Taken after the last stage: the next one begins with them.
         self._snapshots: Snapshots = ()
-        self._warmed_up: dict[
-            str, contract.WarmupOutcome
-        ] = {}  # By workload, until a record has it.
+        self._warmed_up: dict[str, contract.WarmupOutcome] = {}
+        """Outcome by workload, until a record contains it."""
         self._round_trips: contract.RoundTrips | None = None
         # Of closed loops, by workload, in order of measuring; warm-ups first.
         self._answer_times = defaultdict[str, list[AnswerTime]](list)

@@ -43,8 +43,8 @@ def end_process(code: int) -> NoReturn:
 class ChildProcess:
     """A child process behind a pipe; everything happens in one event loop, in order."""
 
-    module: ClassVar[str]  # `python -m module` is to call `serve`.
-    name: ClassVar[str]  # What a failure calls it.
+    module: ClassVar[str]  # `python -m module` must call `serve`.
+    name: ClassVar[str]  # Name of the process in a failure.
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None

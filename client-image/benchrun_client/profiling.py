@@ -24,8 +24,8 @@ from benchrun_client.server.first_request import words_of
 from benchrun_client.server.readiness import Servers
 
 FIRST_ANSWER_SECONDS = 5.0
-"""The profile begins with the first answer, when some requests decode; where answers take longer,
-so long after the start."""
+"""Longest wait for the first answer, with which the profile begins, when some requests decode. If
+answers take longer, the profile begins this long after the start."""
 POLL_SECONDS = 0.01
 STOP_SECONDS = 10.0
 MAX_PROBLEM_CHARACTERS = 300

@@ -49,7 +49,7 @@ from benchrun_client.traffic import (
 
 MAX_PLAN_BYTES = 4 * 1024 * 1024  # A ConfigMap holds 1 MiB; anything larger is not a plan.
 SHOWN_ERRORS = 5
-LAST_READ_SECONDS = 10.0  # How long a client that failed still serves what it has.
+LAST_READ_SECONDS = 10.0  # Seconds in which a client that failed still serves its records.
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

@@ -12,9 +12,8 @@ from typing import Literal
 
 from benchrun_client import contract
 
-Moment = Literal[
-    "healthy_unix_us", "first_request_unix_us", "warmup_us"
-]  # A field of the progress that is set once.
+Moment = Literal["healthy_unix_us", "first_request_unix_us", "warmup_us"]
+"""A field of the progress that is set once."""
 
 
 class RunState:
@@ -28,7 +27,7 @@ class RunState:
         self._sealed: dict[int, contract.Sealed] = {}
         self._acknowledged = 0
         self._failure_read = False
-        self.ready = False  # Plan, tokenizer and data have been found.
+        self.ready = False  # True once plan, tokenizer and data have been found.
 
     def begin(self, *, run_uid: str, token_digest: str | None) -> None:
         """Set the run; `token_digest` None means that the plan cannot be read."""

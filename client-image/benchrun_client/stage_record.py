@@ -15,7 +15,7 @@ from benchrun_client.failures import shorten
 
 MAX_SCALARS = 200
 SAME_INSTANT_SECONDS = 0.001
-"""First chunk and first content that are so close are one event, cut in two."""
+"""Largest time between first chunk and first content that count as one event, cut in two."""
 MAX_ERRORS = 8
 MAX_ERROR_CHARACTERS = 300
 MAX_DIAGNOSTIC_CHARACTERS = 1000
@@ -34,16 +34,17 @@ class Instants:
     answered: list[float] = field(default_factory=list)
     ok: list[bool] = field(default_factory=list)
     ended: list[bool] = field(default_factory=list)
-    """Whether the server's own count of tokens came, which closes a stream; vLLM calls one without
-    it a success."""
+    """Whether the server's own count of tokens came, which closes a stream. vLLM calls a stream
+    without it a success."""
     closed: list[bool] = field(default_factory=list)
     """Whether the server closed the stream; empty: there are no streams."""
     first_chunks: list[float] = field(default_factory=list)
-    """When the first chunk came, be it without content; 0 where none did. Empty: as `closed`."""
+    """Instant of the first chunk, even without content; 0 if no chunk came. Empty: there are no
+    streams."""
     reconnected: int = 0
-    """Requests that were sent once more on a new connection."""
+    """Number of requests that were sent again on a new connection."""
     connects: list[float] | None = None
-    """How long each new connection took, in seconds, in any order; None: that is not noted."""
+    """Time that each new connection took, in seconds, in any order; None: not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ class ClientCost:
     cpu_seconds: float
     wall_seconds: float
     throttled_periods: int | None
-    lags: list[float]  # How late the event loop came to each of the probe's ticks.
+    lags: list[float]  # How late the event loop ran each tick of the probe.
     node_cpu_seconds: float | None = None
     stolen_seconds: float | None = None
     lost_segments: int | None = None
@@ -74,10 +75,9 @@ class RawStage:
     engine: contract.Engine
     scalars: dict[str, float | int | None]
     instants: Instants
-    unix_minus_perf: float  # Added to the instants it gives Unix time.
-    previous_answer: (
-        float  # When the answer before this stage came (`time.perf_counter`, as the instants).
-    )
+    unix_minus_perf: float  # Offset that turns the instants into Unix time.
+    previous_answer: float
+    """Instant of the answer before this stage (`time.perf_counter`, like `instants`)."""
     ttfts: list[float]
     itls: list[list[float]]
     input_lens: list[int]
@@ -90,15 +90,15 @@ class RawStage:
     api: contract.Api
     sampling: contract.Sampling
     decodes: list[float] | None = None
-    """From the first token to the last, where the gaps between them are not known; None: they
-    are."""
+    """Time from the first token to the last, if the gaps between them are not known; None: the gaps
+    are known."""
     shared_prefix_tokens: int = 0
     datasets: tuple[contract.DatasetFacts, ...] = ()
     diagnostic: str | None = None
     servers: tuple[contract.ServerEdge, ...] = ()
     cache_reset: contract.CacheReset | None = None
     warmup: contract.WarmupOutcome | None = None
-    probe: contract.Probe | None = None  # Of a search's stage; known once its outcome is.
+    probe: contract.Probe | None = None  # For a stage of a search; set once its outcome is known.
     user_start: contract.UserStart | None = None
     round_trips: contract.RoundTrips | None = None
     chat_template: str | None = None
@@ -117,11 +117,12 @@ _COPIED = (
         "sampling",
     ),
     *("round_trips", "chat_template", "tokenizer_commit", "servers", "user_start"),
-)  # Fields that the record takes as they are.
+)
+"""Fields that the record takes unchanged."""
 
 
 _OF_TOKENS = ("output_token", "output_throughput", "total_token_throughput", "tpot")
-"""What the names of the load engine's figures hold that its counts of tokens are in."""
+"""Parts of the names of those figures of the load engine that include its own token counts."""
 
 
 def _known_scalars(raw: RawStage) -> dict[str, float | int | None]:

@@ -193,7 +193,7 @@ def _commit(name: str, revision: str | None) -> str | None:
             name, "tokenizer_config.json", revision=revision, local_files_only=True
         )
         found: str | None = hub.extract_commit_hash(file, None)
-    except Exception:  # as above; and nothing depends on it
+    except Exception:  # Same as above, and nothing depends on it.
         return None
     return found
 

@@ -31,8 +31,8 @@ from benchrun_client.search.bisection import every_stage
 from benchrun_client.tokenizer import TokenCounter
 
 Place = tuple[int, int]
-"""Of a portion: its slot's position among the run's slots (the stages in order, then the warm-ups),
-and its part in a mix."""
+"""The place of a portion: the position of its slot among the run's slots (the stages in order, then
+the warm-ups), and the position of its part in a mix."""
 
 
 @dataclass(frozen=True)
@@ -40,25 +40,22 @@ class Traffic:
     """Samples ready to send, in the order of the plan's stages and warm-ups."""
 
     stages: tuple[tuple[Sample, ...], ...]
-    digests: tuple[
-        str, ...
-    ]  # Of the stages, made beforehand: hashing megabytes has no place between them.
-    warmups: tuple[
-        tuple[Sample, ...], ...
-    ]  # The last of them is the load to profile, where there is one.
+    digests: tuple[str, ...]
+    """Digest of each stage's prompts, computed beforehand: there is no time to hash megabytes
+    between stages."""
+    warmups: tuple[tuple[Sample, ...], ...]
+    """The last entry is the load to profile, if there is one."""
     probes: Mapping[str, tuple[Sample, ...]] = field(default_factory=dict)
-    """For stages of a search, by their id. Random ones, but for the first, are written when it is
-    known which will be needed."""
-    starts: Collection[
-        Start
-    ] = ()  # How the random prompts begin, that none written later begins so.
+    """Samples of the stages of a search, by stage id. Random prompts of all but the first stage are
+    written when it is known which stages will be needed."""
+    starts: Collection[Start] = ()
+    """Beginnings of the random prompts; no prompt that is written later may begin the same way."""
     shared_prefix_tokens: Mapping[contract.Api, int] = field(default_factory=dict)
-    """Tokens that every prompt of an endpoint begins with."""
+    """Number of tokens that every prompt begins with, by API."""
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
-    """What was read for each workload."""
-    chat_template: str | None = (
-        None  # SHA-256 of the one that was given in place of the model's own.
-    )
+    """Facts about the data that was read, by workload."""
+    chat_template: str | None = None
+    """SHA-256 of the template that replaces the model's own; None: the model's own."""
     tokenizer_commit: str | None = None
 
 
@@ -68,7 +65,7 @@ class Material:
 
     rows: Mapping[Place, tuple[Sample, ...]] = field(default_factory=dict)
     entries: Mapping[Place, tuple[Entry, ...]] = field(default_factory=dict)
-    """Recorded requests whose texts are still to be written."""
+    """Recorded requests whose texts are not written yet."""
     words: tuple[str, ...] = ()
     datasets: Mapping[str, tuple[contract.DatasetFacts, ...]] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ SECRET = "wJalr/of+the+test"
 REGION = "eu-central-1"
 BUCKET = "data"
 KEY = "chat/talks (1).json"
-"""A key whose every kind of character a signature encodes in a way of its own."""
+"""A key with every kind of character that a signature encodes in its own way."""
 _SENTENCE = (
     "slow river under the old bridge carries leaves past a quiet town where nobody counts the "
     "boats that come and go"

@@ -16,9 +16,9 @@ from kit.kubectl import RUN, Object, command
 CRDS = Path(__file__).parents[2] / "crds"
 APPLY = ("kubectl", "apply", "--server-side", "--force-conflicts")
 OF_YESTERDAY = ("phase", "message", "conditions", "observedGeneration")
-"""All that a status has by the definition of an older release."""
+"""All fields of a status in the definition of an older release."""
 OF_TOMORROW: Object = {"phase": "Hibernating", "hibernation": {"depth": 3}}
-"""A word and a field of a status that only a newer release has."""
+"""A value and a field of a status that only a newer release has."""
 
 
 @contextmanager

@@ -12,16 +12,17 @@ from typing import Any, Literal
 
 ROOT = Path(__file__).parents[2]
 TOLD_SECONDS = 10.0
-"""From what shows a fault to the status that names it."""
+"""Longest time from the first sign of a fault to the status that names it."""
 FREED_SECONDS = 5.0
-"""From when the run is to end to its server being let go."""
+"""Longest time from the end of the run to the release of its server."""
 FAILED = "Failed"
 COMPLETED = "Completed"
 GONE = "Gone"  # in place of a phase, for a run that was deleted
 EARLY_SECONDS = 10.0
-"""A deadline may be counted from a little before what shows the fault: from when the pod was made."""
+"""How much earlier a deadline may begin than the first sign of a fault: it counts from the creation
+of the pod."""
 REFUSED_SECONDS = 4.0
-"""Until a client's answers that can't be used end its run: three of them in a row."""
+"""Time until unusable answers of a client end its run: three of them in a row."""
 Family = Literal["server", "client", "refusal", "control plane"]
 Tried = Literal["played", "real"]
 
@@ -30,15 +31,15 @@ Tried = Literal["played", "real"]
 class Fault:
     """What goes wrong, and what should become of a run to which it happens."""
 
-    name: str  # of the fault and of its run
+    name: str  # name of the fault and of its run
     family: Family
     what: str
-    reason: str  # with which the run ends, or waits
+    reason: str  # reason with which the run ends, or waits
     phase: str = FAILED
-    or_reason: str = ""  # another reason, where it depends on which of two signs is seen first
-    waits_as: str = ""  # the reason meanwhile, where the run does not end at once
-    waits_seconds: float = 0.0  # how long the run waits after what shows the fault
-    decided_seconds: float = 0.0  # how long after what shows the fault the run must end
+    or_reason: str = ""  # another reason, if it depends on which of two signs is seen first
+    waits_as: str = ""  # reason meanwhile, if the run does not end at once
+    waits_seconds: float = 0.0  # how long the run waits after the first sign of the fault
+    decided_seconds: float = 0.0  # how long after the first sign of the fault the run must end
     tried: Tried = "played"  # pods whose status the test writes, or real ones
     told_within_seconds: float = TOLD_SECONDS
     freed_within_seconds: float = FREED_SECONDS
@@ -68,8 +69,8 @@ class Measured:
 
     phase: str
     reason: str
-    told_seconds: float | None  # from what shows the fault to the status
-    freed_seconds: float | None  # from when the run must end; None: it held no server, or keeps it
+    told_seconds: float | None  # time from the first sign of the fault to the status
+    freed_seconds: float | None  # time from the due end of the run; None: no server, or it is kept
 
 
 FAULTS: tuple[Fault, ...] = (
@@ -463,7 +464,7 @@ FAULTS: tuple[Fault, ...] = (
         "The namespace is deleted",
         "",
         phase=GONE,
-        freed_within_seconds=15,  # as soon as Kubernetes deletes what is in it
+        freed_within_seconds=15,  # once Kubernetes deletes what is in it
     ),
     Fault(
         "deleted-background",

@@ -40,7 +40,7 @@ def expired() -> bytes:
 
 
 SILENCE = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-"""A watch that begins, and tells nothing."""
+"""Head of a watch that begins and sends nothing."""
 
 
 def _answer(line: str, body: dict[str, Any], *, extra: str = "") -> bytes:

@@ -57,7 +57,7 @@ BOMBS: dict[str, Callable[[], bytes]] = {
     "deep": lambda: gzip.compress(b'{"gaps":' + b"[" * UNFOLDED_BYTES, mtime=0),
     "endless": _endless,
 }
-"""Bodies by what they unfold to."""
+"""What the bodies unfold to -> the function that makes one."""
 
 
 class HostileClient(ThreadingHTTPServer):
@@ -79,9 +79,8 @@ class HostileClient(ThreadingHTTPServer):
         self.plan: dict[str, Any] = json.loads(plan)
         self.plan_digest = hashlib.sha256(plan.encode()).hexdigest()
         self.body = body
-        self.armed = (
-            threading.Event()
-        )  # set: there are records; before, it only waits for its server
+        self.armed = threading.Event()
+        """Set once there are records; before that, the client only waits for its server."""
         self.closing = threading.Event()
         super().__init__((address, port), _Handler)
 

@@ -8,7 +8,7 @@ from kit.kubectl import Namespace
 HOME = Namespace("benchrun-system")
 INSTALLED = "app.kubernetes.io/name=benchrun"  # everything that the chart installs
 SELECTOR = f"{INSTALLED},app.kubernetes.io/component=operator"
-"""The operator itself, and not what the chart runs beside it."""
+"""Selector of the operator itself, not of what the chart runs beside it."""
 HELM_FLAGS = "--set unschedulableGraceSeconds=5"  # no long wait for a node that nobody will add
 
 

@@ -37,7 +37,7 @@ STEP_SECONDS = 60.0  # longest wait for one thing that a test needs before it ca
 CLIENT_IMAGE = "docker.io/benchrun/client:scale"
 SERVER_IMAGE = "docker.io/vllm/vllm-openai:v0.32.0"
 _HOSTS = itertools.count(1)
-STAGES = 2  # of each run
+STAGES = 2  # number of stages of each run
 ONE_WORKLOAD = {
     "name": "chat",
     "dataset": {"random": {"inputTokens": 1024, "outputTokens": 128}},

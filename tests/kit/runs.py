@@ -21,8 +21,8 @@ OF_A_BUSY_MACHINE = [
     {"code": "NotSteadyState", "severity": "Note"},
     {"code": "FirstPartDiffers", "severity": "Note"},
 ]
-"""Severities for runs that ask for a good verdict where everything shares two cores: a late client
-and a server that slows down are true then, and no news."""
+"""Severities for runs that ask for a good verdict while everything shares two cores: a late client
+and a server that slows down are then true and expected."""
 
 
 def condition(run: Object, type_: str) -> dict[str, str]:

@@ -57,8 +57,8 @@ _OF_NOISE = (
     "ScrapeCoverageLow",
     "ColdStart",
 )
-"""Codes that two shared cores bring forth now and then: a verdict is to hang on what was killed,
-not on them."""
+"""Codes that two shared cores cause now and then: a verdict must depend on what was killed, not on
+these."""
 
 
 def runs_of(namespace: Namespace, sweep: str) -> dict[str, Object]:

@@ -27,8 +27,8 @@ STAGE_SECONDS = 1.0
 APART_SECONDS = 0.5  # between trials that share an operator
 ENDED_BY = {FAILED: "Failed", COMPLETED: "Complete"}  # the condition whose reason counts
 PATIENCE = 2
-"""What takes so many times as long as it may is still measured, so that the failure says how
-long it took."""
+"""Factor of the allowed time up to which a delay is still measured, so that the failure reports
+it."""
 
 
 Outcomes = dict[str, Measured | BaseException]

@@ -22,10 +22,10 @@ class Watch:
 
     def __init__(self, namespace: Namespace, *kinds: str) -> None:
         self.uids: dict[tuple[str, str], set[str]] = defaultdict(set)
-        """Of every object that was ever seen, by kind and name. A name with two of them was created
-        twice."""
+        """Kind and name -> uids of every object that was ever seen. A name with two uids was
+        created twice."""
         self.heard: list[tuple[float, Object]] = []
-        """Every object as it was at each change, and when that was heard (`time.monotonic()`)."""
+        """Every object after each change, and the instant of the change (`time.monotonic()`)."""
         self._namespace = namespace.name
         self._news: queue.Queue[Object] = queue.Queue()
         self._closed = threading.Event()

@@ -27,37 +27,38 @@ Outcome = Literal["Met", "Missed", "Inconclusive"]
 BATCHES = 16
 MIN_BATCH_REQUESTS = 5
 MIN_BATCHES = 4
-"""Fewer say nothing of their own scatter."""
+"""Fewest batches whose scatter says anything."""
 FULL_CLUSTERS = 40
-"""Busy times (or quiet ones) from which on the batches' scatter is taken as it is; with fewer the
-interval is wider by the root of what is missing."""
+"""Number of busy periods (or quiet ones) from which on the batches' scatter is used unchanged. With
+fewer, the interval is widened by the root of the shortfall."""
 MAX_STRETCH = 2.5
 MIN_ROUNDS = 3
-"""Rounds of all requests in flight that a stage has at least: a shorter one shows no steady
-load."""
+"""Fewest rounds of all requests in flight in a stage: a shorter stage shows no steady load."""
 TAIL_PERCENT = 90.0
 MIN_TAIL_ROUNDS = 12
-"""Rounds of each stage that percentiles beyond that need to be relied on: the longest answers find
-their level last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL 11 %."""
+"""Fewest rounds in each stage for reliable percentiles beyond `TAIL_PERCENT`: the longest answers
+reach their level last. After ten rounds of 256 users p95 of TTFT is 12 % off, and p99 of E2EL
+11 %."""
 MIN_OPEN_TAIL_ROUNDS = 40
 """Rounds of all stages together that such percentiles need where requests arrive at a rate. With
 fewer, the stages that have an interval are those that saw little waiting: after twenty rounds p95
 of TTFT is 6 % too low."""
 FAR = 2.0
-"""A limit that no value comes within half of is kept, whatever the correlation."""
+"""A limit that differs from every value by at least this factor is decided, whatever the
+correlation."""
 MIN_FAR_REQUESTS = 30
-"""Of the steady part: most stages of 50 requests have as many. Of fewer, the slowest percent is too
-often missing altogether."""
+"""Fewest requests in the steady part: most stages of 50 requests have as many. With fewer, the
+slowest percent is too often missing altogether."""
 NEAR = 1.5
-"""A limit so close is not decided by one stretch of time: servers change their speed over minutes.
-Where it scatters by 15 % within five minutes, the median of eleven minutes of a loaded server is
-a third off in one of twenty."""
+"""A limit within this factor cannot be decided by one stretch of time: servers change their speed
+over minutes. If the speed scatters by 15 % within five minutes, the median of eleven minutes of a
+loaded server is a third off in one of twenty cases."""
 MIN_REPEATS = 3
-"""From so many repeats on, their own scatter shows such changes."""
+"""Fewest repeats whose own scatter shows such changes."""
 GROWTH_PARTS = 20
 MIN_GROWTH_REQUESTS = 100
 MAX_REQUESTS = 10_000_000
-"""A larger estimate of the requests that would decide is not told."""
+"""A larger estimate of the number of requests that would decide is not reported."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,19 @@ class StageShape:
     """The counted requests of a stage, and how they depend on each other."""
 
     order: Sequence[int]
-    """Positions of the requests, by the instants at which they began."""
+    """Positions of the requests, ordered by the instants at which they began."""
     clusters: Sequence[int]
-    """Places in `order` at which cycles of an open loop's queue, or rounds of a closed loop's
-    users, begin: from 0 to its length."""
+    """Positions in `order` at which the cycles of an open loop's queue, or the rounds of a closed
+    loop's users, begin: from 0 to the length of `order`."""
     rounds: float
     """How often all requests in flight were answered; infinite for a load sent at once."""
     at_once: bool = False
     is_steady: bool = True
-    """Whether they are the steady part; False: the stage has none, and no limit is kept for it."""
+    """Whether these requests are the steady part; False: the stage has none, and no limit counts as
+    kept for it."""
     is_open: bool = False  # Requests arrive at a rate, or as a trace has them.
     grows: bool = False
-    """Whether the number of requests in the system grew throughout: a queue without end."""
+    """Whether the number of requests in the system grew throughout: the queue has no bound."""
 
 
 def stage_shape(
@@ -164,9 +166,10 @@ class Decision(NamedTuple):
 
     outcome: Outcome
     value: float
-    """The percentile itself; infinite where it falls among failed requests."""
+    """Value of the percentile; infinite if it falls among failed requests."""
     requests_to_decide: int | None = None
-    """About how many requests of the load point would decide; None: decided, or not known."""
+    """Estimated number of requests of the load point that would decide; None: decided, or not
+    known."""
 
 
 class LatencySample(ABC):
@@ -175,10 +178,10 @@ class LatencySample(ABC):
     def __init__(self, stages: Sequence[StageShape]) -> None:
         self.stages = stages
         self.count = 0
-        """How many values there are, those of failed requests too."""
+        """Number of values, including those of failed requests."""
         self.copies = 1.0
-        """Stages for each that was sent what no other was: the others hold no chance of their
-        own."""
+        """Number of stages per distinct set of prompts: stages that repeat the prompts of another
+        hold no chance of their own."""
         self._bounds: dict[tuple[float, float], _Bounds] = {}
 
     @property

@@ -94,8 +94,8 @@ class Distribution:
 
 
 MIN_BEYOND = 5
-"""Values beyond a percentile: with fewer it is that of a few chance values, and on average too
-low."""
+"""Fewest values beyond a percentile. With fewer, the percentile depends on a few chance values and
+is too low on average."""
 
 
 def least_count(percent: float) -> int | None:

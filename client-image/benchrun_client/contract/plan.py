@@ -23,14 +23,13 @@ from benchrun_client.contract.base import (
 from benchrun_client.contract.datasets import Data
 from benchrun_client.contract.probability import ERROR
 
-CONFIRMATIONS = (
-    3  # Most loads at which a search confirms what it found: that load, then lower ones.
-)
-MAX_OPEN_STAGES = 280  # Most stages of a search, its confirmations included.
+CONFIRMATIONS = 3
+"""Most loads at which a search confirms its result: the load it found, then lower ones."""
+MAX_OPEN_STAGES = 280  # Most stages of a search, including its confirmations.
 
 
 CONFIRMATION_ERROR = ERROR / CONFIRMATIONS
-"""How often, at most, one confirmation calls a load Met that is not (Bonferroni)."""
+"""Largest probability that one confirmation wrongly calls a load Met (Bonferroni)."""
 
 
 class Requests(Message):
@@ -72,21 +71,19 @@ class Search(Requests, LeavesOut):
     axis: Literal["rate", "concurrency"]
     lowest: str = Field(max_length=24)
     highest: str = Field(max_length=24)
-    tolerance_percent: str = Field(
-        max_length=24
-    )  # Ends once the bracket is so narrow, relative to its lower end.
-    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, apart from confirmations.
+    tolerance_percent: str = Field(max_length=24)
+    """Width of the bracket, relative to its lower end, at which the search ends."""
+    max_probes: int = Field(ge=1, le=MAX_OPEN_STAGES)  # Most load points, without confirmations.
     max_repeats: int = Field(ge=1, le=MAX_OPEN_STAGES)
-    """Most stages that confirm a load: they are repeated while the outcome is Inconclusive."""
+    """Most stages that confirm one load: they are repeated while the outcome is Inconclusive."""
     objectives: tuple[Limit, ...] = Field(min_length=1, max_length=16)
     max_failed_percent: str = Field(max_length=24)
-    requests: Count | None = Field(None, ge=1)  # Of each stage; None: rate x duration.
+    requests: Count | None = Field(None, ge=1)  # Requests of each stage; None: rate x duration.
     duration_seconds: Count | None = Field(None, ge=1)
-    seeds: tuple[Seed, ...] = Field(
-        max_length=MAX_OPEN_STAGES
-    )  # Of every stage that there may be, probe by probe.
+    seeds: tuple[Seed, ...] = Field(max_length=MAX_OPEN_STAGES)
+    """Seed of every possible stage, load point by load point."""
     ignore_eos: bool = True
-    start: UserStartMode | None = None  # Of users, as in `LoadPoint`.
+    start: UserStartMode | None = None  # How users begin, as in `LoadPoint`.
     think: ThinkTime | None = None
 
     @model_validator(mode="after")
@@ -142,9 +139,11 @@ def search_places(max_probes: int, max_repeats: int) -> tuple[tuple[int, int], .
 class Probe(Message):
     """The load that a search measured, and whether the search ended with it."""
 
-    value: str = Field(max_length=24)  # Requests a second or users, in its one spelling.
-    ends_search: bool  # The search ended with this stage.
-    confirms: bool = False  # Measured to confirm what was found, not to find it.
+    value: str = Field(max_length=24)
+    """Requests a second or number of users, in canonical spelling."""
+    ends_search: bool  # Whether the search ended with this stage.
+    confirms: bool = False
+    """Whether the stage confirms the load found; False: it looks for the load."""
 
 
 def open_stage_id(workload: str, probe: int, repeat: int) -> str:
@@ -161,12 +160,11 @@ def open_stage(stage_id: str) -> tuple[str, int, int] | None:
 _OPEN_STAGE = re.compile(r"([a-z0-9-]{1,40})/search-([0-9]{2,3})/r([1-9][0-9]{0,2})")
 CachePolicy = Literal["Isolate", "Reset", "Share"]
 PLAN_FILE = "plan.json"
-MAX_TEMPLATE_CHARACTERS = (
-    65_536  # Of a chat template; the longest of known models have some 20,000.
-)
-MAX_REQUESTS_A_STAGE = (
-    50_000  # With the bound on distinct gaps, it keeps a record below the 1 MiB of a ConfigMap.
-)
+MAX_TEMPLATE_CHARACTERS = 65_536
+"""Most characters of a chat template; the longest of known models have some 20,000."""
+MAX_REQUESTS_A_STAGE = 50_000
+"""Most requests of a stage. With the bound on distinct gaps, it keeps a record below the 1 MiB of a
+ConfigMap."""
 
 
 class LoadPoint(LeavesOut):
@@ -178,19 +176,19 @@ class LoadPoint(LeavesOut):
 
     left_out: ClassVar[frozenset[str]] = frozenset({"start", "think"})
 
-    request_rate: DecimalText = "inf"  # Requests a second, a decimal, or "inf": all at once.
+    request_rate: DecimalText = "inf"  # Requests a second as a decimal, or "inf": all at once.
     max_concurrency: Count | None = Field(None, ge=1)
     burstiness: DecimalText = "1"  # Gamma shape of the gaps between arrivals; 1 is Poisson.
     trace_speed: DecimalText | None = None
-    """A decimal: requests arrive at the instants of their trace, so many times as fast; None: they
-    have none."""
+    """Decimal factor by which the arrivals of the recorded trace are sped up; None: the requests
+    have no recorded arrivals."""
     batch_size: Count | None = Field(None, ge=1)
-    """Without an API server: so many requests a call of the engine, one call after the other; None:
-    all in one."""
+    """Without an API server: number of requests in each call of the engine, one call after the
+    other; None: all requests in one call."""
     start: UserStartMode | None = None
-    """How the users of a closed loop begin: spread over a round, or one right after the other;
-    None: the latter, or there are no users."""
-    think: ThinkTime | None = None  # Of the users of a closed loop; None: they do not think.
+    """How the users of a closed loop begin: spread over a round, or one right after the other.
+    None: one right after the other, or there are no users."""
+    think: ThinkTime | None = None  # Think time of a closed loop's users; None: they do not think.
 
     @model_validator(mode="after")
     def _has_users(self) -> Self:
@@ -217,7 +215,7 @@ class Stage(Requests, LeavesOut):
     seed: Seed
     ignore_eos: bool = True
     test_request: Literal[True] | None = None
-    """Whether the first prompt is sent once by itself before, and counts for nothing; None: it is
+    """Whether the first prompt is sent once by itself beforehand, without counting; None: it is
     not."""
 
 
@@ -226,8 +224,8 @@ class Warmup(Requests):
 
     requests: Count = Field(ge=1)
     prompts: Count | None = Field(None, ge=1)
-    """Different ones, sent by turns: rows of a file are used once, and a warm-up needs many in
-    flight, not many texts. None: as many as requests."""
+    """Number of different prompts, sent in turn: rows of a file are used once, and a warm-up needs
+    many requests in flight, not many texts. None: as many as requests."""
     concurrency: Count = Field(ge=1)
     seed: Seed
     max_seconds: Count = Field(ge=1)
@@ -236,12 +234,11 @@ class Warmup(Requests):
 class ProfilePlan(Message):
     """A few seconds under the server's own profiler, after everything was measured."""
 
-    load: Warmup  # Sent as a warm-up is, in the stage's place.
-    seconds: Count = Field(ge=1)  # Of the load that are profiled.
-    max_seconds: Count = Field(ge=1)  # Until it is given up, whatever it waits for.
-    reader_port: Count | None = (
-        None  # Where the server's pod serves its trace summary; None: it serves none.
-    )
+    load: Warmup  # Sent like a warm-up, in place of a stage.
+    seconds: Count = Field(ge=1)  # Seconds of the load that are profiled.
+    max_seconds: Count = Field(ge=1)  # Seconds until profiling is given up, whatever it waits for.
+    reader_port: Count | None = None
+    """Port at which the server's pod serves its trace summary; None: it serves none."""
 
 
 class RoleServers(Message):
@@ -252,30 +249,29 @@ class RoleServers(Message):
 
     role: str = Field(max_length=20)
     base_url: LongText
-    servers: int = Field(ge=1, le=1024)  # Addresses the host name must have.
+    servers: int = Field(ge=1, le=1024)  # Number of addresses that the host name must have.
 
 
 class Target(Message):
     """The server to measure."""
 
-    base_url: (
-        LongText  # Where requests go; a host name is resolved once, when all servers are there.
-    )
+    base_url: LongText
+    """URL that requests go to; a host name is resolved once, when all servers are there."""
     servers: int = Field(ge=0, le=1024)
-    """Addresses the host name must have before anything is sent; 0: the URL is used as it is."""
+    """Number of addresses that the host name must have before anything is sent; 0: the URL is used
+    unchanged."""
     behind: tuple[RoleServers, ...] = Field((), max_length=8)
-    """Servers that answer for a proxy, which is then what `base_url` leads to."""
+    """Servers behind a proxy; `base_url` then leads to the proxy."""
     metrics_urls: tuple[LongText, ...] = Field((), max_length=64)
-    """Metrics endpoints to snapshot at stage edges; empty with `servers` > 0: `/metrics` of each
-    address."""
+    """Metrics endpoints to read at both edges of a stage; empty with `servers` > 0: `/metrics` of
+    each address."""
     served_model: LongText
-    tokenizer: LongText  # Path or hub id the tokenizer is loaded from.
+    tokenizer: LongText  # Path or hub id from which the tokenizer is loaded.
     tokenizer_revision: LongText | None = None
-    chat_template: LongText | None = (
-        None  # Path of a template in place of the tokenizer's own; the server has it, too.
-    )
+    chat_template: LongText | None = None
+    """Path of a template that replaces the tokenizer's own; the server has it too."""
     context_tokens: Tokens | None = None
-    """Longest request that the server will take, where its arguments say so: rows beyond it are
+    """Longest request that the server accepts, in tokens, if its arguments say so: longer rows are
     left out."""
     ca_file: LongText | None = None
     # vLLM's engine without its API server: takes a load as a whole (`benchrun_client.offline`).
@@ -288,20 +284,19 @@ class Plan(Message):
     schema_: Literal["benchrun.plan/2"] = Field("benchrun.plan/2", alias="schema")
     run_uid: str = Field(max_length=64)
     token_digest: Hex
-    """SHA-256 of the token that whoever reads records or acknowledges them must show; the token
-    itself stands nowhere."""
+    """SHA-256 of the token that is required to read or acknowledge records; the token itself is
+    stored nowhere."""
     target: Target
     stages: tuple[Stage, ...] = Field(max_length=1024)
     searches: tuple[Search, ...] = Field((), max_length=16)
     warmups: tuple[Warmup, ...] = Field((), max_length=64)
     profile: ProfilePlan | None = None
-    cache_policy: CachePolicy = (
-        "Isolate"  # Reset: the prefix cache of every server is emptied before each stage.
-    )
+    cache_policy: CachePolicy = "Isolate"
+    """Reset: the prefix cache of every server is emptied before each stage."""
     percentiles: tuple[DecimalText, ...] = Field(max_length=64)
     health_deadline_seconds: Count
-    """How long to wait for /health, the run's startupDeadlineSeconds for an endpoint; 0: the
-    operator ends the wait."""
+    """Longest wait for /health in seconds; for an endpoint it is the run's startupDeadlineSeconds.
+    0: the operator ends the wait."""
 
     @model_validator(mode="after")
     def _measures_something(self) -> Self:

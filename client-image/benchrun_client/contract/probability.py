@@ -5,15 +5,14 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-ERROR = 0.025  # How often, at most, one side of an interval, or an outcome, is wrong.
-MAX_DEGREES_OF_FREEDOM = (
-    1e6  # More are counted as this many: it changes a p-value by less than a millionth.
-)
+ERROR = 0.025  # Largest probability that one side of an interval, or an outcome, is wrong.
+MAX_DEGREES_OF_FREEDOM = 1e6
+"""A larger number counts as this one: that changes a p-value by less than a millionth."""
 _TINY = 1e-300
 _CONVERGED = 1e-15
-_MAX_TERMS = (
-    10_000  # Those needed grow with the root of the larger parameter; these serve up to a million.
-)
+_MAX_TERMS = 10_000
+"""The number of terms needed grows with the root of the larger parameter; these suffice up to a
+million."""
 
 
 def regularized_beta(a: float, b: float, x: float) -> float:
@@ -94,8 +93,8 @@ def student_quantile(confidence: float, degrees_of_freedom: float) -> float:
 
 
 MAX_CORRELATION = 0.95
-"""Beyond it, a series of some twenty values holds next to no information, and no correction
-helps."""
+"""With a larger correlation, a series of some twenty values holds almost no information, and no
+correction helps."""
 
 
 def variance_inflation(series: Sequence[Sequence[float]], *, fitted: int) -> float:

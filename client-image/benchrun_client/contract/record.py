@@ -27,8 +27,8 @@ from benchrun_client.contract.datasets import DatasetFacts
 from benchrun_client.contract.plan import MAX_REQUESTS_A_STAGE, Probe, UserStartMode, open_stage
 
 PROCESS_CPU = "process_cpu_seconds_total"
-"""CPU seconds of the process that answers HTTP: of a vLLM its API server, which the engine is not a
-part of."""
+"""CPU seconds of the process that answers HTTP. In vLLM this is the API server, which does not
+include the engine."""
 # Series of the proxy between prefill and decode, by their whole names; a vLLM has the last, too.
 PROXY_COUNTERS = (
     "benchrun_proxy_requests_total",
@@ -45,7 +45,7 @@ PROXY_COUNTERS = (
 # Kept in an edge snapshot beside the counters: a change of it is a restart.
 START_TIME = "process_start_time_seconds"
 MAX_ID_CHARACTERS = 300
-MAX_ROOT_CHARACTERS = 600  # Longer than any name or path that a server is given.
+MAX_ROOT_CHARACTERS = 600  # Longer than any name or path of a model.
 
 
 class ServedModel(Message):
@@ -53,26 +53,24 @@ class ServedModel(Message):
 
     id: str = Field(max_length=MAX_ID_CHARACTERS)
     root: str | None = Field(None, max_length=MAX_ROOT_CHARACTERS)
-    """The hub id or path that the server was started with; of an adapter, those of the model that
-    it adapts. None: unknown."""
+    """The hub id or path that the server was started with; for an adapter, that of the model it
+    adapts. None: unknown."""
 
 
 MAX_RECORD_BYTES = 8 * 1024 * 1024  # Largest record, unpacked.
 MAX_PACKED_BYTES = (
     1_000_000  # Largest record, packed: a ConfigMap holds 1 MiB, and metadata besides.
 )
-PROFILE_STAGE = (
-    "profile"  # Id of the stage that is profiled and not measured; other ids have a slash.
-)
-READER_PORT = 8092  # Of `benchrun_client.engines.vllm.trace_reader`, in the server's pod.
-MAX_RECORDS = 1024  # Records of a run.
+PROFILE_STAGE = "profile"  # Id of the stage that is profiled, not measured; other ids have a slash.
+READER_PORT = 8092  # Port of `benchrun_client.engines.vllm.trace_reader` in the server's pod.
+MAX_RECORDS = 1024  # Most records of a run.
 MAX_COMMAS = 700_000
-"""In a record's JSON: the columns of the largest one hold 450,000 values, its gaps and their slices
-101,000, and texts may hold some, too."""
+"""Most commas in a record's JSON: the columns of the largest record hold 450,000 values, its gaps
+and their slices 101,000, and texts may contain commas too."""
 MAX_NESTED = 16_384
-"""Objects, lists and keys in a record's JSON: the largest one has 6,000, and texts may hold such
-characters, too."""
-MAX_GAP_VALUES = 50_000  # Distinct gaps between tokens in a record.
+"""Most objects, lists and keys in a record's JSON: the largest record has 6,000, and texts may
+contain such characters too."""
+MAX_GAP_VALUES = 50_000  # Most distinct gaps between tokens in a record.
 MAX_GAP_SLICES = 40
 GAP_LEVELS = (1, 5, 10, 20, 30, 40, 50, 60, 70, 80, 90, 95, 98, 99, 99.5, 99.9)
 """Percentiles of a stage's gaps that are the edges of its slices."""
@@ -90,13 +88,13 @@ class RequestColumns(Message):
     """
 
     start_us: Column  # Send instant, relative to the stage's first send.
-    queue_us: Column  # Wait in the client for a free place under the cap.
+    queue_us: Column  # Wait in the client for a free place under the concurrency cap.
     ttft_us: Column
     e2el_us: Column
     input_tokens: Counts
     output_tokens: Counts
-    """By the server's own count. 0 of an answer whose stream the server closed without one: not
-    known (`Streams.uncounted`)."""
+    """Output tokens by the server's own count. 0 for an answer whose stream the server closed
+    without a count: not known (`Streams.uncounted`)."""
     asked_tokens: Counts  # Output tokens requested.
     ended: Flags
     """Whether the server's closing chunk (its own count of tokens) arrived: 0 is a stream that
@@ -115,29 +113,28 @@ class ServerEdge(Message):
     """Counters of one server pod at both edges of the stage."""
 
     address: str = Field(max_length=300)
-    role: str = Field("server", max_length=20)  # server; or prefill, decode and proxy.
+    role: str = Field("server", max_length=20)  # One of server, prefill, decode and proxy.
     before: Counters | None  # None: the metrics could not be read.
     after: Counters | None
-    version: str | None = Field(None, max_length=100)  # From /version; None: unknown.
+    version: str | None = Field(None, max_length=100)  # Version from /version; None: unknown.
     settings: str | None = Field(None, max_length=64)
-    """Digest of what the server reports of its configuration (labels of cache_config_info); equal
-    servers have equal ones."""
+    """Digest of the configuration that the server reports (labels of cache_config_info); equal
+    servers have equal digests."""
     models: ShortText | None = None
-    """From /v1/models: each model with where it comes from and its max_model_len; None: unknown."""
-    served: ServedModel | None = (
-        None  # Its entry for the model that requests name; None: it lists none.
-    )
+    """Models from /v1/models, each with its origin and its max_model_len; None: unknown."""
+    served: ServedModel | None = None
+    """The server's entry for the model that requests name; None: it lists none."""
 
 
 class CacheReset(Message):
     """The result of the reset of the prefix caches before a stage."""
 
     succeeded: bool
-    """Every server confirmed it in the body of its answer, not only by its status. One without a
-    body (vLLM before 0.26) is believed, and `answer` is empty: the hits of the stage show whether
-    it worked."""
+    """Whether every server confirmed the reset in the body of its answer, not only by its status. A
+    server without a body (vLLM before 0.26) is believed, and `answer` is empty: the hits of the
+    stage show whether the reset worked."""
     attempts: Count = Field(ge=1)
-    answer: ShortText  # The last answer of the server that did not, else of the last one.
+    answer: ShortText  # Last answer of a server that did not confirm, else the last answer of all.
 
 
 class WarmupOutcome(Message):
@@ -146,8 +143,8 @@ class WarmupOutcome(Message):
     If its time was up, answered and failed requests together are fewer than requested.
     """
 
-    requests: Count = Field(ge=1)  # Asked for.
-    concurrency: Count | None = None  # Of them in flight at once, at most; None: unknown.
+    requests: Count = Field(ge=1)  # Number of requests asked for.
+    concurrency: Count | None = None  # Most requests in flight at once; None: unknown.
     answered: Count
     failed: Count
     took_us: Micros
@@ -157,11 +154,12 @@ class UserStart(Message):
     """How the users of a closed loop began."""
 
     mode: UserStartMode
-    """What was done. Together, although the plan says Spread: no answer time of the workload was
-    known."""
-    seconds: Finite = Field(ge=0)  # From the first user's beginning to the last one's.
+    """How the users really began. Together although the plan says Spread: no answer time of the
+    workload was known."""
+    seconds: Finite = Field(ge=0)  # From the start of the first user to the start of the last one.
     round_seconds: Finite | None = Field(None, ge=0)
-    """Expected round (mean answer and think time) that the spread was made of; None: not used."""
+    """Expected round (mean answer time and think time) from which the spread was computed; None:
+    not used."""
 
 
 class RoundTrips(Message):
@@ -171,26 +169,27 @@ class RoundTrips(Message):
     """
 
     count: Count = Field(ge=1)
-    median_us: Micros  # Of several servers, of the furthest one.
-    p95_us: Micros  # Over all of them.
+    median_us: Micros  # Median of one server: the most distant one.
+    p95_us: Micros  # 95th percentile over all servers.
 
 
 class ClientFigures(Message):
     """What the client itself cost while the stage was measured, and how late it was."""
 
-    cpu_seconds: Finite = Field(ge=0)  # Of all its processes that send.
+    cpu_seconds: Finite = Field(ge=0)  # CPU seconds of all sending processes together.
     wall_seconds: Finite = Field(ge=0)
-    processes: Count = Field(1, ge=1)  # Each fills a core at most.
+    processes: Count = Field(1, ge=1)  # Number of sending processes; each fills one core at most.
     throttled_periods: Count | None = None
-    lost_segments: Count | None = None  # By TCP, of its network namespace; None: unknown.
+    lost_segments: Count | None = None  # TCP segments lost in the network namespace; None: unknown.
     lag_p99_us: Micros | None = None
-    """99th percentile of how late the client's event loop ran what was due: it delays sending and
+    """99th percentile of how late the client's event loop ran what was due. This delays sending and
     receiving."""
     lag_max_us: Micros | None = None
     node_cpu_seconds: Finite | None = Field(None, ge=0)
     """CPU time that the client's node used or wanted, over all its CPUs, `stolen_seconds` included;
     None: unknown."""
-    stolen_seconds: Finite | None = Field(None, ge=0)  # Of it, what the hypervisor gave to others.
+    stolen_seconds: Finite | None = Field(None, ge=0)
+    """Part of `node_cpu_seconds` that the hypervisor gave to others."""
 
 
 class Engine(Message):
@@ -198,7 +197,7 @@ class Engine(Message):
 
     name: str = Field(max_length=60)
     version: str = Field(max_length=60)
-    trust_env: bool  # True: proxy variables were set, and aiohttp looked them up within every TTFT.
+    trust_env: bool  # True: proxy variables were set, and aiohttp read them within every TTFT.
 
 
 class Connections(Message):
@@ -208,7 +207,7 @@ class Connections(Message):
     """
 
     opened: Count
-    total_us: Micros  # Of all of them together.
+    total_us: Micros  # Time of all new connections together.
     longest_us: Micros
 
 
@@ -219,24 +218,24 @@ class Streams(Message):
     """
 
     closed: Flags
-    """Whether the server closed the stream, by `[DONE]` or a reason why the answer ended. One that
-    is closed and has not `ended` came without the server's count of tokens."""
+    """Whether the server closed the stream, by `[DONE]` or a finish reason. A stream that is closed
+    and has not `ended` came without the server's count of tokens."""
     first_chunk_us: Column = ()
-    """From the send to the first chunk, be it without content (the role that begins a chat); TTFT
-    is to the first content. Empty: within a millisecond the same of all."""
+    """Time from the send to the first chunk, even without content (the role that begins a chat);
+    TTFT is to the first content. Empty: equal to TTFT within a millisecond for all requests."""
     uncounted: Count = 0
-    """Answers whose streams were closed without the server's count of tokens."""
+    """Number of answers whose streams were closed without the server's count of tokens."""
     reconnected: Count = 0
-    """Requests that were sent once more on a new connection, because the one that they were sent on
-    was closed before a byte of an answer came. Their clock ran on."""
+    """Number of requests that were sent again on a new connection, because their connection was
+    closed before the first byte of an answer. Their clock ran on."""
 
 
 class Shards(Message):
     """How several processes of the client sent a stage together."""
 
     count: int = Field(ge=2, le=1024)
-    start_skew_us: Micros  # From the first of them to begin to the last, by the gate's clock.
-    clock_error_us: Micros  # How far off that clock any of them may have been.
+    start_skew_us: Micros  # From the first shard's start to the last one's, by the gate's clock.
+    clock_error_us: Micros  # Largest error of a shard's estimate of the gate's clock.
 
 
 class GapCounts(Message):
@@ -263,16 +262,15 @@ class GapSlices(Message):
     A gap belongs to the slice in which it ends.
     """
 
-    edges_us: Annotated[
-        tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))
-    ]  # Ascending, or equal.
-    gaps: Annotated[
-        tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)
-    ]  # Of each slice.
+    edges_us: Annotated[tuple[Micros, ...], Field(min_length=1, max_length=len(GAP_LEVELS))]
+    """Edges in ascending order; neighbours may be equal."""
+    gaps: Annotated[tuple[Count, ...], Field(min_length=1, max_length=MAX_GAP_SLICES)]
+    """Number of gaps in each slice."""
     above: Annotated[
         tuple[Count, ...], Field(max_length=MAX_GAP_SLICES * len(GAP_LEVELS)), FailFast()
     ]
-    """How many gaps are above each edge: those of the first slice, then those of the second ..."""
+    """Number of gaps above each edge: first those of the first slice, then those of the second, and
+    so on."""
 
     @model_validator(mode="after")
     def _within(self) -> Self:
@@ -295,21 +293,18 @@ class Kernel(Message):
 class TraceSummary(Message):
     """The summary of the first worker's profiler trace."""
 
-    trace: ShortText  # The file's name.
+    trace: ShortText  # Name of the trace file.
     trace_bytes: Count
     device: Literal["GPU", "CPU"]
-    window_us: Micros  # From the first kernel to the end of the last.
-    busy_us: Micros  # Of it, while at least one ran.
-    kernels_us: (
-        Micros  # Of all kernels together: more than the busy time, where several run at once.
-    )
-    kernels: Annotated[
-        tuple[Kernel, ...], Field(max_length=12), FailFast()
-    ]  # Those with the most time, in order.
+    window_us: Micros  # From the start of the first kernel to the end of the last.
+    busy_us: Micros  # Part of the window in which at least one kernel ran.
+    kernels_us: Micros
+    """Sum over all kernels; larger than the busy time if several run at once."""
+    kernels: Annotated[tuple[Kernel, ...], Field(max_length=12), FailFast()]
+    """Kernels with the most time, longest first."""
     steps: Count  # Steps of the scheduler; 0: this version does not mark them.
-    step_tokens: Count | None = (
-        None  # Of prompts and answers: the median step, weighted by the steps' time.
-    )
+    step_tokens: Count | None = None
+    """Tokens of prompts and answers in the median step, weighted by the steps' time."""
 
 
 class Profile(Message):
@@ -318,7 +313,7 @@ class Profile(Message):
     workload: str = Field(max_length=40)
     concurrency: Count
     summary: TraceSummary | None = None
-    problem: ShortText | None = None  # Why there is no summary.
+    problem: ShortText | None = None  # Reason why there is no summary.
 
 
 class StageRecord(Message):
@@ -328,23 +323,23 @@ class StageRecord(Message):
     run_uid: str = Field(max_length=64)
     plan_digest: Hex
     sequence: int = Field(ge=0, lt=MAX_RECORDS)
-    """Position of the stage: in the plan, and after all of them those of the searches."""
+    """Position of the stage: stages of the plan first, then the stages of searches."""
     stage_id: str = Field(max_length=160)
     prompts_digest: Hex  # SHA-256 over the prompts in order: equal digests mean equal traffic.
     engine: Engine
     first_send_unix_us: Micros
     last_receive_unix_us: Micros
     shared_prefix_tokens: Count = 0
-    """Tokens that every prompt begins with (special tokens, what a chat template puts first): to be
-    found in the prefix cache without anybody's fault."""
+    """Number of tokens that every prompt begins with (special tokens, what a chat template puts
+    first). They are expected in the prefix cache."""
     expected_input_tokens: Count | None = None
-    """By the client's own count, of the answers that came with the server's count; None: not
-    known."""
+    """Input tokens by the client's own count, over the answers that came with the server's count;
+    None: not known."""
     repeated_tokens: Count = 0
-    """Prompt tokens, summed over the requests and beyond those, that the dataset repeats on
-    purpose."""
+    """Prompt tokens beyond the shared prefix that the dataset repeats on purpose, summed over the
+    requests."""
     datasets: Annotated[tuple[DatasetFacts, ...], Field(max_length=16), FailFast()] = ()
-    """What was read for the workload; empty where nothing was."""
+    """Facts about the data that was read for the workload; empty if none was read."""
     # From the previous answer (or that of canary or warm-up) to this stage's first request.
     idle_before_us: Micros
     scalars: Annotated[
@@ -353,41 +348,37 @@ class StageRecord(Message):
     """The load engine's own figures under its own names."""
     requests: RequestColumns
     gaps: GapCounts
-    gap_slices: GapSlices | None = (
-        None  # None: not known, as in records that were made before they were kept.
-    )
+    gap_slices: GapSlices | None = None
+    """None: not known, as in records from before the slices were kept."""
     servers: Annotated[tuple[ServerEdge, ...], Field(max_length=64), FailFast()]
-    errors: Annotated[
-        dict[ShortText, Count], Field(max_length=8)
-    ]  # The most frequent texts, and how often each came.
+    errors: Annotated[dict[ShortText, Count], Field(max_length=8)]
+    """The most frequent error texts, and how often each occurred."""
     diagnostic: Annotated[str, Field(max_length=1000)] | None = None
     """The server's answer to one extra request, sent when every request failed."""
     client: ClientFigures
-    connections: Connections | None = None  # None: not noted, or nothing was sent over HTTP.
+    connections: Connections | None = None  # None: not recorded, or nothing was sent over HTTP.
     streams: Streams | None = None
-    """None: all that was answered has `ended`; or the record is older than that."""
-    sampling: Sampling | None = (
-        None  # As it was sent. None: the record is older than that; not known.
-    )
-    chat_template: Hex | None = (
-        None  # SHA-256 of the text that was given in place of the model's own. None: none was.
-    )
-    tokenizer_commit: str | None = Field(
-        None, max_length=40
-    )  # Of its repository on the hub. None: not from there.
-    cache_reset: CacheReset | None = None  # Under the policy Reset.
-    warmup: WarmupOutcome | None = (
-        None  # Of the stage's workload, in the record of its first stage alone.
-    )
-    user_start: UserStart | None = (
-        None  # Of a closed loop. None: there are no users, or the record is older than that.
-    )
-    probe: Probe | None = None  # Of a stage that a search chose; the load of others is in the plan.
-    shards: Shards | None = None  # Where several processes sent it; None: one did.
-    round_trips: RoundTrips | None = None  # Measured once, in every record; None: not measured.
-    profile: Profile | None = (
-        None  # Of the stage that is profiled; nothing else in its record is measured.
-    )
+    """None: all answers have `ended`, or the record is older than this field."""
+    sampling: Sampling | None = None
+    """Sampling parameters as sent; None: not known, the record is older than this field."""
+    chat_template: Hex | None = None
+    """SHA-256 of the template that replaces the model's own; None: there is no such template."""
+    tokenizer_commit: str | None = Field(None, max_length=40)
+    """Commit of the tokenizer's repository on the hub; None: it is not from the hub."""
+    cache_reset: CacheReset | None = None  # Result of the reset; only under the policy Reset.
+    warmup: WarmupOutcome | None = None
+    """Warm-up of the stage's workload; only in the record of the workload's first stage."""
+    user_start: UserStart | None = None
+    """How the users of a closed loop began; None: there are no users, or the record is older than
+    this field."""
+    probe: Probe | None = None
+    """For a stage that a search chose; the loads of other stages are in the plan."""
+    shards: Shards | None = None
+    """For a stage that several processes sent; None: one process sent it."""
+    round_trips: RoundTrips | None = None
+    """Measured once, copied into every record; None: not measured."""
+    profile: Profile | None = None
+    """For the stage that is profiled; nothing else in its record is measured."""
 
     @model_validator(mode="after")
     def _is_whole(self) -> Self:

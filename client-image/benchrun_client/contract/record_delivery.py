@@ -21,14 +21,14 @@ from benchrun_client.contract.record import (
 )
 
 CONTRACT_VERSION: Literal[2] = 2
-"""What operator and client must have in common. Version 1 was JSON alone and did not name
-itself."""
+"""Contract version that operator and client must share. Version 1 was JSON alone and did not name
+its version."""
 TOKEN_HEADER = "Benchrun-Token"
-"""Not Authorization alone: the API server, through which pods may be reached, keeps that to
-itself."""
+"""Header of the token. Authorization alone does not suffice: pods may be reached through the API
+server, which does not pass that header on."""
 MAX_HEAD_BYTES = 65_536
-MAX_ENVELOPES = 16  # Records in a delivery.
-MAX_BODIES_BYTES = 4 * 1024 * 1024  # Packed records in a delivery, together.
+MAX_ENVELOPES = 16  # Most records in a delivery.
+MAX_BODIES_BYTES = 4 * 1024 * 1024  # Most bytes of packed records in a delivery.
 MAX_DELIVERY_BYTES = MAX_HEAD_BYTES + 1 + MAX_BODIES_BYTES
 
 ClientPhase = Literal["Preparing", "Waiting", "WarmingUp", "Measuring", "Done", "Failed"]
@@ -41,9 +41,10 @@ class Envelope(Message):
     run_uid: str = Field(max_length=64)
     stage_id: str = Field(max_length=160)
     plan_digest: Hex
-    ends_search: str | None = Field(None, max_length=40)  # The workload whose search ended with it.
-    size: int = Field(ge=1, le=MAX_PACKED_BYTES)  # Bytes, packed.
-    digest: Hex  # SHA-256 of those bytes.
+    ends_search: str | None = Field(None, max_length=40)
+    """Workload whose search ended with this record."""
+    size: int = Field(ge=1, le=MAX_PACKED_BYTES)  # Size of the packed record in bytes.
+    digest: Hex  # SHA-256 of the packed record.
 
 
 Sealed = tuple[Envelope, bytes]  # A packed record and its envelope.
@@ -92,10 +93,11 @@ class Progress(Message):
     version: Count
     phase: ClientPhase
     stage: str | None = Field(None, max_length=160)
-    requests_done: Count = 0  # Answers of the current stage so far.
-    records: int = Field(0, ge=0, le=MAX_RECORDS)  # Stages finished: records 0 .. records-1 exist.
-    healthy_unix_us: Micros | None = None  # First 200 of /health.
-    first_request_unix_us: Micros | None = None  # First measured request.
+    requests_done: Count = 0  # Number of answers in the current stage so far.
+    records: int = Field(0, ge=0, le=MAX_RECORDS)
+    """Number of finished stages: records 0 to records-1 exist."""
+    healthy_unix_us: Micros | None = None  # Instant of the first 200 of /health.
+    first_request_unix_us: Micros | None = None  # Instant of the first measured request.
     warmup_us: Micros | None = None
     failure: Failure | None = None
 

@@ -22,7 +22,7 @@ class InFlight:
 
     instants_us: Sequence[int]  # Ascending, relative to the stage's first send.
     counts: Sequence[int]
-    areas: Sequence[int]  # Request-microseconds from the first instant to each.
+    areas: Sequence[int]  # Request-microseconds from the first instant to each instant.
 
     def at(self, instant_us: int) -> int:
         """Return the number in flight at an instant.
@@ -108,17 +108,20 @@ def in_flight(requests: RequestColumns, *, with_client_queue: bool = False) -> I
 # load pressed fully. A load sent at once, a recorded one, and whole batches never stand: there the
 # load is the whole stage.
 
-MIN_REQUESTS = 10  # Fewer sent within it do not show a level.
+MIN_REQUESTS = 10  # Fewest requests sent within the steady part: fewer show no level.
 REACHED_SHARE = 0.95
-"""Of the cap: by the time the last users send, the first may have their answers."""
-SKIPPED_SHARE = 0.1  # Of the sending time, at least, under a rate.
+"""Share of the concurrency cap that counts as reached: when the last users send, the first may
+already have their answers."""
+SKIPPED_SHARE = 0.1  # Smallest share of the sending time that is skipped under a rate.
 FILL_ANSWER_TIMES = 2.0  # Mean E2ELs that an open loop takes to fill a server.
 WAVE_ANSWER_TIMES = 1.0  # Mean E2ELs in which the first wave of users is answered.
 DRAIN_ANSWER_TIMES = 2.0
-"""Mean E2ELs before the last send: requests sent later run beside too few, the longest most."""
-MAX_LEFT_OUT = 0.5  # Of the time of sending, by users.
+"""Mean E2ELs before the last send that are left out: requests sent later run beside too few others,
+the longest most of all."""
+MAX_LEFT_OUT = 0.5  # Largest share of the sending time that is left out under users.
 MAX_LEFT_OUT_OF_RATE = 0.3
-"""Under a rate the queue wanders: of shorter stages those look steady that met a quiet time."""
+"""Largest share that is left out under a rate. The queue wanders: of shorter stages, those look
+steady that met a quiet time."""
 
 
 class NoPlateau(StrEnum):
@@ -143,8 +146,8 @@ class Plateau:
     end_us: int
     started: Sequence[int]  # Positions in the record's columns, in order of sending.
     is_steady: bool = True
-    """False: answers take too long for a steady part. It is the time of the load's full pressure,
-    which shows the throughput; latencies of it mean nothing."""
+    """False: answers take too long for a steady part. This is then the time of the load's full
+    pressure, which shows the throughput; its latencies mean nothing."""
 
     @property
     def length_us(self) -> int:

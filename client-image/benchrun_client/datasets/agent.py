@@ -31,8 +31,8 @@ from benchrun_client.tokenizer import TokenCounter
 BUILT_IN = Path(__file__).with_name("agent_conversation.json")
 FIRST_DAY = date(2015, 1, 1)
 DAYS = 3650
-"""The first request of a stage carries a date from here on: one that is the same whenever the run
-is."""
+"""Number of days, from FIRST_DAY on, from which the date of a stage's first request is drawn; it
+does not depend on when the run takes place."""
 DAY_SECONDS = 86_400
 _NAMES = {
     "system": "System",
@@ -47,8 +47,8 @@ _NAMES = {
 class Turn(NamedTuple):
     """A conversation as far as one request contains it."""
 
-    after: str  # The rest of the prompt, up to an answer.
-    answer: str  # That one; empty where the conversation ends with something else.
+    after: str  # Rest of the prompt, up to an answer.
+    answer: str  # The answer; empty if the conversation ends with something else.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class Conversation:
 
     name: str
     sha256: str
-    before: str  # What stands before date and time: a system turn, if there is one.
-    turns: tuple[Turn, ...]  # Each goes on from the one before.
+    before: str  # Text before date and time: a system turn, if there is one.
+    turns: tuple[Turn, ...]  # Turns in order; each continues the one before.
 
     def facts(self, part: int) -> DatasetFacts:
         return DatasetFacts(
@@ -143,7 +143,7 @@ def agent_samples(
     common = counter.shared_prefix(api=api)
     tokens_of = cache(lambda start: repeated_by(start, counter=counter, api=api))
     samples = []
-    longest: dict[int, int] = {}  # Of each day, the last turn that was sent.
+    longest: dict[int, int] = {}  # Day -> the last turn that was sent.
     for n, (day, turn) in enumerate(schedule):
         tokens = lengths[day, turn]
         if day in longest:

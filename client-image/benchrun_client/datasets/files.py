@@ -27,16 +27,16 @@ from benchrun_client.failures import RunFailure, error_text
 
 invalid = partial(RunFailure, "DatasetInvalid")
 not_found = partial(RunFailure, "DatasetNotFound")
-MAX_FILE_BYTES = (
-    2 * 1024**3
-)  # Larger files are refused by their size, before anything of them is read.
+MAX_FILE_BYTES = 2 * 1024**3
+"""Largest file; a larger one is refused by its size, before anything of it is read."""
 _PAGE_STARTS = (b"<!doctype html", b"<html")
-MAX_TOKENS = 2**31 - 1  # Of one text: no server takes a larger number.
-MAX_LINE_BYTES = 16 * 1024**2  # Of one line: a file without line breaks is not read whole.
+MAX_TOKENS = 2**31 - 1  # Most tokens of one text: no server takes a larger number.
+MAX_LINE_BYTES = 16 * 1024**2
+"""Most bytes of one line: a file without line breaks is not read whole."""
 _BYTE_ORDER_MARK = "\ufeff"
 CHUNK_BYTES = 1024 * 1024
 CONNECT_SECONDS = 30.0
-SILENCE_SECONDS = 60.0  # After so long without data the download fails.
+SILENCE_SECONDS = 60.0  # The download fails after this time without data.
 ALGORITHM = "AWS4-HMAC-SHA256"
 EMPTY_SHA256 = hashlib.sha256(b"").hexdigest()
 SERVICE = "s3"
@@ -182,7 +182,7 @@ def _headers_of(place: S3Object, name: str) -> dict[str, str]:
 @dataclass(frozen=True, slots=True)
 class OpenedFile:
     path: Path
-    name: str  # What people call it: its path, or the URL it came from.
+    name: str  # Name in messages: its path, or the URL it came from.
     sha256: str
 
 

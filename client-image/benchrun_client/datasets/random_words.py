@@ -25,12 +25,12 @@ from benchrun_client.failures import RunFailure
 from benchrun_client.tokenizer import TokenCounter
 
 DISTINCT_WORDS = 8
-"""No two prompts of a run share so many first words: half of vLLM's smallest KV block, for a
-special token or the end of a chat template may take places in it. Prompts shorter than that fill no
+"""Number of first words that no two prompts of a run share: half of vLLM's smallest KV block,
+because a special token or the end of a chat template may take places in it. Shorter prompts fill no
 block, and may be alike."""
 # Of adding and dropping words; the first is enough where every word is one token in every place.
 MAX_ROUNDS = 40
-BATCH = 256  # Prompts at a time: as words they take many times the memory that they take as text.
+BATCH = 256  # Prompts written at a time: as words they take many times the memory of their text.
 
 Start = tuple[str, ...]  # First words of a prompt.
 
@@ -198,9 +198,9 @@ def write_prefix_repetition(
 # length, and a prompt is the beginning of the one with its number in a longer set, up to the last
 # token or two.
 
-VLLM_ROUNDS = (
-    10  # Of decoding and encoding again, as in vLLM; what is then too long or too short stays so.
-)
+VLLM_ROUNDS = 10
+"""Rounds of decoding and encoding again, as in vLLM; a prompt that is then too long or too short
+stays so."""
 
 
 def vllm_samples(
@@ -275,7 +275,7 @@ class OldDraws:
     Prompt i is token `offsets[i] + i` of the vocabulary and the tokens after it.
     """
 
-    inputs: tuple[int, ...]  # In tokens; their sum is the tool's "Total input tokens".
+    inputs: tuple[int, ...]  # Input tokens; their sum is the tool's "Total input tokens".
     outputs: tuple[int, ...]
     offsets: tuple[int, ...]
 
@@ -289,7 +289,7 @@ def old_vllm_draws(data: RandomData, *, seed: int, requests: int, vocabulary: in
     numpy = importlib.import_module("numpy")
     assert data.input_tokens is not None
     assert data.output_tokens is not None
-    stream = numpy.random.RandomState(seed)  # That of `numpy.random.seed`.
+    stream = numpy.random.RandomState(seed)  # The generator of `numpy.random.seed`.
     inputs, outputs = (
         stream.randint(low, high + 1, size=requests).tolist()
         for low, high in (

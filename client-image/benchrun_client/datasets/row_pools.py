@@ -21,7 +21,7 @@ from benchrun_client.tokenizer import TokenCounter
 R = TypeVar("R")
 REPEATED = "RepeatsEarlierRow"
 FEW_WORDS = 8
-REWORDING_TRIES = 100  # Of a prompt, most of whose rows may be too short or too long.
+REWORDING_TRIES = 100  # Tries for a prompt, most of whose rows may be too short or too long.
 TOO_LONG = "TooLongForModel"
 Slot = contract.Stage | contract.Warmup
 """A part of the run that sends requests: both kinds name their data, seed, API and number of
@@ -33,12 +33,12 @@ class Portion:
     """The requests of one dataset within a slot: all of them, or a dataset's share of a mix."""
 
     workload: str
-    part: int  # Position in a mix; 0 for the only one.
+    part: int  # Position in a mix; 0 if there is no mix.
     data: contract.SingleData
     requests: int
     seed: int
     api: contract.Api
-    warms_up: bool = False  # Whether it is sent unmeasured.
+    warms_up: bool = False  # Whether the requests are a warm-up, which is not measured.
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,11 +49,10 @@ class Sample:
     input_tokens: int
     output_tokens: int
     repeated_tokens: int = 0
-    """How many of the input tokens the dataset repeats on purpose, beyond what every prompt begins
-    with."""
-    at_seconds: float | None = (
-        None  # When it is due, from the first of its stage on, as recorded; None: by the load.
-    )
+    """Number of input tokens that the dataset repeats on purpose, without the shared prefix."""
+    at_seconds: float | None = None
+    """Recorded arrival, in seconds after the first request of the stage; None: the load decides
+    when it is sent."""
 
 
 def portions_of(slot: Slot) -> tuple[Portion, ...]:
@@ -159,7 +158,7 @@ def common_start(one: str, other: str) -> str:
 class Row:
     text: str
     answer: str = ""
-    output_tokens: int | None = None  # Requested by the row itself.
+    output_tokens: int | None = None  # Number of output tokens that the row itself requests.
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,9 @@ class RowFile(Generic[R]):
     name: str
     sha256: str
     rows: tuple[R, ...]
-    dropped: Mapping[str, int] = field(
-        default_factory=dict
-    )  # Entries that are not among the rows, by reason.
-    common: str = ""  # What every row begins with.
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    """Reason -> number of entries left out."""
+    common: str = ""  # Text that every row begins with.
 
     @property
     def read(self) -> int:
@@ -226,8 +224,9 @@ class Fitting:
 
     counter: TokenCounter
     api: contract.Api
-    context_tokens: int | None  # Longest request that the model takes; None: not known yet.
-    repeated_tokens: int  # What every row of the file begins with.
+    context_tokens: int | None
+    """Longest request that the model accepts, in tokens; None: not known yet."""
+    repeated_tokens: int  # Number of tokens that every row of the file begins with.
 
     def request(self, prompt: str, *, output_tokens: int) -> Sample | str:
         """Return the request, or the reason why the row is left out."""
@@ -241,35 +240,35 @@ class Fitting:
 class RowKind:
     """How datasets of one kind are read, and how their rows become requests."""
 
-    read: Callable[
-        [Any], RowFile[Row]
-    ]  # Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place.
-    fit: Callable[
-        [Any, Sequence[Row], Fitting], Sample | str
-    ]  # The request of rows, or why they are left out.
-    content: tuple[str, ...] = ()  # Fields that choose what is taken of the file.
-    source: tuple[str, ...] = ("file",)  # Fields that say which file it is.
-    name: Callable[[Any], str] = lambda data: name_of(data.file)  # What people call the file.
+    read: Callable[[Any], RowFile[Row]]
+    """Raises RunFailure, `DatasetNotFound` or `DatasetInvalid`, with the place."""
+    fit: Callable[[Any, Sequence[Row], Fitting], Sample | str]
+    """Return the request made of rows, or the reason why they are left out."""
+    content: tuple[str, ...] = ()  # Fields that select the content of the file.
+    source: tuple[str, ...] = ("file",)  # Fields that identify the file.
+    name: Callable[[Any], str] = lambda data: name_of(data.file)
+    """Return the name of the file in messages."""
     order: Callable[[Any, int], Sequence[int] | None] = lambda _data, _rows: None
-    """Places of so many rows in the order that every stage takes them; None: they are drawn, each
-    once."""
+    """Return the positions of a number of rows in the order that every stage takes them; None: rows
+    are drawn, each once."""
 
 
 ROW_KINDS: dict[type[contract.DatasetFields], RowKind] = {}
-"""By the dataset's model; each module of a kind registers it here."""
+"""Type of the dataset's model -> its row kind; each module of a kind registers it here."""
 
 
 class RowPool:
     """The rows of one file that no stage has taken yet."""
 
     def __init__(self, file: RowFile[Row]) -> None:
-        self.needed = 0  # Rows that the whole run takes, for the message when there are too few.
-        self.common = file.common  # What every row begins with.
+        self.needed = 0  # Rows that the whole run takes, for the message if there are too few.
+        self.common = file.common  # Text that every row begins with.
         self.rows = len(file.rows)
         self._file = file
         self._free = list(range(len(file.rows)))
         self._dropped: dict[int, str] = {}
-        self._sent_again: dict[tuple[str, int], int] = {}  # The most rows of a stage.
+        self._sent_again: dict[tuple[str, int], int] = {}
+        """Most rows that a stage sends again, by workload and part."""
         self._used: Counter[tuple[str, int]] = Counter()
 
     def draw(

@@ -72,9 +72,9 @@ ROW_KINDS[CustomData] = RowKind(
 )
 
 MIN_TOKENS = 4
-MAX_TOTAL_TOKENS = (
-    2048  # vLLM's limits of a usable row (`is_valid_sequence`); that of the prompt can be set.
-)
+MAX_TOTAL_TOKENS = 2048
+"""This and `MIN_TOKENS` are vLLM's limits of a usable row (`is_valid_sequence`); the limit of the
+prompt can be set."""
 
 NO_ANSWER = "FewerThanTwoTurns"
 TOO_SHORT = "TooShort"

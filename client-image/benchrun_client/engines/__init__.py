@@ -17,4 +17,4 @@ ENGINES: Mapping[str, Engine] = {
     for folder in iter_modules(__path__)
     if folder.ispkg
 }
-ENGINE = ENGINES["vllm"]  # That of every run: a spec can't name another yet.
+ENGINE = ENGINES["vllm"]  # The engine of every run: a spec cannot name another one yet.

@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 class LogCause:
     """A cause of failure that a server's error names, by phrases in any case."""
 
-    reason: str  # One of the operator's `Reason`.
-    what: str  # The error's own words follow.
+    reason: str  # One of the operator's `Reason` values.
+    what: str  # Text of the message; the error's own words follow it.
     remedy: str
-    phrases: Mapping[str, str]  # In small letters; each with the release that it was seen in.
-    unless: str | None = None  # A phrase that shows that it is another cause.
+    phrases: Mapping[str, str]  # Phrase in lower case -> the release in which it was seen.
+    unless: str | None = None  # A phrase that shows a different cause.
     exit_code: int | None = None
-    tries: int = 0  # Endings until waiting is in vain.
-    error_begins: str | None = None  # Begins the error itself where no error has a phrase.
+    tries: int = 0  # Number of endings after which waiting is pointless.
+    error_begins: str | None = None
+    """Start of the error itself, if no error has one of the phrases."""
 
     def is_named_in(self, error: str) -> bool:
         """Return whether an error names this cause."""
@@ -34,16 +35,16 @@ class StartupPhases:
     compile: float | None = None
     warm_up: float | None = None
     chosen: Mapping[str, str] = field(default_factory=dict)
-    """What the server chose for itself, by setting: its attention backend, its dtype. Bounded in
-    number and length."""
+    """Settings that the server chose for itself, such as its attention backend and dtype, by name.
+    Bounded in number and length."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServedFiles:
     """The model that a server serves, and the files that belong to it."""
 
-    path: str  # Of the model in the pod, or its id on the hub.
-    name: str  # What requests call it.
+    path: str  # Path of the model in the pod, or its id on the hub.
+    name: str  # Model name in requests.
     revision: str | None = None
     tokenizer: str | None = None  # None: the model's own.
     chat_template: str | None = None  # Path in the pod. None: the model's own.
@@ -56,43 +57,40 @@ class Engine:
     name: str
 
     # How it is started.
-    command: tuple[str, ...] = ()  # In place of its image's entry point; empty: that is the server.
-    module_before_serve: str = ""  # Which images before that entry point begin with.
+    command: tuple[str, ...] = ()
+    """Command in place of the image's entry point; empty: the entry point is the server."""
+    module_before_serve: str = ""  # Module that starts images older than that entry point.
     container: str
     port: int
     user: int
-    environment: Mapping[str, str]  # Variables of every server; a user's own win over them.
-    development_mode: (
-        str  # The variable that opens `reset_path`, and endpoints that run code and show variables.
-    )
-    node_address: (
-        str  # The variable with the address at which the other nodes of a server find this one.
-    )
-    transfer_address: str  # The variable with the address at which other servers fetch KV cache.
+    environment: Mapping[str, str]
+    """Environment variables of every server; the user's own values override them."""
+    development_mode: str
+    """The variable that enables `reset_path`, and endpoints that run code and show variables."""
+    node_address: str
+    """The variable for the address at which the other nodes of a server find this one."""
+    transfer_address: str  # The variable for the address at which other servers fetch KV cache.
     serve_args: Callable[[ServedFiles, Sequence[str]], list[str]]
-    """Arguments for a model, the first of them its path or hub id; a command in place of the entry
-    point may carry some."""
-    filled_in: Callable[
-        [Sequence[str], ServedFiles], list[str]
-    ]  # That command, with the values of its placeholders.
+    """Arguments for a model, beginning with its path or hub id; a command in place of the entry
+    point may already contain some of them."""
+    filled_in: Callable[[Sequence[str], ServedFiles], list[str]]
+    """Return the command in place of the entry point, with the values of its placeholders."""
     owned_flag: Callable[[Sequence[str]], tuple[int, str] | None]
-    """The first flag that the operator sets, among words that the user wrote: its place, and what
-    to do instead."""
-    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same, in a command.
-    node_args: Callable[
-        [int], list[str]
-    ]  # Further ones of each pod of a server over so many nodes.
-    worker_args: tuple[str, ...]  # Further ones of the pods that don't answer requests.
+    """The first flag, among words that the user wrote, that only the operator may set: its
+    position, and what to do instead."""
+    command_problem: Callable[[Sequence[str]], tuple[int, str] | None]  # The same for a command.
+    node_args: Callable[[int], list[str]]
+    """Additional arguments of each pod of a server that spans this number of nodes."""
+    worker_args: tuple[str, ...]  # Additional arguments of the pods that do not answer requests.
     transfer_args: Callable[[str, str | None, Mapping[str, object] | None], list[str]]
-    """Further ones from the connector's name, the role (prefill or decode; None: both) and the
-    connector's own settings."""
-    refused_variables: Mapping[str, str]  # Of the environment, by name: what to do instead.
-    flag_warnings: Mapping[
-        str, str
-    ]  # What goes wrong with a flag that hides something from the operator.
-    short_flags: Mapping[
-        str, str
-    ]  # By its own flag, with dashes: vLLM's long name of what means the same.
+    """Additional arguments from the connector's name, the role (prefill or decode; None: both) and
+    the connector's own settings."""
+    refused_variables: Mapping[str, str]
+    """Name of a refused environment variable -> what to do instead."""
+    flag_warnings: Mapping[str, str]
+    """Flag that hides something from the operator -> the consequence."""
+    short_flags: Mapping[str, str]
+    """The engine's own flag, with dashes -> vLLM's long name for the same setting."""
 
     # Paths of its HTTP server, beside those of the OpenAI API.
     health_path: str
@@ -102,42 +100,39 @@ class Engine:
     reset_path: str
     start_profile_path: str
     stop_profile_path: str
-    profile_remedy: str  # What a server without these paths lacks.
+    profile_remedy: str  # What a server without the profile paths lacks.
     profiled: Callable[[str, str], tuple[list[str], Mapping[str, str]]]
-    """Further arguments and variables that open them, from the server's image and the directory for
-    traces."""
-    is_reset: Callable[
-        [str], bool
-    ]  # Whether the body of an answer with status 200 reports that it was emptied.
+    """Additional arguments and variables that enable the profile paths, from the server's image and
+    the directory for traces."""
+    is_reset: Callable[[str], bool]
+    """Whether the body of an answer with status 200 reports that the prefix cache was emptied."""
 
     # Its metrics.
     sample_series: Mapping[str, tuple[str, ...]]
-    """Of a figure in the operator's samples, the names of its series, newest first: an endpoint
-    with several counts once."""
+    """Name of a figure in the operator's samples -> names of its series, newest first. An endpoint
+    that has several of them counts once."""
     counter_series: Mapping[str, tuple[str, ...]]
-    """Of a counter in the client's records, the names of its series, likewise."""
-    labelled_counters: Mapping[
-        str, tuple[str, str]
-    ]  # Of a counter in the records, its series and the label of its lines.
+    """Name of a counter in the client's records -> names of its series, newest first."""
+    labelled_counters: Mapping[str, tuple[str, str]]
+    """Name of a counter in the records -> its series and the label of its lines."""
     settings_series: str  # The series whose labels are the server's settings.
-    measured_settings: frozenset[
-        str
-    ]  # Labels of it that are no settings: they differ a little between equal servers.
-    cache_tokens: Callable[
-        [Mapping[str, str]], int | None
-    ]  # Of one engine's KV cache, from those labels.
+    measured_settings: frozenset[str]
+    """Labels of `settings_series` that are not settings: they differ slightly between equal
+    servers."""
+    cache_tokens: Callable[[Mapping[str, str]], int | None]
+    """Return the number of tokens of one engine's KV cache, from the labels of
+    `settings_series`."""
 
     # Its log.
-    log_prefix: re.Pattern[str]  # What each line begins with; lines of one message share it.
+    log_prefix: re.Pattern[str]  # Start of each line; lines of one message share it.
     cause_is_above: tuple[str, ...]
-    """Words of errors that only point to their cause further up in the log; none is empty."""
-    log_causes: tuple[LogCause, ...]  # The surest first.
-    startup_phases: Callable[
-        [str], StartupPhases
-    ]  # Of a log from its beginning; as far as it goes.
+    """Phrases of errors that only point to their cause further up in the log; none is empty."""
+    log_causes: tuple[LogCause, ...]  # Causes, the most certain first.
+    startup_phases: Callable[[str], StartupPhases]
+    """Return the phases found in a log, which is read from its beginning and may be incomplete."""
     compilations: Callable[[str], tuple[float, ...]]
-    """When kernels were compiled while serving, in Unix seconds, in order. The kubelet's instant
-    begins each line."""
+    """Instants at which kernels were compiled while serving, in Unix seconds, in order. Each line
+    begins with the kubelet's timestamp."""
 
     def points_up(self, error: str) -> bool:
         """Return whether an error only points to its cause further up in the log."""

@@ -15,8 +15,8 @@ from pathlib import Path
 from benchrun_client.stage_record import ClientCost
 
 TICK_SECONDS = 0.02
-"""A loop with nothing else to do pays 50 to 130 us to wake up for a tick, on a virtual machine; a
-busy one 2 us."""
+"""Time between ticks. On a virtual machine a wake-up costs an otherwise idle loop 50 to 130 us, and
+a busy loop 2 us."""
 CPU_STAT_FILES = (
     Path("/sys/fs/cgroup/cpu.stat"),  # version 2
     Path("/sys/fs/cgroup/cpu/cpu.stat"),  # version 1

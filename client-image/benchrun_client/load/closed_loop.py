@@ -17,15 +17,16 @@ from statistics import fmean
 from benchrun_client import contract
 from benchrun_client.stage_record import Instants
 
-USER_GAP_SECONDS = 0.002  # Several times what it takes to send a request over a new connection.
-ALL_USERS_SECONDS = 0.5  # In which all of them have begun, however many they are.
+USER_GAP_SECONDS = 0.002  # Several times the time it takes to send a request over a new connection.
+ALL_USERS_SECONDS = 0.5  # All users have begun within this time, however many there are.
 HANDING_OUT_SECONDS = 0.000_02
-"""What vLLM takes to hand out a request, at most, where the first user can't wait to see it done:
-its instant is agreed."""
+"""Longest time that vLLM takes to hand out a request. It is used where the first user cannot wait
+until that is done, because the instant of its start is agreed."""
 MAX_SPREAD_SECONDS = 60.0
-"""Longest time over which users begin, beside what they think: a guess that is far too long must
-not take the stage."""
-SPREAD_SHARE = 0.2  # Of the expected stage, at most: the rest of it has its whole load.
+"""Longest time over which users begin, apart from their think time: a far too long guess must not
+take up the whole stage."""
+SPREAD_SHARE = 0.2
+"""Largest share of the expected stage that is spent on the spread; the rest has the whole load."""
 _THINK_VERSION = "benchrun.think/1"
 
 
@@ -80,7 +81,7 @@ class UserRamp:
         user = self._own[self._begun]
         self._begun += 1
         if self._first is None:
-            await asyncio.sleep(0)  # by then every other request has been handed out
+            await asyncio.sleep(0)  # By then every other request has been handed out.
             self._first = self._clock() if self._first is None else self._first
         due = self._first + user * self._gap
         if (wait := due - self._clock()) > 0:

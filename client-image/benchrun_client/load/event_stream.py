@@ -21,7 +21,7 @@ DONE = b"[DONE]"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 CONTENT_KEYS = ("content", "reasoning_content", "reasoning", "tool_calls", "refusal", "audio")
-"""Of a chat's delta: what a token shows itself by."""
+"""Keys of a chat's delta that show a token."""
 
 
 class BrokenStreamError(Exception):
@@ -33,9 +33,9 @@ class EventParser:
 
     def __init__(self) -> None:
         self._rest = b""
-        """An unfinished line."""
+        """The last line, if it is unfinished."""
         self._after_cr = False
-        """Whether the last line ended with CR: an LF behind it belongs to it."""
+        """Whether the last line ended with CR; an LF after it belongs to the same line end."""
         self._data: list[bytes] = []
         self._event = b""
         self._is_first = True
@@ -105,19 +105,19 @@ class StreamNotes:
     """What is known of one answer beside what vLLM's client notes."""
 
     first_chunk_at: float | None = None
-    """When the first event came that is of the answer (`time.perf_counter`), be it without
+    """Instant of the first event that belongs to the answer (`time.perf_counter`), even without
     content."""
     is_closed: bool = False
-    """Whether the stream was closed: by [DONE], or by a reason why the answer ended."""
+    """Whether the stream was closed, by [DONE] or by a finish reason."""
     reconnects: int = 0
-    """How often it was sent once more, because a connection was closed before a byte of an answer
-    came."""
+    """How often the request was sent again because a connection was closed before the first byte of
+    an answer."""
     usage: dict[str, Any] | None = field(default=None, repr=False)
-    """The server's own counts of tokens that stood beside an answer's text."""
+    """The server's own token counts, if they came in an event that also has text of the answer."""
     is_reused: bool = False
-    """Whether it was sent on a connection that had answered before."""
+    """Whether the request was sent on a connection that had answered before."""
     problem: str | None = None
-    """Why the answer is no stream; None: it is one."""
+    """Reason why the answer is no stream; None: it is a stream."""
 
 
 class CompletionStream:

@@ -12,14 +12,14 @@ import aiohttp
 from benchrun_client.load.event_stream import BrokenStreamError, CompletionStream, StreamNotes
 
 STREAM_NOTES: ContextVar[StreamNotes | None] = ContextVar("STREAM_NOTES", default=None)
-"""Where the task of a request finds what is to be noted of its answer."""
+"""Where the task of a request finds the notes to fill in about its answer."""
 OK = 200
 CLOSED_UNANSWERED = (
     aiohttp.ServerDisconnectedError,
     aiohttp.ClientOSError,
     ConnectionResetError,
 )
-"""What aiohttp raises of a connection that is closed before the head of an answer has come."""
+"""Exceptions that aiohttp raises if a connection is closed before the head of an answer arrives."""
 
 
 class StreamingSession:

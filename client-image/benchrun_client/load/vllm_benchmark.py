@@ -49,15 +49,16 @@ from benchrun_client.stage_record import Instants
 
 BACKENDS: dict[Api, str] = {"Completions": "openai", "Chat": "openai-chat"}
 LATENCIES = "ttft,tpot,itl,e2el"
-GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or what takes its place.
+GetRequest = Callable[..., AsyncIterator[Any]]  # `get_request` of vLLM, or its replacement.
 METRICS_READERS = ("fetch_spec_decode_metrics", "fetch_diffusion_metrics")
 
 
 class Begun(NamedTuple):
     """The instant and the user gap that all shards have agreed on."""
 
-    at: float  # When the stage begins (`time.perf_counter`).
-    user_gap_seconds: float | None  # From one user's beginning to the next; None: the shortest.
+    at: float  # Instant at which the stage begins (`time.perf_counter`).
+    user_gap_seconds: float | None
+    """Time between the starts of two successive users; None: the shortest gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class Divided:
     shard: Shard
     share: Share
     begin: Callable[[], Awaitable[Begun]]
-    """Wait until all shards are ready for the first request; when and how they begin."""
+    """Wait until all shards are ready for the first request; return when and how they begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,11 +82,13 @@ class Load:
     ignore_eos: bool
     divided: Divided | None = None
     on_send: Callable[[], None] = lambda: None
-    """Called before the first request, on the path of the measurement; `on_answer` after each."""
+    """Called before the first request, on the path of the measurement; `on_answer` is called after
+    each request."""
     on_answer: Callable[[], None] = lambda: None
     sampling: Sampling = GREEDY
     user_gap_seconds: float | None = None
-    """From one user's beginning to the next, where one process sends; None: the shortest."""
+    """Time between the starts of two successive users, if one process sends; None: the shortest
+    gap."""
 
     @property
     def own(self) -> Self:
@@ -101,8 +104,8 @@ class LoadEngine(Protocol):
 
     name: EngineName
     instants: Instants
-    """Of the load under way, or of the last one, even if cut short. Not every version of vLLM
-    returns them."""
+    """Instants of the current load, or of the last one, even if it was cut short. Not every version
+    of vLLM returns them."""
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         """Send one load and return the engine's own result when every request has ended.

@@ -12,8 +12,8 @@ from benchrun_client.load.streaming_session import STREAM_NOTES, StreamingSessio
 from benchrun_client.server.counter_snapshots import read_metrics
 
 CONNECTS: ContextVar[list[float] | None] = ContextVar("CONNECTS", default=None)
-"""Where the task of a request, which vLLM makes for each, notes how long its new connection took,
-in seconds."""
+"""List to which the task of a request adds the time, in seconds, that its new connection took. vLLM
+makes a task for each request."""
 
 
 async def always_ready(*_: Any, **__: Any) -> SimpleNamespace:

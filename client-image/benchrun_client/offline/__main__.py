@@ -29,7 +29,8 @@ _REFUSALS = (
     ValueError,
     TypeError,
     NoTimesKept,
-)  # What vLLM raises about a request; anything else is the engine's end.
+)
+"""Exceptions with which vLLM refuses a request; any other exception ends the engine."""
 
 
 def main() -> NoReturn:

@@ -24,9 +24,9 @@ from benchrun_client.offline.engine_server import (
 from benchrun_client.server.readiness import Servers
 from benchrun_client.stage_record import MAX_ERROR_CHARACTERS, Instants
 
-SILENCE_SECONDS = (
-    60.0  # The engine sends a heartbeat every few seconds: a longer silence is its end.
-)
+SILENCE_SECONDS = 60.0
+"""Longest silence: the engine sends a heartbeat every few seconds, so a longer one means that it
+ended."""
 
 
 class OfflineEngine:
@@ -38,7 +38,7 @@ class OfflineEngine:
         self.name = EngineName(
             name="vllm-offline", version=importlib.metadata.version("vllm"), trust_env=False
         )
-        self.instants = Instants()  # Of the load under way, or of the last one.
+        self.instants = Instants()  # Instants of the current load, or of the last one.
 
     async def run(self, load: Load, servers: Servers) -> dict[str, Any]:
         """Have one load generated, and return the result.

@@ -28,7 +28,7 @@ from benchrun_client.contract import (
 from benchrun_client.failures import first_line
 from benchrun_client.http_session import listen
 
-MAX_LOAD_BYTES = 1024 * 1024 * 1024  # 50,000 prompts of 4,000 tokens.
+MAX_LOAD_BYTES = 1024 * 1024 * 1024  # Largest load: 50,000 prompts of 4,000 tokens.
 HEARTBEAT_SECONDS = 5.0
 LOAD_PATH = "/load"
 Seconds = Annotated[float, Field(ge=0)]
@@ -38,14 +38,13 @@ class OfflineLoad(Message):
     """The body of POST /load: every prompt of a stage."""
 
     prompts: tuple[str, ...] = Field(min_length=1, max_length=MAX_REQUESTS_A_STAGE)
-    output_tokens: tuple[Annotated[int, Field(ge=1)], ...]  # To generate, one entry a prompt.
-    batch_size: int | None = Field(
-        default=None, ge=1
-    )  # Prompts of a call, one call after the other; None: all in one.
+    output_tokens: tuple[Annotated[int, Field(ge=1)], ...]
+    """Number of tokens to generate, one entry a prompt."""
+    batch_size: int | None = Field(default=None, ge=1)
+    """Prompts in each call, one call after the other; None: all in one call."""
     api: Api = "Completions"  # Chat puts each prompt into a chat template.
-    chat_template: str | None = Field(
-        None, max_length=MAX_TEMPLATE_CHARACTERS
-    )  # None: the model's own.
+    chat_template: str | None = Field(None, max_length=MAX_TEMPLATE_CHARACTERS)
+    """Template that replaces the model's own; None: the model's own."""
     ignore_eos: bool = True
     sampling: Sampling = GREEDY
 
@@ -59,12 +58,12 @@ class OfflineLoad(Message):
 class OfflineTimes(Message):
     """The times of a load in seconds, one entry a prompt; instants count from the first call."""
 
-    sent: tuple[Seconds, ...]  # When the engine took the request in.
+    sent: tuple[Seconds, ...]  # Instant at which the engine accepted the request.
     ttft: tuple[Seconds, ...]
     e2el: tuple[Seconds, ...]
     output_tokens: tuple[Annotated[int, Field(ge=0)], ...]
-    call_seconds: tuple[Seconds, ...]  # How long each call took.
-    took_seconds: Seconds  # All calls, and what lies between them.
+    call_seconds: tuple[Seconds, ...]  # Time of each call.
+    took_seconds: Seconds  # Time of all calls, with the pauses between them.
 
 
 class OfflineAnswer(Message):
@@ -74,7 +73,7 @@ class OfflineAnswer(Message):
     """
 
     times: OfflineTimes | None = None
-    error: str | None = None  # Why the engine refused the load.
+    error: str | None = None  # Reason why the engine refused the load.
 
 
 class EngineServer:

@@ -26,7 +26,8 @@ _TO_PREFILL = {
     **dict.fromkeys(("remote_engine_id", "remote_block_ids", "remote_host", "remote_port")),
 }
 _OF_THE_ANSWER = ("stream_options", "min_tokens", "max_tokens", "max_completion_tokens")
-"""About an answer's length and form, which is one token in one piece."""
+"""Fields about the answer's length and form; they do not apply to the prefill answer, which is one
+token in one piece."""
 
 
 def read_object(body: bytes) -> dict[str, Any]:
@@ -66,7 +67,7 @@ def decode_body(body: bytes, fields: dict[str, Any], answer: bytes) -> bytes:
     )
 
 
-_Ended = tuple[web.StreamResponse, Outcome]  # An answer, and how it is counted.
+_Ended = tuple[web.StreamResponse, Outcome]  # An answer, and the outcome that it counts as.
 
 
 class Forwarder:

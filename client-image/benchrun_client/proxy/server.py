@@ -35,11 +35,10 @@ LAST_ANSWERS_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    prefill: str  # Base URL; a name that stands for several addresses stands for as many servers.
+    prefill: str  # Base URL; a name with several addresses stands for as many servers.
     decode: str
-    prefill_replicas: (
-        int | None
-    )  # How many addresses the name must have before the proxy is ready; None: one at least.
+    prefill_replicas: int | None
+    """Number of addresses the name must have before the proxy is ready; None: at least one."""
     decode_replicas: int | None
     address: str
     port: int
@@ -112,7 +111,7 @@ class Proxy:
         )
         self.metrics = ProxyMetrics()
         self.readiness = Readiness(self._prefill, self._decode, session=own)
-        """To be watched, or the proxy will never be ready."""
+        """The readiness check; it must be watched, or the proxy never becomes ready."""
 
     def application(self) -> web.Application:
         forwarder = Forwarder(

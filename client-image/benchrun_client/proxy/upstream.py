@@ -38,7 +38,7 @@ class Role:
         self._replicas = replicas
         self._turns = count()
         self.servers: tuple[str, ...] = ()
-        """Base URLs that lead to one server each; none until its name has been looked up."""
+        """Base URLs, each leading to one server; empty until the host name has been resolved."""
 
     async def look_up(self) -> None:
         """Find all addresses of the name: a headless Service has one for each of its pods.
@@ -89,15 +89,16 @@ class Places:
 
 CONNECT_SECONDS = 5.0
 IDLE_SECONDS = 3.0
-"""vLLM closes a connection that was idle for 5 s. A request that meets the closing fails, so ours
-are closed before."""
-MAX_ANSWER_BYTES = 64 * 1024 * 1024  # Of a prefill server, which may repeat the prompt.
+"""Time after which an idle connection is closed. vLLM closes a connection that was idle for 5 s,
+and a request that meets the closing fails; this is shorter."""
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Largest answer of a prefill server, which may repeat the prompt."""
 _OF_ONE_CONNECTION = frozenset(
     {
         *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"),
         *("transfer-encoding", "upgrade", "expect", "host", "date", "server"),
     }
-)  # Headers that belong to the way between two, or are set anew by the next sender.
+)  # Headers that belong to one hop, or are set anew by the next sender.
 
 
 class Broken(Exception):

@@ -31,13 +31,13 @@ class LoadResult:
     """The part of one stage's result that its outcome depends on."""
 
     requests: int
-    failed: int  # Of these.
+    failed: int  # Number of failed requests among `requests`.
     shape: contract.StageShape
     values: Mapping[str, Sequence[float | None]]
-    """By metric the value of every request in microseconds: infinite for a failed one, None for one
-    without."""
+    """Metric -> value of every request in microseconds; infinite for a failed request, None for a
+    request that has no value."""
     gaps: tuple[contract.GapCounts, contract.GapSlices | None] = (contract.GapCounts(), None)
-    """Only where the search has an objective on ITL."""
+    """Gaps between tokens; filled in only if the search has an objective on ITL."""
 
 
 def load_result(search: contract.Search, here: "Position", raw: RawStage) -> LoadResult:
@@ -149,8 +149,8 @@ def _sample(metric: str, results: Sequence[LoadResult]) -> contract.LatencySampl
     return contract.GapSample(shapes, [each.gaps for each in results], shares)
 
 
-FACTOR = 2  # From one load to the next, until the first that does not meet the objectives.
-SIGNIFICANT_DIGITS = 4  # Of a rate between two others: finer than the finest tolerance.
+FACTOR = 2  # Factor from one load to the next, until the first load that misses the objectives.
+SIGNIFICANT_DIGITS = 4  # Digits of a rate between two others: finer than the finest tolerance.
 SMALLEST_EXPONENT = -6  # A rate has six decimals at most.
 
 
@@ -159,12 +159,13 @@ class Position:
     """One measurement of a search, and the bracket that it narrows or confirms."""
 
     number: int
-    """Of the load: looks are counted from 1, confirmations from the most looks on."""
-    repeat: int  # Counted from 1; only confirmations are repeated.
+    """Number of the load: loads of the search count from 1, confirmations from `max_probes` + 1."""
+    repeat: int  # Number of the stage, from 1; only confirmations are repeated.
     value: Decimal
     met: Decimal | None = None  # Highest load that met the objectives so far.
-    not_met: Decimal | None = None  # Lowest one that did not.
-    confirmation: int = 0  # Counted from 1; 0: it looks for the load.
+    not_met: Decimal | None = None  # Lowest load that did not meet them.
+    confirmation: int = 0
+    """Number of the confirmation, from 1; 0: the search still looks for the load."""
 
 
 def first(search: contract.Search) -> Position:

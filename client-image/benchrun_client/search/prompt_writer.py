@@ -21,8 +21,8 @@ from benchrun_client.search.bisection import Position, may_follow, stage_at
 from benchrun_client.tokenizer import TokenCounter, load_tokenizer
 
 Written = tuple[tuple[Sample, ...], dict[int, str]]
-"""Prompts of a stage, and the digest of as many of them as it is known to need, by number of
-requests."""
+"""The prompts of a stage, and a digest for each number of requests that may be needed: number of
+requests -> digest of that many prompts."""
 
 
 class PromptWriter(ChildProcess):

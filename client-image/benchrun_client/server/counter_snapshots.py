@@ -27,16 +27,16 @@ METRICS_SECONDS = 2.0
 SETTLE_SECONDS = 2.0
 SETTLE_POLL_SECONDS = 0.01
 GONE_SECONDS = 15.0
-"""How long to wait for a server that could be read before and can't be now. Its process has ended,
-most likely: if the stage ended at once, so would the run, before anybody could see that the server
-started again."""
+"""Longest wait, in seconds, for a server that could be read before and cannot be read now. Most
+likely its process has ended. If the stage ended at once, the run would end too, before the restart
+of the server could be seen."""
 _RUNNING = ENGINE.sample_series["running"][0]
 _FINISHED = "request_success_total"
 _OF_PROXY = "benchrun_proxy_requests_total"
 _SPELLINGS = {
     **ENGINE.counter_series,
     **{name: (name,) for name in (_RUNNING, *contract.PROXY_COUNTERS, contract.START_TIME)},
-}  # As a snapshot calls it, the names of its series, newest first.
+}  # Name in a snapshot -> names of its series, newest first.
 _KNOWN = frozenset(series for names in _SPELLINGS.values() for series in names)
 _WANTED = tuple(_KNOWN)
 
@@ -49,7 +49,8 @@ class Snapshot:
     running: float | None
 
 
-Snapshots = Sequence[Snapshot | None]  # One of each server; None: its metrics could not be read.
+Snapshots = Sequence[Snapshot | None]
+"""One snapshot per server; None: its metrics could not be read."""
 
 
 def parse_metrics(text: str) -> Snapshot | None:
@@ -179,7 +180,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 DIGEST_CHARACTERS = 32
 MAX_VERSION_CHARACTERS = 100
 _OF_A_MODEL = ("id", "root", "parent", "max_model_len")
-MAX_MODELS_CHARACTERS = 300  # As many as a record takes.
+MAX_MODELS_CHARACTERS = 300  # Largest length that a record accepts.
 
 
 async def identify(

@@ -50,11 +50,11 @@ class Completion:
     """A server's answer to a request like the load's."""
 
     answer: Answer | None = None
-    """An answer that is not streamed: an error, a page; None: it is a stream."""
+    """The answer if it was not streamed: an error or a page; None: it is a stream."""
     tokens: int = 0
-    """Events of the stream that show a token."""
+    """Number of events of the stream that show a token."""
     problem: str | None = None
-    """Why the stream can't be read; None: it can."""
+    """Reason why the stream cannot be read; None: it can be read."""
 
 
 def request_body(

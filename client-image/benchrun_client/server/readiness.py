@@ -28,7 +28,7 @@ from benchrun_client.traffic import Material, check_lengths
 
 POLL_SECONDS = 0.05
 RESOLVE_SECONDS = 0.1
-LOOK_AGAIN_SECONDS = 10.0  # A server that loads may be replaced, by one at another address.
+LOOK_AGAIN_SECONDS = 10.0  # A server that is loading may be replaced by one at another address.
 HEALTH_TIMEOUT_SECONDS = 5.0
 FIRST_REQUEST_SECONDS = 300.0  # The first forward pass of a server may compile for minutes.
 PROXY = "proxy"
@@ -45,8 +45,7 @@ class Servers:
     urls: tuple[str, ...]
     metrics_urls: tuple[str, ...]
     roles: tuple[str, ...] = ()
-    """Of each metrics endpoint, the role of its server; empty: all of them are of the role
-    `server`."""
+    """Role of the server behind each metrics endpoint; empty: all have the role `server`."""
 
     @property
     def metrics_roles(self) -> tuple[str, ...]:
@@ -91,7 +90,7 @@ class Found:
     """Servers that answered a completion, the last of them at `answered` (`time.perf_counter`)."""
 
     servers: Servers
-    edges: Sequence[ServerEdge]  # Of each metrics endpoint, without its counters.
+    edges: Sequence[ServerEdge]  # One per metrics endpoint, without its counters.
     answered: float
 
 

@@ -21,9 +21,11 @@ from benchrun_client.http_session import NETWORK_ERRORS, answer_of
 from benchrun_client.stage_record import micros
 
 ROUND_TRIPS = 20
-PAUSE_SECONDS = 0.05  # Together longer than a core is slow, or a process waits for one.
+PAUSE_SECONDS = 0.05
+"""All pauses together are longer than a core stays slow or a process waits for a core."""
 MAX_SECONDS = 3.0
-MAX_SERVERS = 4  # The servers idle meanwhile; a path that takes longer shows after a few.
+MAX_SERVERS = 4
+"""The servers idle during the measurement; a slow path already shows with a few servers."""
 
 
 async def measure_round_trips(

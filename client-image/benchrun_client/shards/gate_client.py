@@ -17,7 +17,8 @@ from benchrun_client.server.readiness import Servers
 from benchrun_client.shards import messages
 
 CONNECT_AGAIN_SECONDS = 0.1
-QUESTIONS = 8  # Of the time at the gate, before each stage: the quickest counts.
+QUESTIONS = 8
+"""Number of questions about the gate's time before each stage; the quickest answer counts."""
 
 
 class GateClient:

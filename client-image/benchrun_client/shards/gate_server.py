@@ -22,7 +22,7 @@ from benchrun_client.shards import messages
 
 T = TypeVar("T")
 LEAD_SECONDS = 0.05
-"""From the decision that a stage begins to its beginning: time for the message to reach every
+"""Time from the decision that a stage begins to its beginning, for the message to reach every
 shard."""
 
 
@@ -55,7 +55,7 @@ class GateServer:
         self._received: defaultdict[int, defaultdict[type, dict[int, Any]]] = defaultdict(
             lambda: defaultdict(dict)
         )
-        """What came of each stage, by kind of message and shard."""
+        """Messages received about each stage: stage -> kind of message -> shard -> message."""
         self._answered: dict[int, int] = {}
         self._target: messages.Target | None = None
         self._measuring = ""

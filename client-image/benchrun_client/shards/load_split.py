@@ -30,14 +30,14 @@ class Share:
     """A shard's part of a stage."""
 
     requests: Sequence[int]
-    """Positions among all requests of the stage, ascending. Empty: there are fewer users than
-    shards."""
+    """Positions of this shard's requests among all requests of the stage, ascending. Empty: there
+    are fewer users than shards."""
     users: Sequence[int]
-    """Which of the users are this shard's, where their number is limited: the first of them begin
-    in this order."""
+    """Numbers of the users of this shard, if their number is limited: its first users begin in this
+    order."""
     point: LoadPoint
-    """The load, with this shard's part of the cap. The rate is the whole one, for the arrivals are
-    those of all."""
+    """The load, with this shard's part of the concurrency cap. The rate is that of the whole load,
+    because the arrivals are computed for all shards."""
 
 
 def share_of(point: LoadPoint, *, requests: int, shard: Shard) -> Share:

@@ -16,7 +16,8 @@ from benchrun_client import contract
 from benchrun_client.stage_record import MAX_ERRORS, gap_counts
 
 Scalars = dict[str, float | int | None]
-SETTINGS = ("request_rate", "burstiness", "label")  # As they were requested: equal in all shards.
+SETTINGS = ("request_rate", "burstiness", "label")
+"""Scalars as they were requested: equal in all shards."""
 _LATENCY = re.compile(r"^(?:mean|median|std|p(?P<percent>[0-9.]+))_(?P<of>[a-z0-9_]+)_ms$")
 
 
@@ -112,8 +113,8 @@ def _busiest_second(columns: contract.RequestColumns, ok: Sequence[int]) -> int:
 
 
 SAME = ("run_uid", "plan_digest", "sequence", "stage_id", "prompts_digest", "engine")
-"""What must be equal in all parts. The digest is that of the prompts of the whole stage: they have
-divided the same traffic."""
+"""Fields that must be equal in all parts. The digest is that of the prompts of the whole stage, so
+the parts share the same traffic."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +122,8 @@ class ShardedStage:
     """How the shards sent a stage together."""
 
     shards: contract.Shards
-    began_unix_us: int  # The agreed instant.
-    max_concurrency: int | None  # The cap of the whole stage.
+    began_unix_us: int  # The agreed instant of the start.
+    max_concurrency: int | None  # Concurrency cap of the whole stage.
 
 
 def merged(parts: Sequence[contract.StageRecord], sharded: ShardedStage) -> contract.StageRecord:
@@ -190,7 +191,7 @@ def _summed(parts: Sequence[contract.GapSlices]) -> contract.GapSlices:
 
 
 _Place = tuple[contract.StageRecord, int]
-"""A request: the part that it is in, and its position there."""
+"""A request: the part that contains it, and its position there."""
 
 
 def _in_order(parts: Iterable[contract.StageRecord]) -> list[_Place]:

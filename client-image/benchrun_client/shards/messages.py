@@ -13,10 +13,12 @@ from benchrun_client.contract import MAX_PACKED_BYTES, Failure
 from benchrun_client.contract.base import Count, Finite, LongText, Message
 
 GATE_PATH = "/gate"
-MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES  # The largest record there may be in base64, and more.
+MAX_MESSAGE_BYTES = 2 * MAX_PACKED_BYTES
+"""Room for the largest possible record in base64, and more."""
 BEAT_SECONDS = 1.0
-SILENT_SECONDS = 5.0  # After so long without a message a shard is lost, once stages are measured.
-PREPARING_SILENT_SECONDS = 90.0  # Before that importing vLLM may hold the interpreter for long.
+SILENT_SECONDS = 5.0  # Once stages are measured, a shard is lost after this time without a message.
+PREPARING_SILENT_SECONDS = 90.0
+"""The same before the first stage: importing vLLM may hold the interpreter for long."""
 
 
 class Question(Message):
@@ -51,7 +53,8 @@ class Ready(Message):
 
     kind: Literal["Ready"] = "Ready"
     sequence: Count
-    error_seconds: Finite = Field(ge=0)  # How far off the gate's clock may be for this shard.
+    error_seconds: Finite = Field(ge=0)
+    """Largest error of this shard's estimate of the gate's clock."""
 
 
 class Go(Message):
@@ -61,8 +64,8 @@ class Go(Message):
     sequence: Count
     at: Finite
     user_gap_seconds: Finite | None = Field(None, ge=0)
-    """From one user of the closed loop to the next, counted over all shards; None: the
-    shortest."""
+    """Time between the starts of two successive users of the closed loop, over all shards; None:
+    the shortest gap."""
 
 
 class Ended(Message):
@@ -73,9 +76,8 @@ class Ended(Message):
     requests: Count
     succeeded: Count
     began_late_seconds: Finite  # How long after the agreed instant this shard began.
-    answered_at: (
-        Finite | None
-    )  # Its last answer, Unix seconds by the gate's clock; None: it had no request.
+    answered_at: Finite | None
+    """Instant of its last answer, Unix seconds by the gate's clock; None: it had no request."""
 
 
 class Part(Message):

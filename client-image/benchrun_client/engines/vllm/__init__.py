@@ -31,7 +31,7 @@ ENGINE = Engine(
     development_mode="VLLM_SERVER_DEV_MODE",
     # its own guess is the address from which it would reach the internet
     node_address="VLLM_HOST_IP",
-    transfer_address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # its own default is localhost
+    transfer_address="VLLM_NIXL_SIDE_CHANNEL_HOST",  # vLLM's own default is localhost
     serve_args=launch.serve_args,
     filled_in=launch.filled_in,
     owned_flag=launch.owned_flag,

@@ -47,10 +47,10 @@ OWNED_FLAGS = {
 }
 REFUSED_VARIABLES = {"VLLM_API_KEY": OWNED_FLAGS["--api-key"]}
 PLACEHOLDERS = {"--model": "$(MODEL)", "--served-model-name": "$(SERVED_NAME)", "--port": "$(PORT)"}
-"""What a command may give to an owned flag."""
+"""Flag owned by the operator -> the placeholder that a command may give as its value."""
 API_SERVER = "vllm.entrypoints.openai.api_server"
-"""The module that images before `vllm serve` begin with. It takes the model by flag only: a model
-without one is passed over, and vLLM's own default model is served (vllm#32294)."""
+"""The module that images start with if they predate `vllm serve`. It takes the model by flag only:
+a model without a flag is ignored, and vLLM's own default model is served (vllm#32294)."""
 SHORT_FLAGS = {
     "-tp": "tensor-parallel-size",
     "-pp": "pipeline-parallel-size",
@@ -77,11 +77,11 @@ SHORT_FLAGS = {
     "-r": "node-rank",
     "--device-memory-utilization": "gpu-memory-utilization",
 }
-"""Other spellings of a flag, by its long name without dashes."""
+"""Other spelling of a flag -> its long name without dashes."""
 _OLD_IMAGE = re.compile(r":v?0\.(?:[0-9]|1[0-2])(?:[^0-9/][^/]*)?$")
-"""A tag before 0.13, which brought --profiler-config (vllm#29912); before, and not after 0.15,
-variables said the same."""
-MAX_PROFILED_STEPS = 500  # Bounds a trace, at some thousand events a step.
+"""Image tags before 0.13, which introduced --profiler-config (vllm#29912). Older versions, and none
+after 0.15, take the same settings from environment variables."""
+MAX_PROFILED_STEPS = 500  # Most steps in a trace; a step has several thousand events.
 
 
 def serve_args(model: ServedFiles, command: Sequence[str]) -> list[str]:

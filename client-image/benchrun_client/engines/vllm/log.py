@@ -12,12 +12,12 @@ PREFIX = re.compile(
     r"^(?:\(\S+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d \d\d:\d\d:\d\d )?(?:\[\S+:\d+\] ?)?"
 )
 CAUSE_IS_ABOVE = (
-    "See root cause above",  # the API server, of an engine core that did not start
-    "See stack trace (above) for the root cause",  # the API server, of one that ended later
-    "See stack trace for root cause",  # the engine core, of a worker that did not start
-    "stack trace above for the root cause",  # the engine core, of one that failed in a step
+    "See root cause above",  # API server: an engine core did not start
+    "See stack trace (above) for the root cause",  # API server: an engine core ended later
+    "See stack trace for root cause",  # engine core: a worker did not start
+    "stack trace above for the root cause",  # engine core: a worker failed in a step
 )
-"""Of vLLM 0.32 and 0.33."""
+"""Phrases of vLLM 0.32 and 0.33."""
 
 # Where each phrase was seen. The images of vLLM 0.32 and 0.33 have these libraries.
 _VLLM = "vLLM 0.32"
@@ -87,9 +87,9 @@ CAUSES = (
         "Correct spec.server.args for this version of vLLM (vllm serve --help=all in the image "
         "lists its flags).",
         {": error: ": _PYTHON},
-        exit_code=2,  # argparse's
+        exit_code=2,  # exit code of argparse
     ),
-    LogCause(  # a ValueError by form, so ahead of InvalidArgument
+    LogCause(  # a ValueError by form, so it stands before InvalidArgument
         "KVCacheTooSmall",
         "The KV cache is too small",
         "Lower --max-model-len, raise --gpu-memory-utilization, or use a larger GPU or more of "
@@ -119,16 +119,16 @@ CAUSES = (
             "hip out of memory": _TORCH,
         },
     ),
-    LogCause(  # ahead of what the hub itself refuses: a proxy answers 401 and 403 as well
+    LogCause(  # before the hub's own refusals: a proxy also answers 401 and 403
         "ModelNotFound",
         "The model could not be downloaded",
         "Let the pod reach the hub (its proxy, if there is one, must let it through), or take the "
         "model from spec.model.source.pvc, imageVolume or path.",
         _NOT_REACHED,
-        tries=3,  # networks recover
+        tries=3,  # networks may recover
     ),
-    LogCause(*_GATED_CAUSE, _GATED),  # ahead of not found, whose words mention gating
-    LogCause(  # a missing model is also a 401 there
+    LogCause(*_GATED_CAUSE, _GATED),  # before not found, whose words mention gating
+    LogCause(  # the hub also answers 401 for a missing model
         *_GATED_CAUSE,
         _REFUSED,
         unless="repository not found for url",
@@ -141,7 +141,7 @@ CAUSES = (
         "spec.model.source.hub.tokenSecretRef.",
         _NOT_FOUND,
     ),
-    LogCause(  # parsed and then refused: exit code 1 and the text of pydantic or a ValueError
+    LogCause(  # parsed, then refused: exit code 1 and the text of pydantic or a ValueError
         "InvalidArgument",
         "vLLM refused a value",
         "Correct spec.server.args or spec.model.",
@@ -184,7 +184,7 @@ _WORDS = (
     " took ",
     " takes ",
     "Time spent ",
-)  # Only lines with one of them are looked at more closely.
+)  # Only lines that contain one of these are examined closely.
 _MAX_LINES = 1000
 _MIN_LINE_CHARS = 20
 _MAX_LINE_CHARS = 2048

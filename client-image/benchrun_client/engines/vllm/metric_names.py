@@ -47,7 +47,7 @@ _COUNTERS = (
 )
 _OTHERWISE = {
     name: (f"vllm:gpu_{name}",) for name in _COUNTERS if name.startswith("prefix_cache_")
-}  # Up to 0.9, and in 0.10 beside the new name.
+}  # Name up to 0.9; 0.10 has it beside the new name.
 COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     name: tuple(
         dict.fromkeys(
@@ -58,12 +58,12 @@ COUNTER_SERIES: Mapping[str, tuple[str, ...]] = {
     )
     for name in _COUNTERS
 }
-"""Of each the names of its series, newest first: a page with several counts once. In a record they
-are summed over engines and reasons."""
+"""Name of a counter -> names of its series, newest first. A page that has several of them counts
+once. In a record they are summed over engines and reasons."""
 LABELLED_COUNTERS = {
     f"finished_{reason}_total": ("vllm:request_success_total", f'finished_reason="{reason}"')
     for reason in ("stop", "length", "abort", "error", "repetition")
-}  # The reasons of `vllm.v1.engine.FinishReason`, each a counter of its own.
+}  # One counter for each reason of `vllm.v1.engine.FinishReason`.
 MEASURED_SETTINGS = frozenset(
     {
         "engine",
@@ -72,7 +72,9 @@ MEASURED_SETTINGS = frozenset(
         "kv_cache_size_tokens",
         "kv_cache_max_concurrency",
     }
-)  # Labels of cache_config_info: the engine's number, and what a server measures when it starts.
+)
+"""Labels of cache_config_info that are not settings: the number of the engine, and what a server
+measures when it starts."""
 
 
 def cache_tokens(labels: Mapping[str, str]) -> int | None:

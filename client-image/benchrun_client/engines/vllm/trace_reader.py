@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 CHUNK_BYTES = 1024 * 1024
-MAX_BYTES = 1024 * 1024 * 1024  # Of a trace, unpacked: half a minute of reading.
-MAX_EVENTS = 2_000_000  # Kept of it, in some 400 MB.
+MAX_BYTES = 1024 * 1024 * 1024  # Largest unpacked trace: it takes half a minute to read.
+MAX_EVENTS = 2_000_000  # Most events kept of a trace; they take about 400 MB.
 MAX_NAMES = 20_000
 MAX_NAME_CHARACTERS = 160
 MAX_KERNELS = 12
-MAX_MICROSECONDS = 1e16  # Unix time has 2e15.
+MAX_MICROSECONDS = 1e16  # Largest instant in a trace; Unix time is about 2e15 microseconds.
 _BEGIN = re.compile(r'"traceEvents"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
 # vLLM's name of a step, with the tokens of its prompts and of its answers
@@ -82,7 +82,7 @@ def events(pieces: Iterable[str]) -> Iterator[Any]:
             except ValueError:
                 if len(text) - at > CHUNK_BYTES:
                     raise ValueError("the trace holds what is not an event") from None
-                break  # The rest of it is in the next piece.
+                break  # The rest of the event is in the next piece.
             yield event
     raise ValueError("the trace is cut short" if begun else "not a trace: it has no traceEvents")
 
